@@ -1,0 +1,16 @@
+"""Hexagon: one shared object a module."""
+
+from __future__ import annotations
+
+from devmod.targets import TargetSpec
+
+SPEC = TargetSpec(
+    "hexagon",
+    title="Hexagon",
+    distribution="devmod-hexagon",
+    formats=("so",),
+    source_keys=("asm", "ir", "obj", "bc"),
+    default_source=("asm",),
+    has_grid=False,
+    compiled_as={"elf": "so"},
+)

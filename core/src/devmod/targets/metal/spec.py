@@ -1,0 +1,18 @@
+"""Metal: a map of entry name to MSL text or a metallib."""
+
+from __future__ import annotations
+
+from devmod.targets import TargetSpec
+
+SPEC = TargetSpec(
+    "metal",
+    title="Metal",
+    distribution="devmod-metal",
+    formats=("metal", "metallib"),
+    text_formats=("metal",),
+    shader_map=True,
+    source_keys=("metal",),
+    default_source=("metal",),
+    languages={"metal": "MSL"},
+    compiled_as={"text": "metal"},
+)

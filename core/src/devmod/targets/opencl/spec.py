@@ -1,0 +1,19 @@
+"""OpenCL: C source, a program binary, or a vendor's binary, one a module. No SPIR-V (R16)."""
+
+from __future__ import annotations
+
+from devmod.targets import TargetSpec
+
+SPEC = TargetSpec(
+    "opencl",
+    title="OpenCL",
+    distribution="devmod-opencl",
+    formats=("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+    text_formats=("cl",),
+    source_keys=("cl",),
+    default_source=("cl",),
+    languages={"cl": "OpenCL C"},
+    compiler="devmod.targets.opencl.compile:compile",
+    build_extra="build-opencl",
+    compiled_as={"elf": "clbin", "text": "cl"},
+)

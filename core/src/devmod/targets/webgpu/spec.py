@@ -1,0 +1,19 @@
+"""WebGPU: a map of entry name to WGSL text; one format, so the module's bytes do not name it (R17)."""
+
+from __future__ import annotations
+
+from devmod.targets import TargetSpec
+
+SPEC = TargetSpec(
+    "webgpu",
+    title="WebGPU",
+    distribution="devmod-webgpu",
+    formats=("wgsl",),
+    text_formats=("wgsl",),
+    shader_map=True,
+    fields=("fmap", "code"),
+    source_keys=("wgsl",),
+    default_source=("wgsl",),
+    languages={"wgsl": "WGSL"},
+    compiled_as={"text": "wgsl"},
+)
