@@ -1,0 +1,50 @@
+# Every task a person runs. Each works from a fresh clone; the first one makes .venv (tools/setup.py).
+# PYTHON names the interpreter that .venv is made with: make test PYTHON=python3.12
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+CODE := core/src $(wildcard plugins/*/src)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types format pre-commit pythons bench golden wheels clean
+
+help:  ## list the tasks
+	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup:  ## make .venv and install everything from source (starts at once when nothing changed)
+	@$(PYTHON) tools/setup.py
+
+demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
+	@$(BIN)/python tools/demo.py
+
+test: setup lint types  ## lint, types and all tests; ends with a list of what could not run here
+	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+lint: setup  ## ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+types: setup  ## mypy --strict over core and the plugins
+	@$(BIN)/mypy --no-error-summary $(CODE)
+
+format: setup  ## let ruff mend what it can and format the rest
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+pre-commit: lint types  ## what the pre-commit hook runs
+
+pythons: setup  ## core's tests with each Python of 3.11 to 3.13 on this machine
+	@$(BIN)/python tools/pythons.py
+
+bench: setup  ## run every benchmark and print its table
+	@for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
+	@$(BIN)/python tools/golden.py
+
+wheels: setup  ## build all wheels into build/wheels
+	@$(BIN)/python tools/wheels.py
+
+clean:  ## remove .venv, build/ and the caches of the tools
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

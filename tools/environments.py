@@ -1,0 +1,113 @@
+"""Virtual environments, made and filled: with uv where pip can bring it, with pip alone otherwise.
+
+Standard library only: this runs before anything is installed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+
+#: pip's settings, what uv calls them, and what uv puts between several. A person's mirror or certificate holds for both.
+_UV_NAMES = {
+    "index-url": ("UV_DEFAULT_INDEX", " "),
+    "extra-index-url": ("UV_INDEX", " "),
+    "find-links": ("UV_FIND_LINKS", ","),
+    "cert": ("SSL_CERT_FILE", " "),
+    "trusted-host": ("UV_INSECURE_HOST", " "),
+}
+
+
+class InstallError(Exception):
+    """An environment could not be made; the text says why and what to do."""
+
+
+def python_of(venv: Path) -> Path:
+    """The interpreter of an environment."""
+    return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def find_uv(*, fetch: bool = False) -> str | None:
+    """A uv to install with: that of `.venv`, else the one on PATH; with `fetch`, pip brings it into `.venv` where there is neither."""
+    own = python_of(VENV).with_name("uv.exe" if os.name == "nt" else "uv")
+    if own.exists():
+        return str(own)
+    found = shutil.which("uv")
+    if found is None and fetch:
+        _run([str(python_of(VENV)), "-m", "pip", "install", "--quiet", "uv"])
+        return str(own) if own.exists() else None
+    return found
+
+
+def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) -> Path:
+    """Make an environment anew and give its interpreter. `pip`: with pip in it, also where uv can install from outside."""
+    shutil.rmtree(path, ignore_errors=True)
+    bare = () if pip or find_uv() is None else ("--without-pip",)
+    _run([python, "-m", "venv", *bare, str(path)], required=True)
+    return python_of(path)
+
+
+def install(python: Path, requirements: Sequence[str], *, cached: bool = False) -> str:
+    """Install requirements into the environment of `python`; gives the name of the tool that did it.
+
+    `cached`: whatever version uv's cache holds will do; the network is asked only for what is missing there.
+    """
+    uv = find_uv()
+    said = ""
+    if uv is not None:
+        command = [uv, "pip", "install", "--quiet", "--python", str(python), *requirements]
+        if cached and _run([*command, "--offline"], env=uv_settings()) == "":
+            return "uv"
+        said = _run(command, env=uv_settings())
+        if not said:
+            return "uv"
+    if _run([str(python), "-m", "pip", "--version"]):
+        _run([str(python), "-m", "ensurepip", "--upgrade"], required=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
+    failed = _run(command)
+    if failed:
+        raise InstallError(f"{failed}\n{said}".strip())
+    return "pip"
+
+
+def uninstall(python: Path, names: Iterable[str]) -> None:
+    """Take distributions out of the environment of `python`."""
+    uv = find_uv()
+    command = [uv, "pip", "uninstall", "--quiet", "--python", str(python)] if uv else [str(python), "-m", "pip", "uninstall", "--quiet", "--yes"]
+    _run([*command, *names], required=True)
+
+
+def uv_settings() -> Mapping[str, str]:
+    """The environment that gives uv what pip's configuration says here; a variable that is set already stays as it is."""
+    base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip to ask
+    listed = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    # pip takes the best version of all indexes; uv would stop at the first index that has the name.
+    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    for line in listed.splitlines():
+        key, _, value = line.partition("=")
+        name, between = _UV_NAMES.get(key.rpartition(".")[2], ("", ""))
+        if name:
+            try:
+                found[name] = between.join(str(ast.literal_eval(value)).split())
+            except (ValueError, SyntaxError):
+                continue
+    return found | os.environ
+
+
+def _run(command: Sequence[str], *, env: Mapping[str, str] | None = None, required: bool = False) -> str:
+    """Run a command; gives "" where it succeeded, else what it said, which is raised when it is required."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    if not done.returncode:
+        return ""
+    said = f"{' '.join(command)}\nfailed with exit code {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
+    if required:
+        raise InstallError(said)
+    return said

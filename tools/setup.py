@@ -1,0 +1,140 @@
+"""Make `.venv` with everything that the tasks of the Makefile need, from this source tree. A second run starts at once.
+
+    python3 tools/setup.py [--force]
+
+It is brought up to date when a pyproject.toml or this file changes, and made anew when the interpreter changes or the tree was moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+try:
+    import tomllib
+
+    from environments import ROOT, VENV, InstallError, find_uv, install, make_venv, python_of
+except ImportError:  # an older Python; main says so
+    pass
+
+STAMP = "devmod-setup"
+OLDEST = (3, 11)
+
+
+def main() -> int:
+    if sys.version_info < OLDEST:
+        return start_with_newer_python()
+    stamp, wanted = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
+    found = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
+    if found == wanted and "--force" not in sys.argv:
+        return 0
+    if not can_make_venvs():
+        return 1
+    begun = time.monotonic()
+    try:
+        if "--force" in sys.argv or not found.startswith(interpreter() + "\n"):
+            say(f"making .venv with Python {platform.python_version()}")
+            make_venv(VENV, pip=True)
+        find_uv(fetch=True)
+        say(f"installing {' and '.join(names())} from source, and the tools for test, lint and types")
+        tool = install(python_of(VENV), [*editable(), *group("dev")])
+    except InstallError as error:
+        say(str(error))
+        return 1
+    stamp.write_text(wanted)
+    say(f"done in {time.monotonic() - begun:.0f} s (with {tool})")
+    return 0
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal; the output of the task itself stays clean."""
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+def interpreter() -> str:
+    """What makes an environment another one: the interpreter and the place of the tree."""
+    return hashlib.sha256(f"{sys.version}\n{ROOT}\n".encode()).hexdigest()
+
+
+def projects() -> list[Path]:
+    """The folders of the distributions that have code: core, then the plugins."""
+    return [ROOT / "core", *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
+
+
+def names() -> list[str]:
+    """The names of those distributions."""
+    return [str(tomllib.loads((path / "pyproject.toml").read_text())["project"]["name"]) for path in projects()]
+
+
+def editable() -> list[str]:
+    """Each of them with all its extras, as an installer takes an editable requirement."""
+    made = []
+    for path in projects():
+        extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
+        made += ["--editable", f"{path}[{','.join(sorted(extras))}]" if extras else str(path)]
+    return made
+
+
+def group(name: str) -> list[str]:
+    """A dependency group of the root pyproject.toml, with the groups that it includes."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    made: list[str] = []
+    for entry in groups[name]:
+        made += group(entry["include-group"]) if isinstance(entry, dict) else [entry]
+    return made
+
+
+def fingerprint() -> str:
+    """What is installed depends on these files: their digest."""
+    digest = hashlib.sha256()
+    for path in [ROOT / "pyproject.toml", *(folder / "pyproject.toml" for folder in projects()), Path(__file__)]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def can_make_venvs() -> bool:
+    """Whether `python -m venv` works here. Debian keeps it in a package of its own, which is fetched where one may."""
+    if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
+        return True
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+    why = f"this Python has no working 'venv' module; on Debian and Ubuntu it is in the package {package}"
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", package]
+    if shutil.which("apt-get") and may_install():
+        if os.geteuid():
+            command = ["sudo", "-n", *command]
+        say(f"{why}. Running: {' '.join(command)}")
+        if subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0:
+            return True
+    say(f"{why}.\nInstall this first, then run the command again:\n  - {package}    (sudo apt-get install {package})")
+    return False
+
+
+def may_install() -> bool:
+    """Whether apt can be run without asking for a password."""
+    if os.geteuid() == 0:
+        return True
+    return bool(shutil.which("sudo")) and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+
+
+def start_with_newer_python() -> int:
+    """Run this again with a Python that is new enough, where there is one on PATH."""
+    for minor in (13, 12, 11, 14):
+        found = shutil.which(f"python3.{minor}")
+        if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
+            return subprocess.call([found, *sys.argv])
+    say(
+        f"devmod needs Python 3.11 or newer; {sys.executable} is {platform.python_version()}, and there is no newer one on PATH.\n"
+        "Install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv), or name it: make PYTHON=python3.12 …"
+    )
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
