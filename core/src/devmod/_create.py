@@ -12,8 +12,10 @@ from devmod.targets import find_spec, format_of_suffix, spec_of_loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Mapping  # type: ignore[attr-defined]  # Buffer is there from 3.12 on
+    from collections.abc import Mapping
     from typing import Any
+
+    from typing_extensions import Buffer
 
     from devmod._info import FunctionInfo
     from devmod._payload import Code, Source
@@ -57,9 +59,7 @@ def create(kind: str, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], so
     return _make(maker, find_spec(kind), kind, code, fmt, fmap, source)
 
 
-def create_with_fallback(
-    kind: str, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None
-) -> Module:
+def create_with_fallback(kind: str, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Module:
     """Make the real module where the kind's runtime is installed, and the fallback where it is not.
 
     The fallback has the same kind and saves the same bytes; it cannot run. It is made also when the environment variable

@@ -40,9 +40,7 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
     return _read_metadata(text)[0]
 
 
-def write_payload(
-    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code, path: str | os.PathLike[str]
-) -> None:
+def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code, path: str | os.PathLike[str]) -> None:
     """Write one raw payload and its metadata file; see `devmod.Module.write_to_file`.
 
     Raises

@@ -113,7 +113,9 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
 
 def _broken(claim: Any, why: str) -> PluginError:
     who = f"{claim.distribution} {claim.version}" if claim.distribution else "the plugin registered in this process"
-    return PluginError(f"devmod.hooks.{claim.name} is broken: {who} {why}", distribution=claim.distribution, key=f"devmod.hooks.{claim.name}")
+    return PluginError(
+        f"devmod.hooks.{claim.name} is broken: {who} {why}", distribution=claim.distribution, key=f"devmod.hooks.{claim.name}"
+    )
 
 
 def _spec(kind: str) -> TargetSpec:

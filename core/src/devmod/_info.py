@@ -24,7 +24,7 @@ ACCESSES = ("", "r", "w", "rw")
 class _Value:
     """An immutable value: equality, hash and repr from its slots."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def _set(self, **fields: object) -> None:
         for name, value in fields.items():

@@ -85,12 +85,14 @@ class Module(ABC):
             `other` is this module or imports it: a program is a tree.
         """
         if not isinstance(other, Module):
-            raise FormatError(f"a {self.kind} module can import a Module, not {type(other).__name__}")
+            raise FormatError(f"{self.kind}: a module imports a Module, not {type(other).__name__}")
         pending, seen = [other], set()
         while pending:
             module = pending.pop()
             if module is self:
-                raise FormatError(f"importing the {other.kind} module would make a cycle: it is, or imports, this {self.kind} module")
+                raise FormatError(
+                    f"{self.kind}: importing that {other.kind} module would make a cycle, for it is this module or imports it"
+                )
             if id(module) not in seen:
                 seen.add(id(module))
                 pending.extend(module.imports)

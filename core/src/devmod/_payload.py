@@ -57,9 +57,7 @@ class Origin(_Value):
         sources: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._set(
-            target=target, toolchain=toolchain, options=tuple(options), sources=dict(sources or {}), extra=dict(extra or {})
-        )
+        self._set(target=target, toolchain=toolchain, options=tuple(options), sources=dict(sources or {}), extra=dict(extra or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """The map that a bundle's index holds."""
@@ -308,12 +306,10 @@ def check_fmap(kind: str, fmap: Mapping[str, FunctionInfo]) -> dict[str, Functio
     try:
         copy = dict(fmap)
     except (TypeError, ValueError):
-        raise FormatError(f"the fmap of a {kind} module is a map of name to FunctionInfo, not {type(fmap).__name__}", kind=kind) from None
+        raise FormatError(f"{kind}: the fmap is a map of name to FunctionInfo, not {type(fmap).__name__}", kind=kind) from None
     for name, info in copy.items():
         if not isinstance(name, str) or not isinstance(info, FunctionInfo):
-            raise FormatError(
-                f"the fmap of a {kind} module is a map of str to FunctionInfo; it has {name!r}: {type(info).__name__}", kind=kind
-            )
+            raise FormatError(f"{kind}: the fmap is a map of str to FunctionInfo; it has {name!r}: {type(info).__name__}", kind=kind)
     return copy
 
 
@@ -322,15 +318,13 @@ def _check_code(spec: TargetSpec, code: Code) -> Code:
     if not spec.shader_map:
         if isinstance(code, (bytes, bytearray, memoryview)):
             return _frozen(code)
-        raise FormatError(f"the code of a {kind} module is bytes, not {type(code).__name__}", kind=kind)
+        raise FormatError(f"{kind}: the code is bytes, not {type(code).__name__}", kind=kind)
     if isinstance(code, (bytes, bytearray, memoryview, str)) or not hasattr(code, "items"):
-        raise FormatError(f"the code of a {kind} module is a map of entry name to bytes, not {type(code).__name__}", kind=kind)
+        raise FormatError(f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}", kind=kind)
     shaders: dict[str, Binary] = {}
     for name, shader in code.items():
         if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
-            raise FormatError(
-                f"the code of a {kind} module is a map of str to bytes; it has {name!r}: {type(shader).__name__}", kind=kind
-            )
+            raise FormatError(f"{kind}: the code is a map of str to bytes; it has {name!r}: {type(shader).__name__}", kind=kind)
         shaders[name] = _frozen(shader)
     return shaders
 
@@ -350,10 +344,10 @@ def _check_source(kind: str, source: Source | None) -> Source:
     try:
         copy = dict(source)
     except (TypeError, ValueError):
-        raise FormatError(f"the source of a {kind} module is a map of format to text, not {type(source).__name__}", kind=kind) from None
+        raise FormatError(f"{kind}: the source is a map of format to text, not {type(source).__name__}", kind=kind) from None
     for key, text in copy.items():
         if not isinstance(key, str) or not isinstance(text, (str, bytes)):
-            raise FormatError(f"the source of a {kind} module is a map of format to text; it has {key!r}: {type(text).__name__}", kind=kind)
+            raise FormatError(f"{kind}: the source is a map of format to text; it has {key!r}: {type(text).__name__}", kind=kind)
     return copy
 
 

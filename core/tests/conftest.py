@@ -1,0 +1,32 @@
+"""Fixtures that the tests of core share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import devmod
+
+
+@pytest.fixture(autouse=True)
+def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Core's own tests see core alone, whatever else is installed beside it, and leave the user's cache in peace."""
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-core")
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
+    for name in ("DEVMOD_COMPILE_FORCE_FALLBACK", "DEVMOD_PLUGINS_DENY", "DEVMOD_PLUGINS_CHOOSE", "DEVMOD_PREFER", "DEVMOD_LOG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def register() -> Iterator[Callable[[str, str, object], None]]:
+    """`devmod.register`, taken back when the test ends."""
+    done: list[tuple[str, str]] = []
+
+    def add(group: str, name: str, obj: object) -> None:
+        devmod.register(group, name, obj)
+        done.append((group, name))
+
+    yield add
+    for group, name in done:
+        devmod.register(group, name, None, replace=True)

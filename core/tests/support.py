@@ -1,0 +1,21 @@
+"""What several tests of core use; on the path by pytest's `pythonpath`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import devmod
+from devmod.targets import find_spec
+
+KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
+MAP_KINDS = ("metal", "vulkan", "webgpu")
+
+
+def sample(kind: str) -> tuple[Any, str, dict[str, devmod.FunctionInfo]]:
+    """(code, fmt, fmap) of a payload of that kind with one function `add`; the code is no real program."""
+    spec = find_spec(kind)
+    assert spec is not None
+    fmt = spec.formats[0]
+    binary = b"\x00\x00\x00\x00\x01" + bytes(7) + b"\x03\x02\x23\x07" if kind == "vulkan" else b"// a payload of " + kind.encode()
+    info = devmod.FunctionInfo("add_kernel", ["handle", "handle", "float32"], ["blockIdx.x", "threadIdx.x"])
+    return {"add": binary} if spec.shader_map else binary, fmt, {"add": info}

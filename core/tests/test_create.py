@@ -1,0 +1,345 @@
+"""create, create_with_fallback, load_from_bytes, load_from_file: who makes a module, and what a fallback is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import KINDS, MAP_KINDS, sample
+
+import devmod
+from devmod.backend import PayloadModule
+from devmod.targets import find_spec
+
+Register = Callable[[str, str, object], None]
+
+
+class RealModule(PayloadModule):
+    """A real module of any kind, whose functions return their own name."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> object:
+        owner, info = self.find_function(name, query_imports)
+        return (lambda: info.name) if owner is self else owner.get_function(name, query_imports)
+
+
+def maker(kind: str) -> Callable[..., devmod.Module]:
+    spec = find_spec(kind)
+    assert spec is not None
+    return lambda code, fmt, fmap, source: RealModule(spec, fmt, fmap, code, source)
+
+
+@pytest.mark.row("R18", "R23", "R28", "R29")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fallback_is_the_real_module_but_for_running(kind: str, register: Register) -> None:
+    code, fmt, fmap = sample(kind)
+    fallback = devmod.create_with_fallback(kind, code, fmt, fmap, {fmt: "text"})
+    register("devmod.create", kind, maker(kind))
+    real = devmod.create_with_fallback(kind, code, fmt, fmap, {fmt: "text"})
+    assert isinstance(real, RealModule)
+    assert not isinstance(fallback, RealModule)
+    assert fallback.kind == real.kind == kind
+    assert fallback.format == real.format == fmt
+    assert fallback.functions == real.functions == fmap
+    assert fallback.save_to_bytes() == real.save_to_bytes()
+    assert fallback.inspect_source() == real.inspect_source()
+    assert fallback.property_mask == 1
+    assert real.property_mask == 3
+    assert real["add"]() == "add_kernel"
+
+
+@pytest.mark.row("R28")
+@pytest.mark.parametrize(("value", "forced"), [("1", True), ("yes", True), ("0", False), ("", False)])
+def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+    register("devmod.create", "cuda", maker("cuda"))
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", value)
+    module = devmod.create_with_fallback("cuda", *sample("cuda"))
+    assert isinstance(module, RealModule) is not forced
+    assert isinstance(devmod.create("cuda", *sample("cuda")), RealModule)
+
+
+@pytest.mark.row("R28", "R8")
+def test_a_broken_plugin_is_never_a_silent_fallback(register: Register) -> None:
+    register("devmod.create", "metal", lambda code, fmt, fmap, source: "not a module")
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.create_with_fallback("metal", *sample("metal"))
+    assert str(caught.value).startswith("devmod.create.metal is broken: ")
+    assert "returned str, not a devmod.Module. Report it to its publisher, or uninstall it" in str(caught.value)
+    assert isinstance(devmod.create_with_fallback("vulkan", *sample("vulkan")), devmod.Module)
+
+
+@pytest.mark.row("R8", "R24")
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda code, fmt, fmap, source: maker("rocm")(b"", "hip", {}, {}), "returned a module of kind 'rocm', not 'cuda'"),
+        (
+            lambda code, fmt, fmap, source: devmod.create_with_fallback("opencl", b"", "cl", {}),
+            "returned a fallback; a fallback exists at build time only",
+        ),
+    ],
+)
+def test_what_a_creator_returns_is_checked(make: object, wrong: str, register: Register) -> None:
+    register("devmod.create", "cuda", make)
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.create("cuda", *sample("cuda"))
+    assert wrong in str(caught.value)
+
+
+@pytest.mark.row("R28")
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_a_kind_without_a_target_has_no_fallback(forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", forced)
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        devmod.create_with_fallback("acme", b"", "bin", {})
+    assert caught.value.key == "devmod.create.acme"
+
+
+@pytest.mark.row("R1", "R24")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_miss_of_create_and_load_names_the_key_and_the_wheel(kind: str) -> None:
+    for act, key in (
+        (lambda: devmod.create(kind, *sample(kind)), "create"),
+        (lambda: devmod.load_from_bytes(kind, b""), "load_from_bytes"),
+    ):
+        with pytest.raises(devmod.NotRegisteredError) as caught:
+            act()
+        assert f"devmod.{key}.{kind}" in str(caught.value)
+        assert f"pip install devmod-{kind}" in str(caught.value)
+
+
+@pytest.mark.row("R11", "R14")
+@pytest.mark.parametrize("kind", KINDS)
+def test_code_is_bytes_or_a_map(kind: str) -> None:
+    _, fmt, fmap = sample(kind)
+    wrong: Any = b"x" if kind in MAP_KINDS else {"add": b"x"}
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback(kind, wrong, fmt, fmap)
+    expected = f"a map of entry name to bytes, not {type(wrong).__name__}" if kind in MAP_KINDS else f"bytes, not {type(wrong).__name__}"
+    assert str(caught.value) == f"{kind}: the code is {expected}"
+
+
+@pytest.mark.row("R14")
+def test_an_unknown_format_lists_the_known_ones() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("cuda", b"", "spv", {})
+    assert str(caught.value) == "cuda has no format 'spv'; its formats: cuda, ptx, cubin, fatbin"
+
+
+@pytest.mark.row("R14", "R16")
+def test_the_formats_of_each_kind() -> None:
+    formats = {kind: find_spec(kind).formats for kind in KINDS}  # type: ignore[union-attr]
+    assert formats == {
+        "cuda": ("cuda", "ptx", "cubin", "fatbin"),
+        "rocm": ("hsaco", "hip"),
+        "metal": ("metal", "metallib"),
+        "vulkan": ("spv",),
+        "opencl": ("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+        "hexagon": ("so",),
+        "webgpu": ("wgsl",),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((b"", "cl", 3), "opencl: the fmap is a map of name to FunctionInfo, not int"),
+        ((b"", "cl", {"f": "x"}), "opencl: the fmap is a map of str to FunctionInfo; it has 'f': str"),
+        ((b"", "cl", {}, {"cl": 3}), "opencl: the source is a map of format to text; it has 'cl': int"),
+        ((b"", "cl", {}, 3), "opencl: the source is a map of format to text, not int"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("opencl", *arguments)
+    assert str(caught.value) == message
+
+
+def test_a_module_keeps_copies_of_what_can_change() -> None:
+    code, fmap, source = bytearray(b"kernel"), {"f": devmod.FunctionInfo("f", [])}, {"cl": "text"}
+    module = devmod.create_with_fallback("opencl", code, "cl", fmap, source)
+    before = module.save_to_bytes()
+    code[:] = b"changed"
+    fmap.clear()
+    source.clear()
+    assert module.save_to_bytes() == before
+    assert [*module.functions] == ["f"]
+    assert module.source == {"cl": "text"}
+
+
+@pytest.mark.row("R25", "R27")
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        ("cuda", "CUDA"),
+        ("rocm", "ROCm"),
+        ("metal", "Metal"),
+        ("vulkan", "Vulkan"),
+        ("opencl", "OpenCL"),
+        ("hexagon", "Hexagon"),
+        ("webgpu", "WebGPU"),
+    ],
+)
+def test_a_fallback_says_which_runtime_is_missing(kind: str, title: str) -> None:
+    def explode(code: bytes) -> bytes:
+        raise AssertionError("a fallback compiled something")
+
+    module = devmod.create_with_fallback(kind, *sample(kind))
+    devmod.set_compiler(kind, explode)
+    try:
+        with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+            module.get_function("add")
+        assert str(caught.value) == (
+            f"the {kind} function 'add' cannot be used here: this module is a fallback, made while the {title} runtime was not "
+            f"installed. It can be inspected and saved. To run it: pip install devmod-{kind}"
+        )
+        with pytest.raises(devmod.FunctionNotFoundError) as unknown:
+            module["ad"]
+        assert str(unknown.value) == f"the {kind} module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+        with pytest.raises(devmod.RuntimeNotLinkedError, match="global 'table'"):
+            module.get_global("table")
+    finally:
+        devmod.set_compiler(kind, None)
+
+
+@pytest.mark.row("R25")
+def test_a_fallback_asks_its_imports_when_told_to() -> None:
+    root = devmod.create_with_fallback("opencl", b"", "cl", {"one": devmod.FunctionInfo("one", [])})
+    root.import_module(devmod.create_with_fallback("cuda", *sample("cuda")))
+    with pytest.raises(devmod.FunctionNotFoundError):
+        root.get_function("add")
+    with pytest.raises(devmod.RuntimeNotLinkedError, match="pip install devmod-cuda"):
+        root.get_function("add", query_imports=True)
+    with pytest.raises(devmod.FunctionNotFoundError):
+        root.get_function("three", query_imports=True)
+
+
+@pytest.mark.row("R13", "R26")
+@pytest.mark.parametrize(
+    ("kind", "fmt", "source", "asked", "text"),
+    [
+        ("cuda", "cubin", {"cuda": "src"}, "", "src"),
+        ("cuda", "cubin", {"cuda": "src"}, "cubin", ""),
+        ("cuda", "ptx", {"cuda": "src"}, "", "CODE"),
+        ("cuda", "ptx", {"cuda": "src"}, "cuda", "src"),
+        ("cuda", "ptx", {"ptx": "listing"}, "ptx", "listing"),
+        ("rocm", "hsaco", {"ll": "l", "asm": "a"}, "", "a"),
+        ("rocm", "hsaco", {"ll": "l", "asm": "a", "hip": "h"}, "", "h"),
+        ("rocm", "hsaco", {"ll": "l"}, "", "l"),
+        ("metal", "metal", {}, "", "ONE\nTWO"),
+        ("metal", "metallib", {}, "", ""),
+        ("metal", "metallib", {"metal": "m"}, "", "m"),
+        ("vulkan", "spv", {"spv": "; SPIR-V"}, "", "; SPIR-V"),
+        ("opencl", "cl", {}, "cl", "CODE"),
+        ("opencl", "clbin", {"cl": "k"}, "", "k"),
+        ("hexagon", "so", {"asm": "a", "obj": b"\x00o"}, "", "a"),
+        ("hexagon", "so", {"asm": "a", "obj": b"\x00o"}, "obj", "\x00o"),
+        ("webgpu", "wgsl", {}, "", "ONE\nTWO"),
+        ("webgpu", "wgsl", {"wgsl": "whole"}, "", "ONE\nTWO"),
+        ("webgpu", "wgsl", {"wgsl": "whole"}, "wgsl", "whole"),
+        ("opencl", "cl", {}, "nothing", ""),
+    ],
+)
+def test_inspect_source(kind: str, fmt: str, source: dict[str, str | bytes], asked: str, text: str) -> None:
+    code: Any = {"one": b"ONE", "two": b"TWO"} if kind in MAP_KINDS else b"CODE"
+    module = devmod.create_with_fallback(kind, code, fmt, {}, source)
+    assert module.inspect_source(asked) == text
+    assert module.source == source
+
+
+@pytest.mark.row("R5", "R24")
+def test_load_from_bytes_hands_the_bytes_on_and_lets_errors_through(register: Register) -> None:
+    seen: list[memoryview] = []
+
+    class Own(Exception):
+        pass
+
+    def load(data: memoryview) -> devmod.Module:
+        seen.append(data)
+        if not data:
+            raise Own("mine")
+        return maker("cuda")(bytes(data), "ptx", {}, {})
+
+    register("devmod.load_from_bytes", "cuda", load)
+    data = bytearray(b"module bytes")
+    assert devmod.load_from_bytes("cuda", data).kind == "cuda"
+    assert isinstance(seen[0], memoryview)
+    assert seen[0].readonly
+    assert seen[0].obj is data, "the bytes were copied"
+    with pytest.raises(Own, match="mine"):
+        devmod.load_from_bytes("cuda", b"")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.load_from_bytes("cuda", "text")  # type: ignore[arg-type]
+    assert str(caught.value) == "load_from_bytes('cuda', data): data is bytes or another buffer, not str"
+    assert caught.value.argument == "data"
+
+
+@pytest.mark.row("R2", "R24")
+def test_an_alias_gives_a_module_of_the_real_kind(register: Register) -> None:
+    register("devmod.load_from_bytes", "hsaco", lambda data: maker("rocm")(b"", "hsaco", {}, {}))
+    assert devmod.load_from_bytes("hsaco", b"").kind == "rocm"
+    register("devmod.load_from_bytes", "hip", lambda data: maker("cuda")(b"", "ptx", {}, {}))
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.load_from_bytes("hip", b"")
+    assert "returned a module of kind 'cuda', not 'rocm'" in str(caught.value)
+
+
+@pytest.mark.row("R2", "R22")
+def test_load_from_file_goes_by_format_or_suffix(register: Register, tmp_path: Path) -> None:
+    calls: list[tuple[str, str]] = []
+
+    def load(path: str, fmt: str) -> devmod.Module:
+        calls.append((path, fmt))
+        return maker("cuda")(b"", "ptx", {}, {})
+
+    for name in ("ptx", "cuda"):
+        register("devmod.load_from_file", name, load)
+    devmod.load_from_file(tmp_path / "k.ptx")
+    devmod.load_from_file(str(tmp_path / "K.PTX"))
+    devmod.load_from_file(tmp_path / "k.cu")
+    devmod.load_from_file(tmp_path / "k.bin", "ptx")
+    assert calls == [(str(tmp_path / name), fmt) for name, fmt in (("k.ptx", "ptx"), ("K.PTX", "ptx"), ("k.cu", "cuda"), ("k.bin", "ptx"))]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_from_file("kernel")
+    assert str(caught.value) == "'kernel' has no suffix that names its format; give one: load_from_file(path, 'ptx')"
+    with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_file\.clbin.*pip install devmod-opencl"):
+        devmod.load_from_file("k.clbin")
+
+
+@pytest.mark.row("R2")
+def test_a_shared_object_goes_to_the_loader_of_its_machine(register: Register, tmp_path: Path) -> None:
+    def elf(machine: int, order: int = 1) -> bytes:
+        return b"\x7fELF\x01" + bytes([order]) + bytes(12) + machine.to_bytes(2, "little" if order == 1 else "big")
+
+    path = tmp_path / "k.so"
+    path.write_bytes(elf(164))
+    with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_file\.so_hexagon.*pip install devmod-hexagon"):
+        devmod.load_from_file(path)
+    register("devmod.load_from_file", "so_hexagon", lambda path, fmt: maker("hexagon")(b"", "so", {}, {}))
+    assert devmod.load_from_file(path).kind == "hexagon"
+    register("devmod.load_from_file", "so_4660", lambda path, fmt: maker("hexagon")(b"", "so", {}, {}))
+    path.write_bytes(elf(4660, order=2))
+    assert devmod.load_from_file(path).kind == "hexagon"
+    path.write_bytes(b"not ELF")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_from_file(path)
+    assert str(caught.value) == f"{str(path)!r} is not a shared object: it does not begin with an ELF header"
+    with pytest.raises(FileNotFoundError):
+        devmod.load_from_file(tmp_path / "none.so")
+
+
+@pytest.mark.row("R6", "R39")
+def test_building_and_saving_import_no_backend_and_no_numpy() -> None:
+    code = """
+import sys, devmod
+info = devmod.FunctionInfo("f", ["handle"])
+for kind, fmt in [("cuda", "ptx"), ("opencl", "cl"), ("hexagon", "so")]:
+    devmod.create_with_fallback(kind, b"code", fmt, {"f": info}).save_to_bytes()
+heavy = {"numpy", "pyopencl", "importlib.metadata", "importlib_metadata", "pluggy", "clang"} & set(sys.modules)
+assert not heavy, heavy
+assert not [name for name in sys.modules if name.startswith("devmod_")]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1", "PATH": ""})

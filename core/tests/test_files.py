@@ -1,0 +1,206 @@
+"""Raw payload files and their metadata (R22)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import KINDS, MAP_KINDS, sample
+
+import devmod
+from devmod.backend import read_payload
+from devmod.targets import find_spec
+
+pytestmark = pytest.mark.row("R22")
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_payload_and_its_metadata_come_back(kind: str, tmp_path: Path) -> None:
+    code, fmt, fmap = sample(kind)
+    module = devmod.create_with_fallback(kind, code, fmt, fmap)
+    spec = find_spec(kind)
+    assert spec is not None
+    path = tmp_path / f"k.{fmt}"
+    module.write_to_file(path)
+    assert written(tmp_path) == sorted([path.name, "k.tvm_meta.json"])
+    assert read_payload(spec, str(path), fmt) == (fmt, fmap, code)
+    module.write_to_file(path)
+    assert written(tmp_path) == sorted([path.name, "k.tvm_meta.json"])
+
+
+def test_the_metadata_is_tvms(tmp_path: Path) -> None:
+    info = devmod.FunctionInfo("vadd_kernel", ["handle", "float32"], ["blockIdx.x"], [0, 1])
+    devmod.create_with_fallback("cuda", b".version 8.0", "ptx", {"vadd": info}).write_to_file(tmp_path / "x.ptx")
+    assert (tmp_path / "x.ptx").read_bytes() == b".version 8.0"
+    assert json.loads((tmp_path / "x.tvm_meta.json").read_text()) == {
+        "func_info": {
+            "vadd": {
+                "name": "vadd_kernel",
+                "arg_types": ["handle", "float32"],
+                "launch_param_tags": ["blockIdx.x"],
+                "arg_extra_tags": [0, 1],
+            }
+        }
+    }
+
+
+def test_metadata_as_tvm_writes_it_is_read() -> None:
+    text = """{"tvm_version": "0.27.0", "func_info": {"f": {"name": "f_k", "arg_types": ["handle", "float16x4"],
+        "launch_param_tags": ["threadIdx.x"]}}}"""
+    expected = {"f": devmod.FunctionInfo("f_k", ["handle", "float16x4"], ["threadIdx.x"])}
+    assert devmod.load_metadata_from_json(text) == expected
+    assert devmod.load_metadata_from_json(text.encode()) == expected
+
+
+def test_an_interface_travels_in_the_metadata(tmp_path: Path) -> None:
+    interface = devmod.Interface([devmod.Param("a", "buffer", "float32", "rw")], block=(8, 8, 1))
+    fmap = {"f": devmod.FunctionInfo("f", ["handle"], interface=interface)}
+    devmod.create_with_fallback("opencl", b"kernel", "cl", fmap).write_to_file(tmp_path / "k.cl")
+    assert devmod.load_metadata_from_json((tmp_path / "k.tvm_meta.json").read_text()) == fmap
+
+
+@pytest.mark.parametrize("kind", MAP_KINDS)
+def test_a_file_holds_one_shader(kind: str, tmp_path: Path) -> None:
+    code, fmt, _ = sample(kind)
+    module = devmod.create_with_fallback(kind, {**code, "second": code["add"]}, fmt, {})
+    with pytest.raises(devmod.FormatError) as caught:
+        module.write_to_file(tmp_path / f"k.{fmt}")
+    assert str(caught.value) == f"the {kind} module has 2 shaders, and a {fmt!r} file holds one; use devmod.save"
+    assert written(tmp_path) == []
+
+
+def test_a_shader_keeps_an_entry_name_that_is_no_function(tmp_path: Path) -> None:
+    fmap = {"blur": devmod.FunctionInfo("main", ["handle"])}
+    devmod.create_with_fallback("webgpu", {"main": b"fn main() {}"}, "wgsl", fmap).write_to_file(tmp_path / "k.wgsl")
+    spec = find_spec("webgpu")
+    assert spec is not None
+    assert read_payload(spec, str(tmp_path / "k.wgsl"), "wgsl") == ("wgsl", fmap, {"main": b"fn main() {}"})
+
+
+@pytest.mark.row("R15")
+def test_a_spv_file_holds_the_bare_words(tmp_path: Path) -> None:
+    words = b"\x03\x02\x23\x07" + bytes(range(16))
+    value = bytes(4) + (5).to_bytes(8, "little") + words
+    path = tmp_path / "k.spv"
+    devmod.create_with_fallback("vulkan", {"f": value}, "spv", {"f": devmod.FunctionInfo("main", [])}).write_to_file(path)
+    assert path.read_bytes() == words
+    spec = find_spec("vulkan")
+    assert spec is not None
+    assert read_payload(spec, str(path), "spv")[2] == {"f": value}
+    flagged = b"\x01" + value[1:]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file(tmp_path / "other.spv")
+    assert str(caught.value) == "a .spv file has no place for the shader's flag 1; use devmod.save"
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file(tmp_path / "other.spv")
+    assert str(caught.value) == "the vulkan shader is not a flag, a number of words and that many words"
+    assert written(tmp_path) == ["k.spv", "k.tvm_meta.json"]
+    path.write_bytes(b"abc")
+    with pytest.raises(devmod.FormatError) as caught:
+        read_payload(spec, str(path), "spv")
+    assert str(caught.value) == "a .spv file is a number of 4-byte words; this one has 3 bytes"
+
+
+def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
+    first = devmod.create_with_fallback(
+        "cuda", b"one", "ptx", {"f": devmod.FunctionInfo("f", ["int32"]), "g": devmod.FunctionInfo("g", [])}
+    )
+    first.write_to_file(tmp_path / "k.ptx")
+    before = {name: (tmp_path / name).read_bytes() for name in written(tmp_path)}
+    second = devmod.create_with_fallback(
+        "cuda", b"two", "cubin", {"f": devmod.FunctionInfo("f", ["int64"]), "h": devmod.FunctionInfo("h", [])}
+    )
+    with pytest.raises(devmod.FormatError) as caught:
+        second.write_to_file(tmp_path / "k.cubin")
+    meta = str(tmp_path / "k.tvm_meta.json")
+    assert (
+        str(caught.value) == f"{meta!r} is there already and describes other functions; they differ in: 'f', 'g', 'h'. Choose another name"
+    )
+    assert {name: (tmp_path / name).read_bytes() for name in written(tmp_path)} == before
+    same = devmod.create_with_fallback("cuda", b"two", "cubin", first.functions)
+    same.write_to_file(tmp_path / "k.cubin")
+    assert written(tmp_path) == ["k.cubin", "k.ptx", "k.tvm_meta.json"]
+
+
+def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "k.tvm_meta.json").write_text("my notes")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "k.ptx")
+    meta = str(tmp_path / "k.tvm_meta.json")
+    assert str(caught.value) == (
+        f"{meta!r} is there already and is no metadata file (the metadata is not JSON: Expecting value: line 1 column 1 (char 0)); move it away"
+    )
+    assert written(tmp_path) == ["k.tvm_meta.json"]
+
+
+def test_a_suffix_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file(tmp_path / "k.ptx")
+    assert str(caught.value) == f"{str(tmp_path / 'k.ptx')!r} would hold 'cubin', and its suffix says 'ptx'"
+
+
+def test_a_payload_without_metadata(tmp_path: Path) -> None:
+    path = tmp_path / "k.cl"
+    path.write_text("kernel void f() {}")
+    spec = find_spec("opencl")
+    assert spec is not None
+    with pytest.raises(devmod.FormatError) as caught:
+        read_payload(spec, str(path), "cl")
+    meta = str(tmp_path / "k.tvm_meta.json")
+    assert str(caught.value) == (
+        f"{str(path)!r} has no metadata file beside it: {meta!r} says what its functions are. "
+        "Module.write_to_file writes both; source is compiled with devmod.compile"
+    )
+    with pytest.raises(FileNotFoundError):
+        read_payload(spec, str(tmp_path / "none.cl"), "cl")
+
+
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").mkdir()
+    with pytest.raises(IsADirectoryError):
+        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "k.ptx")
+    assert written(tmp_path) == ["k.ptx"]
+    with pytest.raises(FileNotFoundError):
+        devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "none" / "k.ptx")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the metadata is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"\xff\xfe\x00", None),
+        ("[" * 100000, None),
+        ("[]", "the metadata has no map 'func_info'"),
+        ('{"func_info": []}', "the metadata has no map 'func_info'"),
+        ('{"func_info": {}, "shader": 1}', "the metadata's 'shader' is not a string"),
+        ('{"func_info": {"f": 1}}', "the metadata of the function 'f' is not a map"),
+        (
+            '{"func_info": {"f": {"name": "f"}}}',
+            "the metadata of the function 'f' has no name, no arg_types, or a field that is not a list",
+        ),
+        (
+            '{"func_info": {"f": {"name": "f", "arg_types": "x"}}}',
+            "the metadata of the function 'f' has no name, no arg_types, or a field that is not a list",
+        ),
+        ('{"func_info": {"f": {"name": 3, "arg_types": []}}}', "the metadata of the function 'f': a function's name is a string, not int"),
+        (
+            '{"func_info": {"f": {"name": "f", "arg_types": [3]}}}',
+            "the metadata of the function 'f': a type is a string such as 'float32' or 'handle', not int",
+        ),
+        (
+            '{"func_info": {"f": {"name": "f", "arg_types": [], "interface": 3}}}',
+            "the metadata of the function 'f': an interface is a map with string keys, not int",
+        ),
+    ],
+)
+def test_wrong_metadata(text: Any, message: str | None) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_metadata_from_json(text)
+    assert message is None or str(caught.value) == message

@@ -1,0 +1,163 @@
+"""set_compiler and the hooks (R31)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pluggy
+import pytest
+from support import sample
+
+import devmod
+from devmod.backend import run_compiler
+
+pytestmark = pytest.mark.row("R31")
+hookimpl = pluggy.HookimplMarker("devmod")
+Register = Callable[[str, str, object], None]
+
+
+@pytest.fixture(autouse=True)
+def no_compilers() -> Iterator[None]:
+    yield
+    for kind in ("cuda", "opencl", "vulkan", "hexagon", "rocm"):
+        devmod.set_compiler(kind, None)
+
+
+def test_nothing_is_replaced_unless_asked() -> None:
+    assert run_compiler("opencl", b"kernel") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "returned", "told"),
+    [
+        ("cuda", b"\x7fELF...", ("cubin", b"\x7fELF...")),
+        ("cuda", b".version 8.0", ("ptx", b".version 8.0")),
+        ("cuda", ("fatbin", b"\x50\xed"), ("fatbin", b"\x50\xed")),
+        ("rocm", b"\x7fELF", ("hsaco", b"\x7fELF")),
+        ("vulkan", b"\x03\x02\x23\x07", ("spv", b"\x03\x02\x23\x07")),
+        ("opencl", b"kernel void", ("cl", b"kernel void")),
+        ("opencl", ("clbin", b"poclbin"), ("clbin", b"poclbin")),
+        ("hexagon", b"\x7fELF", ("so", b"\x7fELF")),
+    ],
+)
+def test_what_a_compiler_returns_is_told_by_its_magic_or_its_word(kind: str, returned: Any, told: tuple[str, bytes]) -> None:
+    seen: list[bytes] = []
+
+    def compiler(code: bytes) -> Any:
+        seen.append(code)
+        return returned
+
+    devmod.set_compiler(kind, compiler)
+    assert run_compiler(kind, memoryview(b"the code")) == told
+    assert seen == [b"the code"]
+    devmod.set_compiler(kind, None)
+    assert run_compiler(kind, b"the code") is None
+
+
+@pytest.mark.row("R16")
+@pytest.mark.parametrize(
+    ("kind", "returned", "error", "message"),
+    [
+        ("opencl", 3, devmod.CompileError, "the compiler set for opencl returned int; it must return bytes or (format, bytes)"),
+        ("opencl", None, devmod.CompileError, "the compiler set for opencl returned NoneType; it must return bytes or (format, bytes)"),
+        (
+            "opencl",
+            ("ptx", b""),
+            devmod.FormatError,
+            "the compiler set for opencl returned the format 'ptx'; its formats: cl, clbin, xclbin, awsxclbin, aocx",
+        ),
+        ("opencl", b"\x03\x02\x23\x07", devmod.FormatError, "the compiler set for opencl returned SPIR-V, which is no payload of opencl"),
+        (
+            "vulkan",
+            b"text",
+            devmod.FormatError,
+            "the compiler set for vulkan returned neither ELF nor SPIR-V, which is no payload of vulkan",
+        ),
+        ("vulkan", b"\x7fELF", devmod.FormatError, "the compiler set for vulkan returned an ELF file, which is no payload of vulkan"),
+    ],
+)
+def test_what_is_no_payload_is_refused(kind: str, returned: Any, error: type[devmod.DevmodError], message: str) -> None:
+    devmod.set_compiler(kind, lambda code: returned)
+    with pytest.raises(error) as caught:
+        run_compiler(kind, b"")
+    assert str(caught.value) == message
+
+
+def test_its_own_exception_comes_through() -> None:
+    devmod.set_compiler("opencl", lambda code: {}["missing"])  # type: ignore[arg-type, return-value]
+    with pytest.raises(KeyError, match="missing"):
+        run_compiler("opencl", b"")
+
+
+def test_set_compiler_checks_its_arguments() -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.set_compiler("opencl", "gcc")  # type: ignore[arg-type]
+    assert str(caught.value) == "set_compiler('opencl', …) takes a function, not str"
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.set_compiler("acme", bytes)
+    assert str(caught.value) == "no target is known for the kind 'acme', so nothing can be compiled for it"
+
+
+@pytest.mark.row("R38")
+def test_a_replaced_compiler_changes_no_bytes() -> None:
+    before = devmod.create_with_fallback("opencl", *sample("opencl")).save_to_bytes()
+    devmod.set_compiler("opencl", lambda code: ("clbin", b"compiled"))
+    assert devmod.create_with_fallback("opencl", *sample("opencl")).save_to_bytes() == before
+
+
+def plugin(answer: Any, calls: list[tuple[str, bytes]]) -> object:
+    @hookimpl
+    def devmod_compile(kind: str, code: bytes) -> Any:
+        calls.append((kind, code))
+        return answer
+
+    return SimpleNamespace(devmod_compile=devmod_compile)
+
+
+def test_a_hook_compiles_and_the_first_answer_counts(register: Register) -> None:
+    calls: list[tuple[str, bytes]] = []
+    register("devmod.hooks", "devmod_compile", plugin(None, calls))
+    assert run_compiler("opencl", b"code") is None
+    register("devmod.hooks", "devmod_compile.opencl", plugin(("clbin", b"bin"), calls))
+    register("devmod.hooks", "devmod_compile.cuda", plugin(b"never asked for opencl", []))
+    assert run_compiler("opencl", b"code") == ("clbin", b"bin")
+    assert set(calls) == {("opencl", b"code")}
+    devmod.set_compiler("opencl", lambda code: b"set_compiler goes first")
+    assert run_compiler("opencl", b"code") == ("cl", b"set_compiler goes first")
+
+
+@pytest.mark.row("R8")
+def test_a_hook_with_a_wrong_signature_is_refused(register: Register) -> None:
+    @hookimpl
+    def devmod_compile(code: bytes, device: str) -> bytes:
+        return b""
+
+    register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=devmod_compile))
+    with pytest.raises(devmod.PluginError) as caught:
+        run_compiler("opencl", b"")
+    assert str(caught.value).startswith(
+        "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process does not fit: "
+    )
+    assert "device" in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.row("R8")
+def test_a_hook_that_implements_nothing_is_refused(register: Register) -> None:
+    register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=lambda kind, code: b""))
+    with pytest.raises(devmod.PluginError) as caught:
+        run_compiler("opencl", b"")
+    assert str(caught.value) == (
+        "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process has no devmod_compile marked with "
+        "pluggy.HookimplMarker('devmod')"
+    )
+
+
+@pytest.mark.row("R6")
+def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
+    code = "import sys\nfrom devmod.backend import run_compiler\nassert run_compiler('opencl', b'') is None\nassert 'pluggy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"})

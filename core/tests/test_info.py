@@ -1,0 +1,143 @@
+"""FunctionInfo, Interface, Param, Block: values, their checks, and the maps that files hold."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import devmod
+from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text"),
+    [
+        ((0, 32, 1), "int32"),
+        ((1, 8, 1), "uint8"),
+        ((1, 1, 1), "uint1"),
+        ((2, 16, 4), "float16x4"),
+        ((3, 64, 1), "handle"),
+        ((4, 16, 1), "bfloat16"),
+        ((6, 8, 1), "bool"),
+        ((10, 8, 2), "float8_e4m3fnx2"),
+        ((200, 12, 1), "type200_12"),
+    ],
+)
+def test_a_type_has_a_name(dtype: tuple[int, int, int], text: str) -> None:
+    assert dtype_name(dtype) == text
+    assert parse_dtype(text) == dtype
+
+
+@given(st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(0, 65535)))
+def test_every_type_survives_its_name(dtype: tuple[int, int, int]) -> None:
+    assert parse_dtype(dtype_name(dtype)) == dtype
+
+
+@pytest.mark.parametrize(
+    "text", ["", "float", "float032", "float32x", "x4", "int-8", "type2_32", "type3_64", "handle64x", "float32x70000", "Int32", "int٣"]
+)
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.FunctionInfo("f", [text])
+    assert str(caught.value) == (
+        f"{text!r} is not a type: expected a name such as 'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle', "
+        "or one with lanes such as 'float16x4'"
+    )
+
+
+def test_sizes() -> None:
+    assert [dtype_bytes(parse_dtype(text)) for text in ("float16x4", "bool", "uint1", "float6_e2m3fnx4", "uint8x40")] == [8, 1, 1, 3, 40]
+
+
+@pytest.mark.row("R12")
+def test_function_info_is_a_value() -> None:
+    info = devmod.FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [0, 1])
+    same = devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x",), (0, 1))
+    assert info == same
+    assert hash(info) == hash(same)
+    assert info != devmod.FunctionInfo("k", ["handle"])
+    assert (info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == (
+        "k",
+        ("handle", "int32"),
+        ("blockIdx.x",),
+        (0, 1),
+        None,
+    )
+    assert pickle.loads(pickle.dumps(info)) == info
+    with pytest.raises(AttributeError, match="immutable"):
+        info.name = "other"
+
+
+@pytest.mark.row("R12", "R19")
+def test_an_interface_keeps_what_it_does_not_know() -> None:
+    data = {
+        "params": [
+            {"name": "a", "kind": "buffer", "type": "float32", "access": "rw", "at": [0, 1], "volatile": True},
+            {"name": "n", "kind": "scalar", "type": "int32", "at": [0, 4]},
+            {"name": "s", "kind": "scalar", "type": "uint8x24", "align": 8},
+        ],
+        "blocks": [{"at": "push", "size": 16, "std": 430}],
+        "block": [8, 8, 1],
+        "subgroup": 32,
+    }
+    interface = devmod.Interface.from_dict(data)
+    assert interface.to_dict() == data
+    assert interface.params[0].at == (0, 1)
+    assert interface.params[0].extra == {"volatile": True}
+    assert interface.block == (8, 8, 1)
+    assert interface.extra == {"subgroup": 32}
+    assert pickle.loads(pickle.dumps(interface)) == interface
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "an interface is a map with string keys, not list"),
+        ({"params": 3}, "the params and blocks of an interface are lists"),
+        ({"params": [{"kind": "buffer"}]}, "a parameter has no 'name'"),
+        (
+            {"params": [{"name": "a", "kind": "blob"}]},
+            "the parameter 'a' has the kind 'blob'; a kind is one of buffer, scalar, uniform, local, image, sampler",
+        ),
+        (
+            {"params": [{"name": "a", "kind": "buffer", "access": "x"}]},
+            "the parameter 'a' has the access 'x'; an access is 'r', 'w', 'rw' or ''",
+        ),
+        (
+            {"params": [{"name": "a", "kind": "buffer", "at": [1]}]},
+            "the parameter 'a' has the place [1]; a place is an index or a pair of indices",
+        ),
+        (
+            {"params": [{"name": "a", "kind": "buffer", "at": "push"}]},
+            "the parameter 'a' has the place 'push'; a place is an index or a pair of indices",
+        ),
+        ({"params": [{"name": "a", "kind": "scalar", "align": -1}]}, "the alignment of the parameter 'a' is a number from 0 up, not -1"),
+        ({"blocks": [{"at": 0}]}, "a block has no 'size'"),
+        ({"block": [1, 2]}, "a fixed block of threads is three numbers, not [1, 2]"),
+        ({"block": [1, 2, True]}, "a fixed block of threads is a number from 0 up, not True"),
+    ],
+)
+def test_a_wrong_interface_is_refused(data: object, message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.Interface.from_dict(data)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((7, []), "a function's name is a string, not int"),
+        (("f", "handle"), "the function 'f': arg_types and launch_param_tags are sequences of strings, not a string"),
+        (("f", [], [3]), "the function 'f' has a launch_param_tag that is not a string"),
+        (("f", [], [], [2**31]), "the function 'f' has an arg_extra_tag that is not an int of 32 bits"),
+        (("f", [], [], [], {}), "the function 'f' has an interface that is not an Interface: dict"),
+        (("f", ["handle"], [], [], devmod.Interface()), "the function 'f' has 1 arg_types and an interface of 0 params"),
+    ],
+)
+def test_a_wrong_function_info_is_refused(arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.FunctionInfo(*arguments)  # type: ignore[arg-type]
+    assert str(caught.value) == message

@@ -1,0 +1,85 @@
+"""Module: the contract that a backend's author subclasses, with its defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+import devmod
+
+
+class Minimal(devmod.Module):
+    """The least that a module can be. Its constructor calls nobody."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    @property
+    def kind(self) -> str:
+        return "toy"
+
+    def get_function(self, name: str, query_imports: bool = False) -> object:
+        if name in self.names:
+            return lambda: name
+        raise devmod.FunctionNotFoundError(f"no {name}")
+
+
+class SavesBytes(Minimal):
+    def save_to_bytes(self) -> bytes:
+        return b"one two"
+
+
+class SavesParts(Minimal):
+    def wire_parts(self) -> tuple[bytes, ...]:
+        return (b"one ", b"two")
+
+
+def test_kind_and_get_function_are_abstract() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        devmod.Module()  # type: ignore[abstract]
+
+
+def test_defaults_say_nothing() -> None:
+    module = Minimal("f")
+    assert (module.format, dict(module.functions), module.imports, dict(module.source), module.origin) == ("", {}, (), {}, None)
+    assert module.inspect_source() == ""
+    assert module["f"]() == "f"
+    assert module.property_mask == 2
+    assert repr(module) == "<Minimal toy: no functions>"
+    with pytest.raises(devmod.FunctionNotFoundError) as missing:
+        module.get_global("g")
+    assert str(missing.value) == "the toy module has no global 'g'; it has: none"
+
+
+def test_what_cannot_be_saved_says_so() -> None:
+    module = Minimal()
+    for act in (module.save_to_bytes, module.wire_parts):
+        with pytest.raises(devmod.FormatError) as caught:
+            act()
+        assert str(caught.value) == "a module of kind 'toy' cannot be saved to bytes"
+    with pytest.raises(devmod.FormatError) as caught:
+        module.write_to_file("x.toy")
+    assert str(caught.value) == "a module of kind 'toy' has no raw payload to write; use devmod.save"
+
+
+@pytest.mark.parametrize("module", [SavesBytes(), SavesParts()])
+def test_either_way_of_saving_gives_the_other(module: devmod.Module) -> None:
+    assert module.save_to_bytes() == b"one two"
+    assert b"".join(module.wire_parts()) == b"one two"
+    assert module.property_mask == 3
+
+
+@pytest.mark.row("R21")
+def test_imports_make_a_tree() -> None:
+    root, middle, leaf = Minimal("a"), Minimal("b"), Minimal("c")
+    root.import_module(middle)
+    middle.import_module(leaf)
+    root.import_module(leaf)
+    assert root.imports == (middle, leaf)
+    for module in (root, middle, leaf):
+        with pytest.raises(devmod.FormatError) as caught:
+            leaf.import_module(module)
+        assert str(caught.value) == "toy: importing that toy module would make a cycle, for it is this module or imports it"
+    with pytest.raises(devmod.FormatError) as caught:
+        root.import_module("x")  # type: ignore[arg-type]
+    assert str(caught.value) == "toy: a module imports a Module, not str"
+    assert leaf.imports == ()
