@@ -171,7 +171,9 @@ def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
 
 
 def _has_extra(interface: Interface | None) -> bool:
-    return interface is not None and any(part.extra for part in (interface, *interface.params, *interface.blocks))
+    if interface is None:
+        return False
+    return bool(interface.extra) or any(p.extra for p in interface.params) or any(b.extra for b in interface.blocks)
 
 
 # -- reading
