@@ -1,0 +1,111 @@
+"""What `devmod inspect` knows of a file, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import devmod
+from devmod import _registry
+from devmod._fallback import FallbackModule
+from devmod._files import read_payload
+from devmod._info import FunctionInfo, Param
+from devmod._module import BINARY_SERIALIZABLE, Module
+from devmod.errors import FormatError
+from devmod.targets import find_spec, format_of_suffix, spec_of_format
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """The file's format and size, its module tree, and the commands that install what is missing."""
+    form, module = _open(path)
+    tree = _module(module)
+    missing = {part["runtime"]["install"]: None for part in _walk(tree) if part["runtime"] and not part["runtime"]["installed"]}
+    return {"file": str(path), "format": form, "bytes": path.stat().st_size, "module": tree, "install": list(missing)}
+
+
+def signature(name: str, info: FunctionInfo) -> str:
+    """A function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1``."""
+    interface = info.interface
+    if interface is None:
+        shown = ", ".join(info.arg_types)
+    else:
+        shown = ", ".join(map(_parameter, interface.params))
+    text = f"{name}({shown})"
+    if interface is not None and interface.block is not None:
+        text += " block " + "×".join(map(str, interface.block))
+    return text
+
+
+def _parameter(param: Param) -> str:
+    kind = param.type or "?"
+    if param.kind == "buffer":
+        kind = f"{param.type or 'void'}* {param.access}".rstrip()
+    elif param.kind != "scalar":
+        kind = f"{param.kind} {param.type}".rstrip()
+    return f"{param.name}: {kind}" if param.name else kind
+
+
+def _open(path: Path) -> tuple[str, Module]:
+    """The file's format in words, and its modules with no backend imported."""
+    suffix = path.suffix[1:].lower()
+    with path.open("rb"):  # a missing file, a folder, no permission: the system's own error, before any other
+        pass
+    if suffix == "devmod":
+        return "devmod bundle", devmod.load(path)
+    if suffix == "tvmimports":
+        return "TVM imports blob", devmod.interop.tvm.load_imports(path.read_bytes())
+    # A .so is a Hexagon payload where metadata lies beside it, and a library that TVM exported otherwise.
+    if suffix == "so" and not path.with_suffix(".tvm_meta.json").exists():
+        return "library exported by TVM", devmod.interop.tvm.load_library(path)
+    form = format_of_suffix(suffix)
+    spec = spec_of_format(form)
+    if spec is None:
+        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads")
+    fmt, fmap, code = read_payload(spec, str(path), form)
+    return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
+
+
+def _module(module: Module) -> dict[str, Any]:
+    spec = find_spec(module.kind)
+    plain = module.property_mask & BINARY_SERIALIZABLE
+    return {
+        "kind": module.kind,
+        "format": module.format,
+        "variant": getattr(module, "variant", ""),
+        "bytes": sum(map(len, module.wire_parts())) if plain else None,
+        "functions": [_function(name, info) for name, info in module.functions.items()],
+        "origin": module.origin.to_dict() if module.origin is not None else None,
+        "runtime": _runtime(module.kind) if plain else None,
+        "title": spec.title if spec else "",
+        "imports": [_module(child) for child in module.imports],
+    }
+
+
+def _function(name: str, info: FunctionInfo) -> dict[str, Any]:
+    return {
+        "name": name,
+        "symbol": info.name,
+        "signature": signature(name, info),
+        "arg_types": list(info.arg_types),
+        "launch_param_tags": list(info.launch_param_tags),
+        "interface": info.interface.to_dict() if info.interface is not None else None,
+    }
+
+
+def _runtime(kind: str) -> dict[str, str]:
+    """The distribution that runs a kind here ("" where none does), and how to get one."""
+    claims = _registry.claims("devmod.load_from_bytes", kind)
+    installed = ", ".join(f"{claim.distribution} {claim.version}".strip() or "this process" for claim in claims)
+    spec = find_spec(kind)
+    if spec is not None:
+        install = spec.install
+    else:
+        install = f"nothing known brings the kind {kind!r}; by convention it would be devmod-{kind}: install it only if you trust its publisher"
+    return {"installed": installed, "install": install}
+
+
+def _walk(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield tree
+    for child in tree["imports"]:
+        yield from _walk(child)
