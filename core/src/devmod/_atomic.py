@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 
 from devmod.errors import FormatError
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-class replacing:  # noqa: N801 - used as a function
+class replacing:
     """A file that is written beside `path` and moved over it when all went well; else `path` stays as it was.
 
     A process that is killed meanwhile leaves the old file whole, and a ``.partial`` file beside it. A link is followed, so
@@ -50,7 +51,7 @@ class replacing:  # noqa: N801 - used as a function
         # The name may be as long as the system takes, so ours is not made by adding to it.
         self._partial = os.path.join(folder, f".{name[:32]}.{os.getpid():x}-{os.urandom(4).hex()}.partial")
         try:
-            self._file: BinaryIO = open(self._partial, "xb")  # noqa: SIM115 - closed in __exit__
+            self._file: BinaryIO = open(self._partial, "xb")
         except OSError as error:
             raise self._in_our_words(error) from None
         try:
@@ -111,14 +112,10 @@ class replacing:  # noqa: N801 - used as a function
 
     def _give_up(self) -> None:
         # Closing writes what is buffered, which fails again on a full disk.
-        try:
+        with suppress(OSError):
             self._file.close()
-        except OSError:
-            pass
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(self._partial)
-        except FileNotFoundError:
-            pass
 
     def _in_our_words(self, error: OSError) -> OSError:
         """The same error about the path that the caller knows."""

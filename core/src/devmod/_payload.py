@@ -263,16 +263,7 @@ class PayloadModule(Module):
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         """The text in a format, by R26: a source under that key, else the code where it is text, else the default source."""
-        if format and format in self._source:
-            return _text(self._source[format])
-        if format in ("", self.format) and self.format in self._spec.text_formats:
-            code = self.code
-            return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
-        if not format:
-            for key in self._spec.default_source:
-                if key in self._source:
-                    return _text(self._source[key])
-        return ""
+        return inspect_payload(self._spec, self.format, self.code, self._source, format)
 
     def wire_parts(self) -> Sequence[Binary]:
         if self._wire is not None:
@@ -283,6 +274,19 @@ class PayloadModule(Module):
         from devmod._files import write_payload
 
         write_payload(self._spec, self.format, self.functions, self.code, path)
+
+
+def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, wanted: str) -> str:
+    """The text in the format `wanted`, by R26: a source under that key, else the code where it is text, else the default source."""
+    if wanted and wanted in source:
+        return _text(source[wanted])
+    if wanted in ("", fmt) and fmt in spec.text_formats:
+        return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
+    if not wanted:
+        for key in spec.default_source:
+            if key in source:
+                return _text(source[key])
+    return ""
 
 
 def check_payload(
