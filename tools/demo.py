@@ -1,0 +1,86 @@
+"""`make demo`: real wheels, two environments, one file.
+
+Environment A gets devmod-core[build-opencl] and no runtime, and compiles examples/ and TVM's matmul into one bundle. Environment
+B gets devmod-core and devmod-opencl[pocl], runs everything from that file, compares with NumPy and draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from environments import ROOT, InstallError, install, make_venv, python_of
+from wheels import build
+
+OUT = ROOT / "build" / "demo"
+#: What the other side needs beside the wheels: numbers, pictures, a drawn table.
+BESIDES = ["numpy>=1.26", "pillow>=10"]
+
+
+def step(text: str) -> None:
+    """Say what comes next, and how long the demo has taken so far."""
+    print(f"\n[{time.monotonic() - BEGUN:5.1f} s] {text}", flush=True)
+
+
+def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) -> Path:
+    """An environment with these requirements and nothing else, kept while they and the wheels stay the same."""
+    venv = OUT / name
+    digest = hashlib.sha256("\n".join((sys.version, str(venv), *requirements)).encode())
+    for wheel in wheels:
+        digest.update(wheel.read_bytes())
+    stamp = venv / "devmod-demo"
+    if not (stamp.exists() and stamp.read_text() == digest.hexdigest() and python_of(venv).exists()):
+        make_venv(venv)
+        install(python_of(venv), requirements)
+        stamp.write_text(digest.hexdigest())
+    return python_of(venv)
+
+
+def run(*command: str | Path) -> None:
+    """Run a command in an empty folder of its own, so that nothing of the source tree is importable by accident."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+    clean |= {"DEVMOD_CACHE_DIR": str(OUT / "cache"), "PYTHONUTF8": "1"}
+    sys.stdout.flush()
+    code = subprocess.call([str(part) for part in command], cwd=OUT / "empty", env=clean)
+    if code:
+        raise SystemExit(f"\nthe demo failed: {' '.join(map(str, command))}\nended with exit code {code}")
+
+
+def main() -> None:
+    """Run the demo."""
+    step("building the wheels")
+    wheels = build(OUT / "wheels")
+    wheel_of = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
+    for wheel in wheels:
+        print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
+    core, opencl = wheel_of["devmod-core"], wheel_of["devmod-opencl"]
+    shutil.rmtree(OUT / "empty", ignore_errors=True)
+    (OUT / "empty").mkdir()
+
+    step("environment A, the build box: devmod-core[build-opencl], no runtime")
+    a = environment("build-box", [f"devmod-core[build-opencl] @ {core.as_uri()}"], [core])
+    run(a, "-m", "devmod", "plugins")
+    run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
+    run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
+
+    step("environment B, where it runs: devmod-core and devmod-opencl[pocl]")
+    requirements = [f"devmod-core[cli] @ {core.as_uri()}", f"devmod-opencl[pocl] @ {opencl.as_uri()}", *BESIDES]
+    b = environment("device-box", requirements, [core, opencl])
+    run(b, "-m", "devmod", "devices")
+    step("loading the file, running everything")
+    run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT)
+    step("done")
+
+
+BEGUN = time.monotonic()
+if __name__ == "__main__":
+    try:
+        main()
+    except InstallError as error:
+        raise SystemExit(f"demo: {error}") from None
