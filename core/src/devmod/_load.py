@@ -1,0 +1,118 @@
+"""From a claim to the object that it names: importing it, and checking that it is what its group's entries are."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._registry import Claim
+
+_STARTED = time.time_ns()
+_FUNCTION = type(lambda: None)
+_VARARGS = 0x04  # inspect.CO_VARARGS
+
+
+def load(claim: Claim) -> object:
+    """The object that a claim names, imported and checked.
+
+    Raises
+    ------
+    PluginError
+        It is broken; the cause is chained. The next call tries again.
+    """
+    from devmod import _refusals
+
+    if claim.problem:
+        raise _refusals.unusable(claim, claim.problem)
+    module, _, attribute = claim.value.partition("[")[0].partition(":")
+    module, attribute = module.strip(), attribute.strip()
+    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+        raise _refusals.broken(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
+    found = _imported(claim, module)
+    at = module
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except Exception as error:
+            raise _refusals.broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({_said(error)})") from error
+        at += f".{part}"
+    check(claim, found)
+    from devmod._log import debug
+
+    debug(f"{claim.key} is {claim.value} of {claim.who}")
+    return found
+
+
+def check(claim: Claim, found: object) -> None:
+    """PluginError unless `found` is what an entry of its group must be: a plugin is checked before it is used."""
+    wrong = _wrong(claim, found)
+    if wrong:
+        from devmod._refusals import broken
+
+        raise broken(claim, wrong)
+
+
+def _imported(claim: Claim, module: str) -> object:
+    # Python keeps the listing of each folder; one that has changed within its clock's tick would hide the new module.
+    late = claim.changed > _STARTED
+    if late:
+        _forget_listings()
+    while True:
+        try:
+            __import__(module)
+            return sys.modules[module]
+        except (Exception, SystemExit) as error:
+            missing = isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}.")
+            if missing and not late:
+                late = True
+                _forget_listings()
+                continue
+            from devmod import _refusals
+
+            if missing and _refusals.is_editable(claim) and claim.changed > _refusals.process_started(_STARTED):
+                raise _refusals.restart(claim, module) from error
+            raise _refusals.broken(claim, f"importing {module} failed ({_said(error)})") from error
+
+
+def _forget_listings() -> None:
+    import importlib
+
+    importlib.invalidate_caches()
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _wrong(claim: Claim, found: object) -> str:
+    from devmod._registry import GROUPS
+
+    if claim.group == "devmod.targets":
+        from devmod.targets import TargetSpec
+
+        if not isinstance(found, TargetSpec):
+            return f"{claim.value} is of type {type(found).__name__}, not a devmod.TargetSpec"
+        return "" if found.kind == claim.name else f"{claim.value} is the TargetSpec of the kind {found.kind!r}"
+    arguments = GROUPS[claim.group]
+    if arguments is None:
+        return f"{claim.value} is None" if found is None else ""
+    call = f"f({', '.join(arguments)})"
+    if not callable(found):
+        return f"{claim.value} is of type {type(found).__name__} and cannot be called; it is called as {call}"
+    if type(found) is _FUNCTION and not _takes(found, len(arguments)):
+        return f"{claim.value} cannot be called as {call}"
+    return ""
+
+
+def _takes(function: object, count: int) -> bool:
+    """Whether a plain function can be called with that many positional arguments. By its code: inspect is slow to import."""
+    code = function.__code__  # type: ignore[attr-defined]
+    required = code.co_argcount - len(function.__defaults__ or ())  # type: ignore[attr-defined]
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return (
+        required <= count
+        and (count <= code.co_argcount or bool(code.co_flags & _VARARGS))
+        and set(named) <= set(function.__kwdefaults__ or ())  # type: ignore[attr-defined]
+    )
