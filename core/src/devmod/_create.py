@@ -190,7 +190,11 @@ def _checked(made: object, group: str, name: str, kind: str) -> Module:
         wrong = f"returned a module of kind {made.kind!r}, not {kind!r}"
     else:
         return made
-    who = next((str(claim.distribution) + " " + str(claim.version) for claim in _registry.claims(group, name)), "the registered function")
+    claim = next(iter(_registry.claims(group, name)), None)
+    who = claim.who if claim and claim.distribution else "the function registered in this process"
     raise PluginError(
-        f"{group}.{name} is broken: {who} {wrong}. Report it to its publisher, or uninstall it", kind=kind or name, key=f"{group}.{name}"
+        f"{group}.{name} is broken: {who} {wrong}. Report it to its publisher, or uninstall it",
+        kind=kind or name,
+        key=f"{group}.{name}",
+        distribution=claim.distribution if claim else "",
     )

@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from devmod._atomic import replacing
 from devmod._info import FunctionInfo, Interface
 from devmod.errors import FormatError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, BinaryIO
+    from typing import Any
 
     from devmod._payload import Binary, Code
     from devmod.targets import TargetSpec
@@ -114,29 +115,6 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
 def metadata_path(path: str) -> str:
     """Where the metadata of a payload file lies."""
     return os.path.splitext(path)[0] + SUFFIX
-
-
-class replacing:  # noqa: N801 - used as a function
-    """A file that is written beside `path` and moved over it when all went well; else `path` stays as it was."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._partial = f"{path}.{os.getpid():x}-{os.urandom(4).hex()}.partial"
-
-    def __enter__(self) -> BinaryIO:
-        self._file: BinaryIO = open(self._partial, "xb")  # noqa: SIM115 - closed in __exit__
-        return self._file
-
-    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._file.close()
-            if failed is None:
-                os.replace(self._partial, self._path)
-                return
-        except BaseException:
-            os.unlink(self._partial)
-            raise
-        os.unlink(self._partial)
 
 
 def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._payload import Binary
+    from devmod._registry import Claim
     from devmod.targets import TargetSpec
 
     Compiled = bytes | tuple[str, bytes]
@@ -111,11 +112,9 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
     return getattr(manager.hook, hook)(**arguments)
 
 
-def _broken(claim: Any, why: str) -> PluginError:
-    who = f"{claim.distribution} {claim.version}" if claim.distribution else "the plugin registered in this process"
-    return PluginError(
-        f"devmod.hooks.{claim.name} is broken: {who} {why}", distribution=claim.distribution, key=f"devmod.hooks.{claim.name}"
-    )
+def _broken(claim: Claim, why: str) -> PluginError:
+    who = claim.who if claim.distribution else "the plugin registered in this process"
+    return PluginError(f"{claim.key} is broken: {who} {why}", distribution=claim.distribution, key=claim.key)
 
 
 def _spec(kind: str) -> TargetSpec:

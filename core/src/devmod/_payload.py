@@ -10,7 +10,8 @@ from __future__ import annotations
 from devmod import _wire
 from devmod._info import FunctionInfo, _Value
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE, Module
-from devmod.errors import FormatError, FunctionNotFoundError, function_not_found
+from devmod._tree import owner_of
+from devmod.errors import FormatError, function_not_found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,16 +250,11 @@ class PayloadModule(Module):
         FunctionNotFoundError
             There is none of that name.
         """
-        info = self.functions.get(name)
-        if info is not None:
-            return self, info
-        if query_imports:
-            for module in self.imports:
-                try:
-                    owner, info = _find(module, name)
-                except FunctionNotFoundError:
-                    continue
-                return owner, info
+        if name in self.functions:
+            return self, self.functions[name]
+        owner = owner_of(name, *self.imports) if query_imports else None
+        if owner is not None:
+            return owner, owner.functions[name]
         raise function_not_found(self.kind, name, self.functions)
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
@@ -353,17 +349,6 @@ def _check_source(kind: str, source: Source | None) -> Source:
         if not isinstance(key, str) or not isinstance(text, (str, bytes)):
             raise FormatError(f"{kind}: the source is a map of format to text; it has {key!r}: {type(text).__name__}", kind=kind)
     return copy
-
-
-def _find(module: Module, name: str) -> tuple[Module, FunctionInfo]:
-    if name in module.functions:
-        return module, module.functions[name]
-    for child in module.imports:
-        try:
-            return _find(child, name)
-        except FunctionNotFoundError:
-            continue
-    raise function_not_found(module.kind, name, module.functions)
 
 
 def _text(data: str | bytes | memoryview) -> str:
