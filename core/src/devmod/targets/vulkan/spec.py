@@ -1,4 +1,7 @@
-"""Vulkan: a map of entry name to SPIR-V, each with its flag word (R15)."""
+"""Vulkan: a map of entry name to SPIR-V, each with its flag word (R15).
+
+Variants: "spirv1.3", "spirv1.3:Float16+Int64" (architecture.py says what runs where).
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,18 @@ def _with_flag(data: Binary) -> Binary:
     return bytes(4) + (len(data) // 4).to_bytes(8, "little") + bytes(data)
 
 
+def _architecture(fmt: str, code: Binary) -> str:
+    from devmod.targets.vulkan.architecture import architecture
+
+    return architecture(fmt, code)
+
+
+def _rank(variant: str, arch: str) -> int | None:
+    from devmod.targets.vulkan.architecture import rank
+
+    return rank(variant, arch)
+
+
 SPEC = TargetSpec(
     "vulkan",
     title="Vulkan",
@@ -39,4 +54,6 @@ SPEC = TargetSpec(
     pack=_bare_words,
     unpack=_with_flag,
     compiled_as={"spirv": "spv"},
+    architecture=_architecture,
+    rank=_rank,
 )

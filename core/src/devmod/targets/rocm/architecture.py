@@ -1,0 +1,88 @@
+"""What a ROCm code object runs on, read from the object itself (R40), and how well that fits a device.
+
+Variants are AMD's target IDs: ``gfx1030``, ``gfx90a:sramecc+:xnack-``, ``gfx11-generic``; for a bundle of clang's offload
+bundler, those that it holds, joined by commas. A feature that is not named may be either way. The processor and the features
+stand in the ELF flags, the features as of code object version 3 as two bits, as of version 4 as four states each.
+Objects of version 2 say what they are for in notes, in words of their own: they have the variant "".
+
+A device says its own target ID in full. A variant fits the same processor, or a generic one that covers it, if the device
+has every feature set as the variant names it.
+"""
+
+from __future__ import annotations
+
+from devmod.targets._elf import AMDGPU, elf_header, number
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._payload import Binary
+
+#: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage guide lists them.
+_FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
+_FROM_3A = "602 705 805 1035 1034 90a 940 1100 1013 1150 1103 1036 1101 1102 1200 1250 1151 941 942 - 1201 950"
+_MACH = dict(enumerate(_FROM_20.split(), 0x20)) | dict(enumerate(_FROM_3A.split(), 0x3A))
+_MACH |= {0x50: "1310", 0x51: "9-generic", 0x52: "10-1-generic", 0x53: "10-3-generic", 0x54: "11-generic", 0x55: "1152", 0x58: "1153"}
+_MACH |= {0x59: "12-generic", 0x5A: "1251", 0x5B: "12-5-generic", 0x5C: "1172", 0x5D: "1170", 0x5E: "1171", 0x5F: "9-4-generic"}
+
+#: What each generic processor covers.
+_GENERIC = {
+    "gfx9-generic": "gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c",
+    "gfx9-4-generic": "gfx940 gfx941 gfx942 gfx950",
+    "gfx10-1-generic": "gfx1010 gfx1011 gfx1012 gfx1013",
+    "gfx10-3-generic": "gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036",
+    "gfx11-generic": "gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153",
+    "gfx12-generic": "gfx1200 gfx1201",
+    "gfx12-5-generic": "gfx1250 gfx1251",
+}
+_BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_MOST_ENTRIES = 256
+
+
+def architecture(fmt: str, code: Binary) -> str:
+    """The variant of a ROCm payload; "" for source, and where it cannot be read. Never raises."""
+    if fmt != "hsaco":
+        return ""
+    if bytes(code[: len(_BUNDLE_MAGIC)]) == _BUNDLE_MAGIC:
+        return _bundle(code)
+    header = elf_header(code)
+    name = _MACH.get(header.flags & 0xFF, "-") if header is not None and header.machine == AMDGPU else "-"
+    if header is None or name == "-" or header.osabi != 64 or header.abi_version < 1:
+        return ""
+    flags = header.flags
+    if header.abi_version == 1:
+        features = [name for bit, name in ((9, "sramecc+"), (8, "xnack+")) if flags >> bit & 1]
+    else:
+        states = (("sramecc", flags >> 10 & 3), ("xnack", flags >> 8 & 3))
+        features = [feature + "-+"[state - 2] for feature, state in states if state >= 2]
+    return ":".join([f"gfx{name}", *features])
+
+
+def _bundle(code: Binary) -> str:
+    """After the magic: number of entries u64; each entry offset u64, size u64, length of its ID u64, the ID such as
+    ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``."""
+    at = len(_BUNDLE_MAGIC) + 8
+    found: dict[str, None] = {}
+    for _ in range(min(number(code, at - 8, 8), _MOST_ENTRIES)):
+        length = number(code, at + 16, 8)
+        if length > 256 or at + 24 + length > len(code):
+            break
+        name = bytes(code[at + 24 : at + 24 + length]).decode("ascii", "replace")
+        target = name[name.find("gfx") :] if "amdgcn" in name and "gfx" in name else ""
+        if target and target.replace(":", "").replace("+", "").replace("-", "").isalnum() and target.isascii():
+            found[target] = None
+        at += 24 + length
+    return ",".join(found)
+
+
+def rank(variant: str, arch: str) -> int | None:
+    """How well a variant fits a device such as "gfx90a:sramecc+:xnack-"; None: not at all. The greatest is the best."""
+    if not variant:
+        return 0
+    processor, *settings = arch.split(":")
+    ranks = []
+    for part in variant.split(","):
+        name, *features = part.split(":")
+        exact = name == processor
+        if (exact or processor in _GENERIC.get(name, "").split()) and set(features) <= set(settings):
+            ranks.append((100 if exact else 50) + len(features))
+    return max(ranks, default=None)
