@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Collection, Iterator
 
     from devmod._module import Module
 
@@ -21,9 +21,9 @@ def walk(*roots: Module) -> Iterator[Module]:
             pending.extend(reversed(module.imports))
 
 
-def function_names(module: Module) -> Container[str]:
+def function_names(module: Module) -> Collection[str]:
     """The names of a module's functions, without parsing a stored module's bytes where its index has them."""
-    names: Container[str] | None = getattr(module, "function_names", None)
+    names: Collection[str] | None = getattr(module, "function_names", None)
     return module.functions if names is None else names
 
 

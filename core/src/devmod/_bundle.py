@@ -1,0 +1,345 @@
+"""The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
+
+Opening a file reads its index alone. A module's bytes are a slice of the mapped file, and are hashed when they are first
+used. Writing copies no payload either: the hashing of one part overlaps with the writing of the next.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from devmod import _wire
+from devmod._choose import BundleModule, kinds_in, variant_of
+from devmod._index import BUNDLE, HEADER, MAX_INDEX, Entry, aligned, pack_head, pack_index, read_head, read_index
+from devmod._module import Module
+from devmod._names import well_formed
+from devmod._stored import LIBRARY, LibraryModule, StoredModule
+from devmod._tree import function_names
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, BinaryIO
+
+    from typing_extensions import Buffer
+
+    from devmod._payload import Binary
+
+#: From this size on, hashing in a second thread costs less than it saves.
+_OVERLAP_FROM = 1 << 20
+
+
+def bundle(*modules: Module) -> Module:
+    """A node that holds candidates: modules of several kinds or variants for one thing, or with different functions.
+
+    Its functions are those of all candidates. A function resolves to the first candidate that is installed here and has a
+    device that it fits; see `load` for the order.
+
+    Parameters
+    ----------
+    modules
+        The candidates, in the order of the file.
+
+    Raises
+    ------
+    FormatError
+        There is no module, or an argument is not one.
+    """
+    return BundleModule(modules)
+
+
+def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) -> None:
+    """Write a whole tree into one file. It is written beside `path` and moved over it when it is complete.
+
+    The same tree gives the same bytes on every host, whatever is installed there.
+
+    Parameters
+    ----------
+    module
+        The root; of a `bundle`, all its candidates.
+    path
+        The file, by custom ``<name>.devmod``.
+    sync
+        Also flush the file and its folder to the disk.
+
+    Raises
+    ------
+    FormatError
+        A module of the tree cannot be saved, or is damaged: a stored one whose bytes are not those that its index
+        describes. `path` is as it was.
+    OSError
+        The file cannot be written, with `path` as its file name.
+    """
+    from devmod._atomic import replacing
+
+    plan = _Plan(module)
+    with replacing(path, size=plan.size, sync=sync) as file:
+        plan.write(file)
+
+
+def dumps(module: Module) -> bytes:
+    """The bytes that `save` writes, in memory.
+
+    Raises
+    ------
+    FormatError
+        As for `save`.
+    """
+    import io
+
+    file = io.BytesIO()
+    _Plan(module).write(file)
+    return file.getvalue()
+
+
+def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
+    """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
+
+    The file is mapped, and its index alone is read. Do not change the file in place while it is in use; `save` does not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    prefer
+        Kinds that go first where several candidates stand for one function, in their order: ``("cuda", "opencl")``.
+        The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
+
+    Returns
+    -------
+    Module
+        The root; a `bundle` of the roots where there are several.
+
+    Raises
+    ------
+    FormatError
+        The file is not a bundle, is damaged, or was written by a newer devmod; the message says which.
+    OSError
+        The file cannot be read.
+    """
+    name = os.fsdecode(path)
+    return _open(_mapped(name), repr(name), kinds_in(prefer))
+
+
+def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
+    """The same as `load` from memory, from any buffer. A writable one is copied first.
+
+    Raises
+    ------
+    FormatError
+        `data` is not a bundle, is damaged, or was written by a newer devmod; the message says which.
+    ArgumentError
+        `data` is no buffer.
+    """
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise ArgumentError(f"loads(data): data is bytes or another buffer, not {type(data).__name__}", argument="data") from None
+    return _open(_wire.flat(view if view.readonly else bytes(view)), "the bundle in memory", kinds_in(prefer))
+
+
+def load_from_file(path: str, fmt: str) -> Module:
+    """The loader that core registers for the format "devmod" (R24)."""
+    return load(path)
+
+
+# -- reading
+
+
+def _mapped(name: str) -> memoryview:
+    """The bytes of a regular file, mapped."""
+    import errno
+    import mmap
+
+    there = os.stat(name)  # before the opening: a pipe would block it
+    if stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(there.st_mode):
+        raise FormatError(f"{name!r} is a device, a pipe or a socket; for bytes that are no file there is devmod.loads")
+    with open(name, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:  # nothing can be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+
+
+def _open(data: memoryview, place: str, prefer: tuple[str, ...]) -> Module:
+    index = read_head(data, place)
+    start = aligned(HEADER + len(index))
+    if len(data) < start:
+        raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
+    roots, entries = read_index(index, len(data) - start, place)
+    modules = [_module_of(entry, data[start:], place, prefer) for entry in entries]
+    for entry, module in zip(entries, modules, strict=True):
+        if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
+            module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
+    if len(roots) == 1:
+        return modules[roots[0]]
+    return BundleModule([modules[number] for number in roots], prefer)
+
+
+def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, ...]) -> Module:
+    if entry.kind == BUNDLE:
+        return BundleModule((), prefer)
+    if entry.offset is None:
+        return LibraryModule()
+    return StoredModule(
+        entry.kind,
+        blobs[entry.offset : entry.offset + entry.size],
+        fmt=entry.fmt,
+        names=entry.functions,
+        variant=entry.variant,
+        origin=entry.origin,
+        digest=entry.digest,
+        place=place,
+    )
+
+
+# -- writing
+
+
+class _Plan:
+    """What a tree's file will hold, and where; nothing is written or hashed yet."""
+
+    def __init__(self, module: Module) -> None:
+        roots = module.imports if isinstance(module, BundleModule) else (module,)
+        order = _ordered(roots)
+        numbers = {id(module): number for number, module in enumerate(order)}
+        self._modules = order
+        self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
+        self._parts: list[Sequence[Binary]] = []
+        self._entries: list[Entry] = []
+        end = 0
+        for module in order:
+            parts, entry = _described(module)
+            entry.imports = [numbers[id(child)] for child in module.imports]
+            if entry.offset is not None:
+                entry.offset = aligned(end)
+                entry.size = sum(map(len, parts))
+                end = entry.offset + entry.size
+            self._parts.append(parts)
+            self._entries.append(entry)
+        index = pack_index(self._roots, self._entries)
+        if len(index) > MAX_INDEX:
+            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
+        # What is written can be read: the reader's own checks say what of it could not.
+        read_index(memoryview(index), end, "the bundle to be saved")
+        self._start = aligned(HEADER + len(index))
+        #: The size of the whole file.
+        self.size = self._start + end
+
+    def write(self, file: BinaryIO) -> None:
+        """Write it all. The head, which has the digests, comes last."""
+        file.write(bytes(self._start))
+        if self.size < _OVERLAP_FROM:
+            digests = self._digests()
+            self._write_blobs(file)
+        else:
+            digests = _meanwhile(self._digests, lambda: self._write_blobs(file))
+        for module, entry, digest in zip(self._modules, self._entries, digests, strict=True):
+            entry.digest = digest
+            if isinstance(module, StoredModule):
+                module.check(digest)
+        file.seek(0)
+        file.write(pack_head(pack_index(self._roots, self._entries)))
+
+    def _digests(self) -> list[bytes]:
+        from hashlib import sha256
+
+        made = []
+        for parts in self._parts:
+            digest = sha256()
+            for part in parts:
+                digest.update(part)
+            made.append(digest.digest())
+        return made
+
+    def _write_blobs(self, file: BinaryIO) -> None:
+        end = 0
+        for entry, parts in zip(self._entries, self._parts, strict=True):
+            if entry.offset is None:
+                continue
+            file.write(bytes(entry.offset - end))
+            for part in parts:
+                file.write(part)
+            end = entry.offset + entry.size
+
+
+def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
+    """A module's bytes in parts, and its entry but for the numbers."""
+    if isinstance(module, BundleModule):
+        return (), Entry(BUNDLE)
+    if isinstance(module, LibraryModule):
+        return (), Entry(LIBRARY)
+    kind = module.kind
+    if not well_formed(kind) or kind == BUNDLE:
+        raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
+    # A stored module's digest is held against the one that is computed for the file anyway.
+    parts = module.unverified if isinstance(module, StoredModule) else module.wire_parts()
+    entry = Entry(
+        kind,
+        fmt=module.format,
+        functions=tuple(function_names(module)),
+        variant=variant_of(module, parts),
+        origin=module.origin,
+        offset=0,
+    )
+    return parts, entry
+
+
+def _ordered(roots: Sequence[Module]) -> list[Module]:
+    """The modules of the trees, each once, every importer before what it imports, and otherwise in their order.
+
+    Raises
+    ------
+    FormatError
+        A module imports itself, at some distance.
+    """
+    finished: list[Module] = []
+    state: dict[int, bool] = {}  # whether a module is finished; one that is not has the rest of the path above it
+    for root in reversed(roots):
+        if id(root) in state:
+            continue
+        state[id(root)] = False
+        path = [(root, list(root.imports))]
+        while path:
+            module, left = path[-1]
+            if not left:
+                path.pop()
+                state[id(module)] = True
+                finished.append(module)
+                continue
+            child = left.pop()
+            if id(child) not in state:
+                state[id(child)] = False
+                path.append((child, list(child.imports)))
+            elif not state[id(child)]:
+                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a program is a tree")
+    finished.reverse()
+    return finished
+
+
+def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:
+    """The result of `one`, which runs in a second thread while this one runs `other`. Both have ended on return."""
+    from threading import Thread
+
+    results: list[Any] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(one())
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            problems.append(error)
+
+    thread = Thread(target=run, name="devmod-save")
+    thread.start()
+    try:
+        other()
+    finally:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return results[0]
