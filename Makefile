@@ -24,8 +24,8 @@ lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 
-types: setup  ## mypy --strict over core and the plugins
-	@$(BIN)/mypy --no-error-summary $(CODE)
+types: setup  ## mypy --strict over core, the plugins and tools/
+	@$(BIN)/mypy --no-error-summary $(CODE) tools
 
 format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff check --quiet --fix-only .

@@ -81,7 +81,10 @@ def install(python: Path, requirements: Sequence[str], *, cached: bool = False) 
 def uninstall(python: Path, names: Iterable[str]) -> None:
     """Take distributions out of the environment of `python`."""
     uv = find_uv()
-    command = [uv, "pip", "uninstall", "--quiet", "--python", str(python)] if uv else [str(python), "-m", "pip", "uninstall", "--quiet", "--yes"]
+    if uv:
+        command = [uv, "pip", "uninstall", "--quiet", "--python", str(python)]
+    else:
+        command = [str(python), "-m", "pip", "uninstall", "--quiet", "--yes"]
     _run([*command, *names], required=True)
 
 

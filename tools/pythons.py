@@ -28,10 +28,14 @@ def find() -> dict[tuple[int, int], str]:
         name = "python{}.{}".format(*version)
         built = sorted(root.glob("versions/{}.{}.*/bin/python".format(*version)), reverse=True)
         for candidate in [shutil.which(name), *map(str, built)]:
-            # pyenv's shims are on PATH also for versions that are not chosen, and then fail.
-            if candidate and version not in found and subprocess.call([candidate, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL) == 0:
+            if candidate and version not in found and works(candidate):
                 found[version] = candidate
     return found
+
+
+def works(interpreter: str) -> bool:
+    """Whether it can make environments. pyenv's shims are on PATH also for versions that are not chosen, and then fail."""
+    return subprocess.call([interpreter, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL) == 0
 
 
 def environment(version: tuple[int, int], interpreter: str) -> Path:

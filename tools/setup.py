@@ -29,6 +29,7 @@ OLDEST = (3, 11)
 
 
 def main() -> int:
+    """Do it; gives the exit code."""
     if sys.version_info < OLDEST:
         return start_with_newer_python()
     stamp, wanted = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"

@@ -1,6 +1,6 @@
 """Build the wheel of every distribution of this repository into a folder, without the network.
 
-    python tools/wheels.py [folder]
+python tools/wheels.py [folder]
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -12,13 +13,14 @@ from PIL import Image
 import devmod
 
 
-class Result(NamedTuple):
+@dataclass
+class Result:
     """What a run gave."""
 
     seconds: float  # on the device, of all its launches
     error: float  # the largest absolute difference to the reference
     tolerance: float
-    pictures: dict[str, np.ndarray] = {}
+    pictures: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class Runner:

@@ -56,7 +56,8 @@ def main(repository: Path, out: Path) -> int:
         table.add_row(name, "opencl", device.name, f"{found.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}")
     console.print(table)
 
-    table = Table("module", "SHA-256 of its bytes", "fallback = real", box=box.ROUNDED, title="the bytes of both environments", title_justify="left")
+    table = Table("module", "SHA-256 of its bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
+    table.title = "the bytes of both environments"
     compared = same_bytes(module, json.loads((out / "digests.json").read_text()))
     for name, (digest, same) in compared.items():
         table.add_row(name, digest[:48] + "…", "[green]same[/]" if same else "[red]DIFFERENT[/]")

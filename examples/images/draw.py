@@ -1,6 +1,6 @@
 """Draw lake.png, the picture that the demo blurs. It is drawn by this script alone, from no photograph.
 
-    python examples/images/draw.py    (needs numpy and pillow; writes lake.png beside this file)
+python examples/images/draw.py    (needs numpy and pillow; writes lake.png beside this file)
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def main() -> None:
     picture[SHORE - 1 : SHORE + 1] *= 0.5
 
     path = Path(__file__).with_name("lake.png")
-    Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).quantize(160, dither=Image.Dither.NONE).convert("RGB").save(path, optimize=True)
+    few_colours = Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8)).quantize(160, dither=Image.Dither.NONE)
+    few_colours.convert("RGB").save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 

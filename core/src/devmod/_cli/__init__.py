@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has read enough. What the interpreter still flushes at exit goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:  # noqa: BLE001 - the last line of defence before the person at the terminal
+    except Exception as error:
         if state.get("debug"):
             raise
         click.echo(f"devmod: error: {_one_line(error)}", err=True)

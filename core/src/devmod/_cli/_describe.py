@@ -61,7 +61,9 @@ def _open(path: Path) -> tuple[str, Module]:
     form = format_of_suffix(suffix)
     spec = spec_of_format(form)
     if spec is None:
-        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads")
+        raise FormatError(
+            f"{str(path)!r}: the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads"
+        )
     fmt, fmap, code = read_payload(spec, str(path), form)
     return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
 
@@ -72,7 +74,7 @@ def _module(module: Module) -> dict[str, Any]:
     return {
         "kind": module.kind,
         "format": module.format,
-        "variant": getattr(module, "variant", ""),
+        "variant": getattr(module, "variant", None) or "",
         "bytes": sum(map(len, module.wire_parts())) if plain else None,
         "functions": [_function(name, info) for name, info in module.functions.items()],
         "origin": module.origin.to_dict() if module.origin is not None else None,
@@ -101,7 +103,8 @@ def _runtime(kind: str) -> dict[str, str]:
     if spec is not None:
         install = spec.install
     else:
-        install = f"nothing known brings the kind {kind!r}; by convention it would be devmod-{kind}: install it only if you trust its publisher"
+        by_name = f"by convention it would be devmod-{kind}; install it only if you trust its publisher"
+        install = f"no known distribution brings the kind {kind!r}; {by_name}"
     return {"installed": installed, "install": install}
 
 

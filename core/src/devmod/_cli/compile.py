@@ -13,12 +13,13 @@ from devmod._cli._output import printable, size
 
 @click.command(
     "compile",
+    short_help="Compile sources for targets into one file.",
     epilog="""\b
 Examples:
   devmod compile k.cl -t opencl -o k.devmod
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
-  devmod compile k.cl -t opencl -o k.cl.out/k.cl                   # the raw payload and its metadata
+  devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
 """,
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
@@ -46,6 +47,8 @@ def command(
 ) -> None:
     """Compile sources for targets into one file. No device and no driver is needed, and no runtime."""
     output = output or Path(sources[0].stem + ".devmod")
+    if any(output.exists() and source.exists() and output.samefile(source) for source in sources):
+        raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
     modules = [
         devmod.compile(source, target, name=name, options=options, defines=macros, include=include)

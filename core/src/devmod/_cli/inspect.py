@@ -14,6 +14,7 @@ from devmod._cli._output import print_json, printable, size
 
 @click.command(
     "inspect",
+    short_help="Show what is in a file, and what it needs to run.",
     epilog="""\b
 Examples:
   devmod inspect k.devmod

@@ -1,0 +1,74 @@
+"""Wheels and environments for the tests that cross distributions: what users install, not the source tree."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from environments import install, make_venv, uninstall  # noqa: E402
+from wheels import build  # noqa: E402
+
+
+class Wheels(dict[str, Path]):
+    """Every distribution's wheel, by its name."""
+
+    def direct(self, name: str, *extras: str) -> str:
+        """A requirement for exactly that wheel."""
+        return f"{name}{'[' + ','.join(extras) + ']' if extras else ''} @ {self[name].as_uri()}"
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
+    """The wheels, built once a session."""
+    return Wheels({wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in build(tmp_path_factory.mktemp("wheels"))})
+
+
+class Environment:
+    """A fresh environment that sees nothing of the source tree."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "empty").mkdir(parents=True)
+        self.python = make_venv(folder / "venv")
+
+    def install(self, *requirements: str) -> None:
+        """Install; what the installer has cached is not asked for again."""
+        install(self.python, requirements, cached=True)
+
+    def uninstall(self, *names: str) -> None:
+        """Take distributions out."""
+        uninstall(self.python, names)
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None, code: int = 0) -> str:
+        """Run its Python; gives what it printed, and checks the exit code."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+        clean |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", **(env or {})}
+        done = subprocess.run(
+            [str(self.python), *arguments], cwd=self.folder / "empty", env=clean, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Callable[..., Environment]:
+    """Make fresh environments, each with these requirements."""
+    count = 0
+
+    def made(*requirements: str) -> Environment:
+        nonlocal count
+        count += 1
+        found = Environment(tmp_path / f"box{count}")
+        if requirements:
+            found.install(*requirements)
+        return found
+
+    return made

@@ -1,0 +1,154 @@
+"""Real wheels in fresh environments: core alone, then with a runtime, then without it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Makes a module of each kind from a payload, and prints for each its class, and the digest of its bytes.
+MODULES = """
+import hashlib, json, sys
+import devmod
+info = lambda name: devmod.FunctionInfo(name, ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
+payloads = {
+    "cuda": (b"// ptx", "ptx"), "rocm": (b"\\x7fELF", "hsaco"), "opencl": (b"__kernel void k(__global int *x, int n) {}", "cl"),
+    "hexagon": (b"\\x7fELF", "so"), "metal": ({"k": b"kernel"}, "metal"), "vulkan": ({"k": b"\\0" * 12}, "spv"),
+    "webgpu": ({"k": b"@compute"}, "wgsl"),
+}
+found = {}
+modules = []
+for kind, (code, fmt) in payloads.items():
+    module = devmod.create_with_fallback(kind, code, fmt, {"k": info("k")})
+    modules.append(module)
+    found[kind] = [type(module).__module__.partition(".")[0], hashlib.sha256(module.save_to_bytes()).hexdigest()]
+found["bundle"] = hashlib.sha256(devmod.dumps(devmod.bundle(*modules))).hexdigest()
+found["imported"] = sorted(name for name in ("pyopencl", "numpy", "devmod_opencl") if name in sys.modules)
+print(json.dumps(found))
+"""
+
+
+def modules(box: Any, **env: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(box.run("-c", MODULES, env=env))
+    return found
+
+
+@pytest.mark.row("R6", "R18", "R24", "R28", "R29")
+def test_installing_a_runtime_is_linking_it(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"))
+    alone = modules(box)
+    assert {found[0] for kind, found in alone.items() if isinstance(found, list) and kind != "imported"} == {"devmod"}
+    assert alone["imported"] == []
+
+    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    linked = modules(box)
+    assert linked["opencl"][0] == "devmod_opencl"
+    assert linked["cuda"][0] == "devmod"
+    forced = modules(box, DEVMOD_COMPILE_FORCE_FALLBACK="1")
+    assert forced["opencl"][0] == "devmod"
+    unforced = modules(box, DEVMOD_COMPILE_FORCE_FALLBACK="0")
+    assert unforced["opencl"][0] == "devmod_opencl"
+
+    box.uninstall("devmod-opencl")
+    again = modules(box)
+    assert again == alone
+
+    # The same bytes, whatever was installed, module by module and as one file.
+    for kind in ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu"):
+        digests = {found[kind][1] for found in (alone, linked, forced, unforced, again)}
+        assert len(digests) == 1, kind
+    assert len({str(found["bundle"]) for found in (alone, linked, forced, unforced, again)}) == 1
+
+
+RUN = """
+import devmod, sys
+module = devmod.create_with_fallback("opencl", b"__kernel void k() {}", "cl", {"k": devmod.FunctionInfo("k", ())})
+try:
+    module["k"]
+except devmod.RuntimeNotLinkedError as error:
+    print(error)
+try:
+    devmod.load_from_bytes("opencl", module.save_to_bytes())
+except devmod.NotRegisteredError as error:
+    print(error)
+"""
+
+
+@pytest.mark.row("R4", "R24", "R25")
+def test_without_the_runtime_the_errors_name_the_command_that_adds_it(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"))
+    fallback, loading = box.run("-c", RUN).splitlines()
+    assert fallback == (
+        "the opencl function 'k' cannot be used here: this module is a fallback, made while the OpenCL runtime was not installed. "
+        "It can be inspected and saved. To run it: pip install devmod-opencl"
+    )
+    assert "devmod.load_from_bytes.opencl" in loading
+    assert "pip install devmod-opencl" in loading
+
+
+COMPILE = """
+import hashlib, devmod
+module = devmod.compile("__kernel void twice(__global float *x) { x[get_global_id(0)] *= FACTOR; }", "opencl", defines={"FACTOR": "2"})
+print(type(module).__module__.partition(".")[0], hashlib.sha256(devmod.dumps(module)).hexdigest())
+"""
+
+
+@pytest.mark.row("R29", "R38")
+def test_compiling_gives_the_same_file_with_and_without_the_runtime(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core", "build-opencl"))
+    without, digest = box.run("-c", COMPILE).split()
+    assert without == "devmod"
+    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    with_it, same = box.run("-c", COMPILE).split()
+    assert with_it == "devmod_opencl"
+    assert same == digest
+
+
+WHOLE_WAY = """
+import sys
+import numpy as np
+import devmod
+x = np.arange(8, dtype=np.float32)
+devmod.load(sys.argv[1])["twice"](x, grid=2, block=4)
+assert x.tolist() == [0, 2, 4, 6, 8, 10, 12, 14], x
+print("ran")
+"""
+
+
+@pytest.mark.row("R37")
+def test_from_a_build_box_to_a_device_box(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    (tmp_path / "twice.cl").write_text("__kernel void twice(__global float *x) { x[get_global_id(0)] *= 2; }")
+    box = environment(wheels.direct("devmod-core", "build-opencl"))
+    bundle = tmp_path / "twice.devmod"
+    box.run("-m", "devmod", "compile", str(tmp_path / "twice.cl"), "-t", "opencl", "-o", str(bundle))
+    said = box.run("-m", "devmod", "inspect", str(bundle))
+    assert "pip install devmod-opencl" in said
+    other = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl", "pocl"), "numpy")
+    assert other.run("-c", WHOLE_WAY, str(bundle)) == "ran\n"
+    assert "devmod-opencl" in other.run("-m", "devmod", "inspect", str(bundle))
+
+
+@pytest.mark.row("R7")
+def test_a_plugin_has_its_entry_points_and_nothing_else(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    declared, public = box.run("-c", SURFACE).splitlines()
+    assert public == declared
+
+
+SURFACE = """
+import importlib.metadata as metadata
+import devmod_opencl
+entries = metadata.distribution("devmod-opencl").entry_points
+print(sorted({entry.attr for entry in entries if entry.module == "devmod_opencl" and entry.attr}))
+print(sorted(devmod_opencl.__all__))
+"""
+
+
+def test_the_metapackage_brings_core_and_by_its_extra_the_runtime(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"), wheels.direct("devmod", "opencl"))
+    listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
+    assert {row["distribution"] for row in listed} == {"devmod-opencl"}
+    assert {row["state"] for row in listed} == {"ok"}

@@ -1,0 +1,131 @@
+"""Each public name, touched in several orders in new processes."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+#: The names that the design promises. A name that is added to devmod is added here.
+PROMISED = [
+    "create",
+    "create_with_fallback",
+    "load_from_bytes",
+    "load_from_file",
+    "load_metadata_from_json",
+    "const_loader",
+    "bundle",
+    "save",
+    "load",
+    "dumps",
+    "loads",
+    "compile",
+    "Target",
+    "register",
+    "registered",
+    "set_compiler",
+    "device",
+    "devices",
+    "FunctionInfo",
+    "Module",
+    "TargetSpec",
+    "Interface",
+    "Param",
+    "Origin",
+    "Function",
+    "Launch",
+    "Device",
+    "Array",
+    "Stream",
+    "Event",
+    "Local",
+    "interop",
+    "errors",
+    "DevmodError",
+    "NotRegisteredError",
+    "PluginError",
+    "ConflictError",
+    "RuntimeNotLinkedError",
+    "DeviceNotFoundError",
+    "CompileError",
+    "ToolchainNotFoundError",
+    "FunctionNotFoundError",
+    "FormatError",
+    "LaunchError",
+    "ArgumentError",
+]
+
+
+def run(script: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_promised_name_is_public() -> None:
+    import devmod
+
+    assert set(PROMISED) <= set(devmod.__all__)
+    assert set(dir(devmod)) == set(devmod.__all__)
+
+
+@pytest.mark.parametrize("order", ["sorted", "reversed", "shuffled 1", "shuffled 2", "shuffled 3"])
+def test_names_in_any_order(order: str) -> None:
+    import devmod
+
+    names = sorted(devmod.__all__)
+    if order == "reversed":
+        names.reverse()
+    elif order.startswith("shuffled"):
+        random.Random(order).shuffle(names)
+    found = run(
+        "import sys, types, devmod\n"
+        "for name in sys.argv[1:]:\n"
+        "    value = getattr(devmod, name)\n"
+        "    again = getattr(devmod, name)\n"
+        "    assert value is again, name\n"
+        # A module where a function or a class is meant: a submodule of that name has shadowed it.
+        "    assert isinstance(value, types.ModuleType) == (name in ('errors', 'targets', 'backend', 'interop')), (name, value)\n"
+        "print('good')\n",
+        *names,
+    )
+    assert found == "good\n"
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_a_name_comes_first(name: str) -> None:
+    assert (
+        run(f"import devmod; value = devmod.{name}; from devmod import {name} as again; assert value is again; print('good')") == "good\n"
+    )
+
+
+def test_a_submodule_imported_by_its_name_does_not_hide_a_public_name() -> None:
+    script = (
+        "import importlib, pkgutil, types, devmod\n"
+        "for found in pkgutil.iter_modules(devmod.__path__, 'devmod.'):\n"
+        "    if found.name not in ('devmod.__main__',):\n"
+        "        importlib.import_module(found.name)\n"
+        "hidden = [name for name in devmod.__all__ if name not in ('errors', 'targets', 'backend', 'interop')\n"
+        "          and isinstance(getattr(devmod, name), types.ModuleType)]\n"
+        "print(hidden)\n"
+    )
+    assert run(script) == "[]\n"
+
+
+@pytest.mark.row("R6", "R39")
+def test_importing_devmod_imports_nothing_else() -> None:
+    script = "import sys; before = set(sys.modules); import devmod; print(sorted(set(sys.modules) - before))"
+    assert run(script) == "['__future__', 'devmod']\n"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    import devmod
+
+    with pytest.raises(AttributeError, match=r"^module 'devmod' has no attribute 'compyle'$"):
+        devmod.compyle  # noqa: B018
+
+
+def test_star_import_gives_every_public_name() -> None:
+    assert run("from devmod import *; import devmod; print(set(devmod.__all__) <= set(globals()))") == "True\n"

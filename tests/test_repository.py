@@ -1,0 +1,91 @@
+"""What the repository says of itself is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def test_make_help_lists_every_task() -> None:
+    tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+    phony = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
+    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert tasks == phony
+    assert {line.split()[1] for line in shown.splitlines()} == tasks
+    assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
+
+
+def test_ci_runs_the_command_that_people_run() -> None:
+    script = ROOT / ".ci" / "run"
+    assert "\nmake test\n" in script.read_text()
+    assert script.stat().st_mode & 0o111
+
+
+def test_the_commands_that_documents_show_exist() -> None:
+    from devmod._cli import COMMANDS
+
+    tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]:
+        for block in re.findall(r"```(?:console|sh)\n(.*?)```", document.read_text(), re.DOTALL):
+            for line in block.splitlines():
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                if words[:1] == ["make"]:
+                    assert words[1] in tasks, f"{document.name}: {line}"
+                if words[:1] == ["devmod"]:
+                    assert words[1] in (*COMMANDS, "--version"), f"{document.name}: {line}"
+
+
+def test_the_links_between_documents_lead_somewhere() -> None:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("plugins/*/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            if not target.startswith(("http://", "https://")):
+                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} → {target}"
+
+
+@pytest.mark.row("R36")
+def test_one_directory_for_each_backend() -> None:
+    from devmod.targets import BUILT_IN
+
+    targets = ROOT / "core" / "src" / "devmod" / "targets"
+    assert {path.parent.name for path in targets.glob("*/spec.py")} == set(BUILT_IN)
+    for plugin in (ROOT / "plugins").iterdir():
+        if not (plugin / "pyproject.toml").exists():
+            continue
+        kind = plugin.name.removeprefix("devmod-")
+        assert kind in BUILT_IN, f"{plugin.name} is no devmod-<kind>"
+        assert (plugin / "src" / f"devmod_{kind}" / "__init__.py").exists()
+        assert (plugin / "README.md").exists()
+        assert (plugin / "tests").is_dir()
+
+
+def test_every_version_is_the_same() -> None:
+    import tomllib
+
+    import devmod
+
+    versions = {
+        path.parent.name: tomllib.loads(path.read_text())["project"]["version"]
+        for path in [ROOT / "pyproject.toml", ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
+    }
+    assert set(versions.values()) == {devmod.__version__}, versions
+
+
+def test_no_file_names_a_machine_or_a_registry_host() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so the files of the project cannot be told from others")
+    here = str(ROOT)
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if not path.is_file() or path.suffix in {".png", ".devmod", ".tvmimports", ".so"}:
+            continue
+        text = path.read_text(errors="replace")
+        assert here + "/" not in text, f"{name} has the path of this checkout"
+        assert "index" + "-url =" not in text, f"{name} names a package index"
