@@ -6,7 +6,7 @@ slice of the buffer when read.
 
 from __future__ import annotations
 
-from devmod._dtypes import dtype_name, parse_dtype
+from devmod._dtypes import DType, dtype_name, parse_dtype
 from devmod._info import FunctionInfo, Interface
 from devmod._msgpack import MAX_VALUES, Reader, shown
 from devmod.errors import FormatError
@@ -39,13 +39,13 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
         elif field == "fmap":
             head += _pack_fmap(fmap, spec.kind)
         elif isinstance(code, (bytes, memoryview)):
-            _append(parts, head, code, f"the code of the {spec.kind} module", spec.kind)
+            append_binary(parts, head, code, f"the code of the {spec.kind} module", spec.kind)
         else:
             head += map_header(len(code))
             for name, shader in code.items():
                 what = f"the shader {name!r} of the {spec.kind} module"
                 head += pack(name, what, spec.kind)
-                _append(parts, head, shader, what, spec.kind)
+                append_binary(parts, head, shader, what, spec.kind)
     if head:
         parts.append(bytes(head))
     return tuple(parts)
@@ -147,7 +147,7 @@ def bin_header(size: int, what: str, kind: str = "") -> bytes:
     return b"\xc5" + size.to_bytes(2, "big") if size <= 0xFFFF else b"\xc6" + size.to_bytes(4, "big")
 
 
-def _append(parts: list[Binary], head: bytearray, payload: Binary, what: str, kind: str) -> None:
+def append_binary(parts: list[Binary], head: bytearray, payload: Binary, what: str, kind: str) -> None:
     """Move `head` and the header of a binary into `parts`, and the payload behind them."""
     head += bin_header(len(payload), what, kind)
     parts.append(bytes(head))
@@ -196,7 +196,7 @@ def _read_info(reader: Reader, where: str) -> FunctionInfo:
     reader.field = f"{where}, name"
     symbol = reader.read_str()
     reader.field = f"{where}, arg_types"
-    types = [_read_dtype(reader) for _ in range(reader.read_array())]
+    types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
     reader.field = f"{where}, launch_param_tags"
     tags = [reader.read_str() for _ in range(reader.read_array())]
     reader.field = f"{where}, arg_extra_tags"
@@ -209,12 +209,13 @@ def _read_info(reader: Reader, where: str) -> FunctionInfo:
         raise reader.error(str(error), start) from None
 
 
-def _read_dtype(reader: Reader) -> str:
+def read_dtype(reader: Reader) -> DType:
+    """A data type as [code, bits, lanes]."""
     start = reader.at
     count = reader.read_array()
     if count != 3:
         raise reader.error(f"expected a type as [code, bits, lanes], found an array of {count}", start)
-    return dtype_name((reader.read_int(0, 0xFF), reader.read_int(0, 0xFF), reader.read_int(0, 0xFFFF)))
+    return reader.read_int(0, 0xFF), reader.read_int(0, 0xFF), reader.read_int(0, 0xFFFF)
 
 
 def _read_shaders(reader: Reader) -> Mapping[str, memoryview]:
