@@ -10,6 +10,7 @@ import devmod
 from devmod import _registry
 from devmod._fallback import FallbackModule
 from devmod._files import read_payload
+from devmod._index import MAGIC
 from devmod._info import FunctionInfo, Param
 from devmod._module import BINARY_SERIALIZABLE, Module
 from devmod.errors import FormatError
@@ -49,9 +50,9 @@ def _parameter(param: Param) -> str:
 def _open(path: Path) -> tuple[str, Module]:
     """The file's format in words, and its modules with no backend imported."""
     suffix = path.suffix[1:].lower()
-    with path.open("rb"):  # a missing file, a folder, no permission: the system's own error, before any other
-        pass
-    if suffix == "devmod":
+    with path.open("rb") as file:  # a missing file, a folder, no permission: the system's own error, before any other
+        magic = file.read(len(MAGIC))
+    if suffix == "devmod" or magic == MAGIC:
         return "devmod bundle", devmod.load(path)
     if suffix == "tvmimports":
         return "TVM imports blob", devmod.interop.tvm.load_imports(path.read_bytes())
@@ -61,9 +62,8 @@ def _open(path: Path) -> tuple[str, Module]:
     form = format_of_suffix(suffix)
     spec = spec_of_format(form)
     if spec is None:
-        raise FormatError(
-            f"{str(path)!r}: the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads"
-        )
+        known = "known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"
+        raise FormatError(f"{str(path)!r}: the suffix names no format that can be inspected; {known}")
     fmt, fmap, code = read_payload(spec, str(path), form)
     return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
 
@@ -98,7 +98,7 @@ def _function(name: str, info: FunctionInfo) -> dict[str, Any]:
 def _runtime(kind: str) -> dict[str, str]:
     """The distribution that runs a kind here ("" where none does), and how to get one."""
     claims = _registry.claims("devmod.load_from_bytes", kind)
-    installed = ", ".join(f"{claim.distribution} {claim.version}".strip() or "this process" for claim in claims)
+    installed = ", ".join(claim.who for claim in claims)
     spec = find_spec(kind)
     if spec is not None:
         install = spec.install

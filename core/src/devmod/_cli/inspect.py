@@ -52,7 +52,7 @@ def _print_module(module: dict[str, Any], indent: str) -> None:
         head += f", {size(module['bytes'])}"
     runtime = module["runtime"]
     if runtime is not None:
-        head += f" — {runtime['installed']} installed" if runtime["installed"] else " — runtime not installed"
+        head += f" — runtime: {runtime['installed'] or 'not installed'}"
     click.echo(printable(indent + head))
     inner = indent + "  "
     if module["kind"] != "bundle":  # its functions are those of its candidates

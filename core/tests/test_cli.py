@@ -1,0 +1,480 @@
+"""The command line: what it prints, its exit codes, and that nobody meets a traceback unasked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._cli import main
+
+SCALE = devmod.FunctionInfo(
+    "scale",
+    ("handle", "float32", "handle"),
+    ("blockIdx.x", "threadIdx.x"),
+    interface=devmod.Interface(
+        [
+            devmod.Param("x", "buffer", "float32", "rw"),
+            devmod.Param("factor", "scalar", "float32"),
+            devmod.Param("scratch", "local", "float32"),
+        ],
+        block=(64, 1, 1),
+    ),
+)
+PLAIN = devmod.FunctionInfo("k", ("handle", "int32"))
+SOURCE = "__kernel void twice(__global float *x, const int n) { int i = get_global_id(0); if (i < n) x[i] *= 2; }\n"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    path = tmp_path / "k.devmod"
+    opencl = devmod.create_with_fallback("opencl", b"__kernel ...", "cl", {"scale": SCALE})
+    vulkan = devmod.create_with_fallback("vulkan", {"k": bytes(12)}, "spv", {"k": PLAIN})
+    devmod.save(devmod.bundle(opencl, vulkan), path)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err
+    return code, out, err
+
+
+def shell(*arguments: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "devmod", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | (env or {}), cwd=cwd)
+
+
+# -- the command itself
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins"])
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
+    code, out, _ = run(capsys, *filter(None, [name]), flag)
+    assert code == 0
+    assert "Examples:\n" in out
+    assert f"  devmod {name}" in out
+
+
+def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--help")
+    for line in (
+        "  compile  Compile sources for targets into one file.",
+        "  inspect  Show what is in a file, and what it needs to run.",
+        "  devices  List what the installed runtimes can run on.",
+        "  plugins  List who brings what, and what is wrong with it.",
+    ):
+        assert line in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["compyle"],
+        ["inspect"],
+        ["inspect", "a", "b"],
+        ["compile", "k.cl"],
+        ["compile", "-t", "opencl"],
+        ["devices", "--no-such-option"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert "Usage: devmod" in err
+    assert out == ""
+
+
+def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
+    by_module = shell("inspect", bundle)
+    script = Path(sys.executable).with_name("devmod")
+    by_script = subprocess.run([str(script), "inspect", str(bundle)], capture_output=True, text=True, check=False)
+    assert by_module.returncode == by_script.returncode == 0
+    assert by_module.stdout == by_script.stdout
+
+
+# -- errors
+
+
+def test_an_error_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    done = shell("inspect", tmp_path / "missing.devmod")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"devmod: error: {tmp_path / 'missing.devmod'}: No such file or directory\n"
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    for arguments in (("--debug", "inspect", tmp_path / "missing.devmod"), ("inspect", "--debug", tmp_path / "missing.devmod")):
+        done = shell(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.startswith("Traceback (most recent call last):\n")
+        assert "FileNotFoundError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("folder", "Is a directory"),
+        ("k.devmod", "'{path}' is not a bundle: it does not begin with the magic bytes of a .devmod file"),
+        ("k.xyz", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"),
+        (
+            "k.ptx",
+            "'{path}' has no metadata file beside it: '{stem}.tvm_meta.json' says what its functions are. "
+            "Module.write_to_file writes both; source is compiled with devmod.compile",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, said: str) -> None:
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+        said = "{path}: " + said
+    else:
+        path.write_bytes(b"nothing of that sort")
+    code, out, err = run(capsys, "inspect", path)
+    assert (code, out) == (1, "")
+    assert err == f"devmod: error: {said.format(path=path, stem=path.with_suffix(''))}\n"
+
+
+def test_an_unexpected_error_is_one_line_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by nought")
+
+    monkeypatch.setattr("devmod._cli.inspect.describe", broken)
+    assert run(capsys, "inspect", bundle) == (1, "", "devmod: error: ZeroDivisionError: by nought (--debug shows the traceback)\n")
+
+
+def test_a_closed_pipe_is_no_error(bundle: Path) -> None:
+    script = f"import os, sys, subprocess; sys.exit(subprocess.run([sys.executable, '-m', 'devmod', 'inspect', {str(bundle)!r}], stdout=int(sys.argv[1]), stderr=2).returncode)"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", script, str(writing)], pass_fds=[writing], capture_output=True, text=True, check=False)
+    os.close(writing)
+    assert done.stderr == ""
+
+
+# -- inspect
+
+
+@pytest.mark.row("R6", "R42")
+def test_inspect_a_bundle(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+    code, out, _ = run(capsys, "inspect", bundle)
+    assert code == 0
+    first, *rest = out.splitlines()
+    assert first.startswith(f"{bundle}: devmod bundle, ")
+    shown = [line.split(", ")[0] if " B" in line else line for line in rest]
+    sizes = [len(part.save_to_bytes()) for part in devmod.load(bundle).imports]
+    assert rest == [
+        "bundle",
+        f"  opencl cl, {sizes[0]} B — runtime: not installed",
+        "    scale(x: float32* rw, factor: float32, scratch: local float32) block 64×1×1",
+        f"  vulkan spv, {sizes[1]} B — runtime: not installed",
+        "    k(handle, int32)",
+        "",
+        "To run all of it here:",
+        "  pip install devmod-opencl",
+        "  pip install devmod-vulkan",
+    ], shown
+
+
+def test_inspect_as_json(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+    found = json.loads(run(capsys, "inspect", bundle, "--json")[1])
+    assert found["format"] == "devmod bundle"
+    assert found["bytes"] == bundle.stat().st_size
+    assert found["install"] == ["pip install devmod-opencl", "pip install devmod-vulkan"]
+    opencl, vulkan = found["module"]["imports"]
+    assert (opencl["kind"], opencl["format"], vulkan["kind"], vulkan["format"]) == ("opencl", "cl", "vulkan", "spv")
+    assert opencl["runtime"] == {"installed": "", "install": "pip install devmod-opencl"}
+    (function,) = opencl["functions"]
+    assert function["arg_types"] == ["handle", "float32", "handle"]
+    assert function["launch_param_tags"] == ["blockIdx.x", "threadIdx.x"]
+    assert devmod.Interface.from_dict(function["interface"]) == SCALE.interface
+
+
+def test_inspect_says_when_the_runtime_is_there(capsys: pytest.CaptureFixture[str], bundle: Path, register: Callable[..., None]) -> None:
+    for kind in ("opencl", "vulkan"):
+        register("devmod.load_from_bytes", kind, lambda data: pytest.fail("inspecting loads nothing"))
+    out = run(capsys, "inspect", bundle)[1]
+    assert "  opencl cl, " in out
+    assert out.count("— runtime: in this process") == 2
+    assert out.endswith("\n\nAll runtimes that it needs are installed here.\n")
+
+
+def test_inspect_a_kind_that_nobody_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    class Foreign(devmod.Module):
+        @property
+        def kind(self) -> str:
+            return "npu"
+
+        def get_function(self, name: str, query_imports: bool = False) -> object:
+            raise AssertionError
+
+        def save_to_bytes(self) -> bytes:
+            return b"payload"
+
+    devmod.save(Foreign(), tmp_path / "n.devmod")
+    code, out, _ = run(capsys, "inspect", tmp_path / "n.devmod")
+    assert code == 0
+    assert "npu, 7 B — runtime: not installed\n" in out
+    assert (
+        "no known distribution brings the kind 'npu'; by convention it would be devmod-npu; install it only if you trust its publisher"
+        in out
+    )
+    assert "pip install" not in out
+
+
+@pytest.mark.row("R22")
+def test_inspect_a_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": PLAIN}).write_to_file(tmp_path / "k.ptx")
+    code, out, _ = run(capsys, "inspect", tmp_path / "k.ptx")
+    assert code == 0
+    assert out.startswith(f"{tmp_path / 'k.ptx'}: raw cuda payload, 6 B\ncuda ptx, ")
+    assert "  k(handle, int32)\n" in out
+    assert out.endswith("  pip install devmod-cuda\n")
+
+
+def test_names_from_a_file_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = "k\x1b[2J\n"
+    module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {name: devmod.FunctionInfo(name, ())})
+    devmod.save(module, tmp_path / "k.devmod")
+    out = run(capsys, "inspect", tmp_path / "k.devmod")[1]
+    assert "  k\\x1b[2J\\n()\n" in out
+    assert "\x1b" not in out
+
+
+# -- plugins and devices
+
+
+@pytest.fixture
+def plugins(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process that sees three distributions: a sound one, one whose import fails, and a rival of the first."""
+    site = tmp_path / "site"
+    for name, entries in {
+        "devmod_good": "[devmod.create]\nnpu = good_plugin:create\n",
+        "devmod_bad": "[devmod.create]\ntpu = bad_plugin:create\n",
+        "devmod_rival": "[devmod.device]\nnpu = good_plugin:devices\n",
+        "devmod_other": "[devmod.device]\nnpu = good_plugin:devices\n",
+    }.items():
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(entries)
+    (site / "good_plugin.py").write_text("def create(code, fmt, fmap, source): ...\ndef devices(): return []\n")
+    (site / "bad_plugin.py").write_text("import no_such_driver\n")
+    return {"PYTHONPATH": str(site), "DEVMOD_PLUGINS_ALLOW": "devmod-good,devmod-bad,devmod-rival,devmod-other"}
+
+
+@pytest.mark.row("R8", "R9")
+def test_plugins_lists_each_entry_and_what_is_wrong_with_it(plugins: dict[str, str], tmp_path: Path) -> None:
+    done = shell("plugins", env=plugins, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    table = [line.split() for line in lines if not line.startswith("!")]
+    assert table[0] == ["group", "name", "from", "object", "state"]
+    assert ["devmod.create", "npu", "devmod-good", "1.0", "good_plugin:create", "ok"] in table
+    assert ["devmod.create", "tpu", "devmod-bad", "1.0", "bad_plugin:create", "BROKEN"] in table
+    assert ["devmod.device", "npu", "devmod-rival", "1.0", "good_plugin:devices", "CONFLICT"] in table
+    assert ["devmod.device", "npu", "devmod-other", "1.0", "good_plugin:devices", "CONFLICT"] in table
+    problems = [line for line in lines if line.startswith("!")]
+    assert len(problems) == 2
+    assert "devmod-bad 1.0" in problems[0]
+    assert "no_such_driver" in problems[0]
+    assert "DEVMOD_PLUGINS_CHOOSE=devmod.device.npu=" in problems[1]
+
+
+def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp_path: Path) -> None:
+    found = json.loads(shell("plugins", "--json", "--no-import", env=plugins, cwd=tmp_path).stdout)
+    states = {(row["group"], row["name"], row["distribution"]): row["state"] for row in found}
+    assert states[("devmod.create", "tpu", "devmod-bad")] == "ok"  # as far as the metadata says
+    assert states[("devmod.device", "npu", "devmod-rival")] == "conflict"
+    assert not [row for row in found if row["distribution"] == "devmod-core"]
+
+
+def test_plugins_says_what_the_environment_shuts_out(plugins: dict[str, str], tmp_path: Path) -> None:
+    found = json.loads(shell("plugins", "--json", env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"}, cwd=tmp_path).stdout)
+    (row,) = (row for row in found if row["distribution"] == "devmod-good")
+    assert row["state"] == "shut out by DEVMOD_PLUGINS_DENY"
+
+
+def test_plugins_all_lists_core(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(run(capsys, "plugins", "--json", "--all")[1])
+    core = [(row["group"], row["name"]) for row in found if row["distribution"] == "devmod-core"]
+    assert ("devmod.targets", "cuda") in core
+    assert {row["state"] for row in found if row["distribution"] == "devmod-core"} == {"ok"}
+
+
+@pytest.mark.row("R10")
+def test_plugins_lists_what_is_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+    register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
+    code, out, _ = run(capsys, "plugins")
+    assert code == 0
+    assert "devmod.create  npu   in this process  " in out
+
+
+def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod._registry.declared", lambda group, name="": [])
+    assert run(capsys, "plugins")[1] == "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
+    assert run(capsys, "devices")[1] == (
+        "No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'\n"
+    )
+
+
+def test_devices_of_a_runtime_whose_driver_is_missing(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+    def none() -> list[object]:
+        raise devmod.DeviceNotFoundError("no driver of the npu is installed")
+
+    register("devmod.device", "npu", none)
+    register("devmod.device", "tpu", list)
+    code, out, _ = run(capsys, "devices")
+    assert code == 0
+    assert "! npu: no driver of the npu is installed\n" in out
+    assert "! tpu: its runtime is installed and finds no device\n" in out
+    found = json.loads(run(capsys, "devices", "--json")[1])
+    assert found["devices"] == []
+    assert "npu: no driver of the npu is installed" in found["problems"]
+
+
+def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+    class Npu(devmod.Device):
+        kind, index, name, vendor, driver_version, memory = "npu", 0, "Big NPU", "Nobody", "7.1", 2_500_000_000
+
+    Npu.__abstractmethods__ = frozenset()  # nothing but its description is asked for
+    register("devmod.device", "npu", lambda: [Npu()])
+    assert run(capsys, "devices") == (
+        0,
+        "kind  index  name     vendor  driver_version  arch  memory\nnpu   0      Big NPU  Nobody  7.1                   2.5 GB\n",
+        "",
+    )
+    (found,) = json.loads(run(capsys, "devices", "--json")[1])["devices"]
+    assert (found["name"], found["memory"]) == ("Big NPU", 2_500_000_000)
+
+
+# -- compile
+
+
+def test_compile_then_inspect(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = tmp_path / "k.cl"
+    source.write_text(SOURCE)
+    code, out, err = run(capsys, "compile", source, "-t", "opencl", "-o", tmp_path / "k.devmod")
+    assert (code, err) == (0, "")
+    assert out.startswith("opencl cl: twice\n")
+    out = run(capsys, "inspect", tmp_path / "k.devmod")[1]
+    assert "  twice(x: float32* rw, n: int32)\n" in out
+    assert "from target 'opencl', libclang " in out
+
+
+def test_several_sources_make_one_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.cl").write_text(SOURCE.replace("twice", name))
+    assert run(capsys, "compile", "-q", tmp_path / "a.cl", tmp_path / "b.cl", "-t", "opencl", "-o", tmp_path / "both.devmod") == (0, "", "")
+    module = devmod.load(tmp_path / "both.devmod")
+    assert (module.kind, list(module.functions)) == ("bundle", ["a", "b"])
+
+
+def test_defines_includes_and_options_travel_in_the_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "twice.h").write_text(SOURCE.replace("2", "FACTOR"))
+    (tmp_path / "k.cl").write_text('#include "twice.h"\n')
+    arguments = ["-D", "FACTOR=3", "-D", "FLAG", "-I", tmp_path / "include", "--option=-cl-fast-relaxed-math"]
+    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", *arguments, "-o", tmp_path / "k.devmod") == (0, "", "")
+    text = devmod.load(tmp_path / "k.devmod").inspect_source()
+    assert text.startswith("//devmod: -cl-fast-relaxed-math\n")
+    assert "#define FACTOR 3\n" in text
+    assert "#define FLAG" in text
+    assert "twice(__global float *x" in text
+    assert str(tmp_path) not in text
+
+
+def test_the_default_output_is_the_stem_in_this_folder(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "k.cl").write_text(SOURCE)
+    done = shell("compile", Path("src", "k.cl"), "-t", "opencl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "k.devmod").exists()
+
+
+def test_another_suffix_writes_the_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(SOURCE)
+    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "raw.cl") == (0, "", "")
+    assert (tmp_path / "raw.cl").read_text() == SOURCE
+    assert list(devmod.load_metadata_from_json((tmp_path / "raw.tvm_meta.json").read_text())) == ["twice"]
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-t", "opencl", "-o", tmp_path / "two.cl")
+    assert code == 2
+    assert "two.cl holds one raw payload, and this is 2; choose a name that ends in .devmod" in err
+
+
+def test_a_source_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(SOURCE)
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.cl")
+    assert code == 2
+    assert "is a source; writing to it would overwrite it" in err
+    assert (tmp_path / "k.cl").read_text() == SOURCE
+
+
+def test_a_syntax_error_says_where(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) {\n  x[0] = 1\n}\n")
+    code, out, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
+    assert (code, out) == (1, "")
+    assert err.startswith("devmod: error: ")
+    assert "k.cl:2:11" in err
+    assert not (tmp_path / "k.devmod").exists()
+
+
+def test_a_target_that_nobody_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(SOURCE)
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opensea", "-o", tmp_path / "k.devmod")
+    assert code == 1
+    assert err.startswith("devmod: error: ")
+    assert "opensea" in err
+
+
+# -- tables
+
+
+def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
+    """What the command prints when its output is a terminal."""
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
+    leader, follower = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", *arguments], stdout=follower, stderr=follower, env=os.environ | env) as process:
+        os.close(follower)
+        said = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # Linux says so when the other end is closed
+                break
+            if not part:
+                break
+            said += part
+    os.close(leader)
+    assert process.returncode == 0, said
+    return said.decode()
+
+
+LIST = "import sys; from devmod._cli import main; sys.exit(main(['plugins', '--all', '--no-import']))"
+
+
+def test_a_table_is_drawn_in_a_terminal_with_rich_and_plain_without() -> None:
+    pytest.importorskip("rich", reason="rich is not installed (devmod-core[cli])")
+    env = {"COLUMNS": "140", "TERM": "xterm-256color"}
+    drawn = in_a_terminal([LIST], env)
+    assert "━┳━" in drawn
+    plain = in_a_terminal(["import sys; sys.modules['rich.console'] = None; " + LIST], env)
+    assert plain.startswith("group ")
+    assert "┃" not in plain
+    assert "devmod.targets" in drawn
+    assert "devmod.targets" in plain
+    piped = subprocess.run([sys.executable, "-c", LIST], capture_output=True, text=True, check=True).stdout
+    assert piped == plain.replace("\r\n", "\n")
