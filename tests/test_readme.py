@@ -1,0 +1,64 @@
+"""What the README shows works as it is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> str:
+    env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1"}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder as the clone's root is to the commands: examples/ lies in it."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    return tmp_path
+
+
+@pytest.fixture
+def compiled(folder: Path) -> Path:
+    (console, *_) = blocks("README.md", "console")
+    for line in console.splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words[:2] == ["devmod", "compile"]:
+            run([sys.executable, "-m", *words], folder)
+    return folder
+
+
+def test_the_shell_commands_of_the_readme(compiled: Path) -> None:
+    (console, *_) = blocks("README.md", "console")
+    commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in console.splitlines()]
+    said = {words[1]: run([sys.executable, "-m", *words], compiled) for words in commands if words[0] == "devmod"}
+    assert set(said) == {"compile", "inspect", "devices", "plugins", "--version"}
+    assert "softmax(x: float32* r, y: float32* " in said["inspect"]
+
+
+def test_the_python_of_the_readme(compiled: Path) -> None:
+    (code,) = blocks("README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    error, interface = run([sys.executable, "-W", "error", "-c", code], compiled).splitlines()
+    assert float(error) < 1e-5
+    assert interface.startswith("Interface(")
+
+
+def test_the_python_of_core_readme(folder: Path) -> None:
+    (code,) = blocks("core/README.md", "python")
+    run([sys.executable, "-W", "error", "-c", code], folder)
+    assert (folder / "twice.devmod").exists()
