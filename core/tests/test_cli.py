@@ -432,6 +432,15 @@ def test_a_syntax_error_says_where(capsys: pytest.CaptureFixture[str], tmp_path:
     assert not (tmp_path / "k.devmod").exists()
 
 
+def test_a_name_that_is_not_opencls_own_is_a_warning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) { x[0] = vendor_special(x[0]); }\n")
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
+    assert code == 0
+    assert err.startswith("devmod: warning: ")
+    assert "vendor_special" in err
+    assert "UserWarning" not in err
+
+
 def test_a_target_that_nobody_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opensea", "-o", tmp_path / "k.devmod")

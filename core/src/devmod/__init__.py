@@ -107,7 +107,7 @@ _HOME = {
     "targets": "",
 }
 
-__all__ = sorted([name for name in _HOME] + ["__version__"])
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> object:

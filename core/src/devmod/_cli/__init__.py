@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -66,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     state: dict[str, bool] = {}
     try:
-        code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _show_warning
+            code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -83,6 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"devmod: error: {_one_line(error)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"devmod: warning: {message}", err=True)
 
 
 def _one_line(error: Exception) -> str:
