@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import sys
+from _thread import get_ident
 
 from devmod._cachedir import cache_dir
 
@@ -67,11 +68,38 @@ class Folder:
 _memory: dict[str, Folder] = {}
 
 
-def distributions() -> Iterator[Distribution]:
+#: What threads that are in the middle of one look-up go by, by thread; None where they have not looked yet.
+_held: dict[int, list[Distribution] | None] = {}
+
+
+class held:
+    """Within it this thread reads the folders once: the parts of one look-up, and the words of its error, agree."""
+
+    def __enter__(self) -> None:
+        self.mine = get_ident() not in _held
+        if self.mine:
+            _held[get_ident()] = None
+
+    def __exit__(self, *_: object) -> None:
+        if self.mine:
+            del _held[get_ident()]
+
+
+def distributions() -> Iterable[Distribution]:
     """Every distribution with devmod entries that this process can see now, in the order in which imports look.
 
     Of one that is found twice the first counts, as in importlib.metadata; one whose metadata is broken gives way to a whole one.
     """
+    me = get_ident()
+    if me not in _held:
+        return _found()
+    known = _held[me]
+    if known is None:
+        known = _held[me] = list(_found())
+    return known
+
+
+def _found() -> Iterator[Distribution]:
     earlier: list[Folder] = []
     taken: set[str] = set()
     broken: list[Distribution] = []
@@ -166,7 +194,7 @@ def _folder(path: str, found: os.stat_result) -> Folder:
         known = read_index(path)
         if known is None or not known.holds(stamp):
             names = _names_in(path)
-            infos = [name for name in names if is_metadata(path, name)]
+            infos = [name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)]
             known = Folder(path, stamp)
             if not infos and 0 < len(names) < _MANY_NAMES:
                 return known
@@ -186,8 +214,7 @@ def _names_in(path: str) -> list[str]:
         return []  # an archive, or a folder that may not be listed
 
 
-def is_metadata(path: str, name: str) -> bool:
-    """Whether a folder of that name, in the folder `path`, is a distribution's metadata by its name."""
+def _is_metadata(path: str, name: str) -> bool:
     low = name.lower()
     if low.endswith((".dist-info", ".egg-info")):
         return low[0] != "~"  # so begins what pip has moved aside and could not remove

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 
-from devmod._discovery import Distribution, distributions, normalized
+from devmod._discovery import Distribution, distributions, held, normalized
 from devmod._names import well_formed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 #: The groups of the plugin interface, each with what its entry is called with: None for an object that is not called.
 GROUPS: dict[str, tuple[str, ...] | None] = {
@@ -114,7 +115,7 @@ class Claim:
         return f"<Claim {self.key} = {self.value} of {self.who}>"
 
 
-def lookup(group: str, name: str) -> object:
+def lookup(group: str, name: str) -> Any:
     """The object under `name` in `group`: a kept hit, an in-process registration, or an entry point.
 
     Raises
@@ -131,11 +132,13 @@ def lookup(group: str, name: str) -> object:
     except TypeError:  # a name that cannot be hashed is not a name
         found = None
     if found is None:
-        found = _find(group, name)
-        if found is None:
-            from devmod._refusals import not_registered
+        check_name(group, name)
+        with held():
+            found = _find(group, name)
+            if found is None:
+                from devmod._refusals import not_registered
 
-            raise not_registered(group, name)
+                raise not_registered(group, name)
     return found
 
 
@@ -145,7 +148,10 @@ def find(group: str, name: str) -> object | None:
         found = _hits.get((group, name))
     except TypeError:
         found = None
-    return found if found is not None else _find(group, name)
+    if found is None:
+        check_name(group, name)
+        found = _find(group, name)
+    return found
 
 
 def installed(group: str, name: str) -> bool:
@@ -288,7 +294,6 @@ def check_name(group: str, name: str) -> None:
 
 
 def _find(group: str, name: str) -> object | None:
-    check_name(group, name)
     key = (group, name)
     while True:
         mine = found = _registered.get(key)

@@ -7,7 +7,7 @@ import stat
 import time
 
 from devmod._cachedir import write_private
-from devmod._discovery import MAGIC, Distribution, Folder, check_value, index_path, normalized, stamp_of
+from devmod._discovery import MAGIC, Distribution, Folder, check_value, index_path, normalized, stamped
 from devmod._log import debug
 
 TYPE_CHECKING = False
@@ -25,16 +25,15 @@ _MOST_INDEXES = 256
 def scan(folder: Folder, infos: list[str], found: os.stat_result) -> bool:
     """Read into `folder` what its metadata folders `infos` say, or what the archive does; whether it may be remembered.
 
-    It may when everything that a change would touch has times that would show the change: at least two seconds old, and of
-    a file system that keeps a fraction of a second. Whole seconds come of images with normalized times (squashfs, an ext4
-    image built reproducibly), where another image may have the same times, inodes and names; nothing but reading all of
-    it again is right there.
+    It may when a change would show in its times: they are at least two seconds old, and of a file system that keeps a fraction
+    of a second. Whole seconds come of images with normalized times (squashfs, an ext4 image built reproducibly), where
+    another image may have the same times, inodes and names; nothing but reading all of it again is right there.
     """
     began = time.time_ns()
-    lasting = _lasting(found.st_mtime_ns, found.st_ctime_ns, began)
+    lasting = _lasting(found, found.st_dev, began) and found.st_ctime_ns % _SECOND != 0
     if stat.S_ISDIR(found.st_mode):
         for name in infos:
-            lasting = _read(folder, name, began) and lasting
+            lasting = _read(folder, name, found.st_dev, began if lasting else 0) and lasting
         folder.distributions.sort(key=lambda each: (bool(each.problem), -each.changed, each.location))
     elif stat.S_ISREG(found.st_mode):
         _read_archive(folder)
@@ -64,44 +63,62 @@ def _context(**limits: object) -> Any:
     return made(**limits)
 
 
-def _read(folder: Folder, called: str, began: int) -> bool:
-    """Read one metadata folder into `folder`; whether a later change of it would show."""
-    inside = os.path.join(folder.path, called)
+def _read(folder: Folder, called: str, device: int, began: int) -> bool:
+    """Read one metadata folder into `folder`. Whether a later change of it would show; with `began` 0 nobody asks."""
+    inside = f"{folder.path}{os.sep}{called}"
+    egg = not called.lower().endswith(".dist-info")
+    files = (f"{inside}{os.sep}entry_points.txt", f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}")
     name = _name_in(folder.path if called.lower() == "egg-info" else called)
     try:
-        about = os.stat(inside)
-    except OSError:
-        return True  # a dangling link, or gone since: the folder's own time tells
-    if not stat.S_ISDIR(about.st_mode):
+        declares = b"devmod." in _content(files[0])
+    except NotADirectoryError:
         folder.names += f" {name}"  # the file that distutils wrote; it declares no entries
         return True
-    egg = not called.lower().endswith(".dist-info")
-    files = [os.path.join(inside, "entry_points.txt"), os.path.join(inside, "PKG-INFO" if egg else "METADATA")]
-    try:
-        with open(files[0], "rb") as file:
-            declares = b"devmod." in file.read()
-    except FileNotFoundError:
-        declares = False
     except OSError as error:
         debug(f"cannot read {files[0]!r}: {error}")
         declares = False
     whole = os.path.exists(files[1])
     if whole:
         folder.names += f" {name}"
-    ours = name.startswith("devmod")
     if declares and name != "devmod-core":  # core's entries stand in the registry's own table
         from importlib_metadata import Distribution as Metadata
 
         # A folder without METADATA goes by its own name, so that the error can say which one is to be removed.
-        folder.distributions += _told(Metadata.at(inside), inside, about, "" if whole else called)
-    lasting = _lasting(about.st_mtime_ns, about.st_ctime_ns, began)
+        folder.distributions += _told(Metadata.at(inside), inside, "" if whole else called)
+    if not began:
+        return False
+    watched = [inside]  # an installer that is not done yet has only just made it
     # These may change in place: egg-info is written again by each build, dist-info only by what unpacks over it.
-    if declares or ours or egg or not whole:
-        for path in (inside, *files):
-            stamp = stamp_of(path)
+    if declares or egg or not whole or name.startswith("devmod"):
+        watched += files
+    lasting = True
+    for path in watched:
+        try:
+            about = os.stat(path)
+        except OSError:
+            stamp = ""
+        else:
+            stamp = stamped(about)
+            lasting = lasting and _lasting(about, device, began)
+        if len(watched) > 1:
             folder.watched.append((stamp, path))
-            lasting = lasting and _stamp_lasting(stamp, began)
     return lasting
+
+
+def _content(path: str) -> bytes:
+    """All of a file, b"" where there is none. The plain calls: this runs for every distribution there is."""
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return b""
+    try:
+        made = part = os.read(file, 1 << 16)
+        while part:
+            part = os.read(file, 1 << 16)
+            made += part
+        return made
+    finally:
+        os.close(file)
 
 
 def _read_archive(folder: Folder) -> None:
@@ -129,11 +146,11 @@ def _sound(found: list[Any]) -> list[Distribution]:
             debug(f"cannot read the entry points of {location!r}: {_said(error)}")
             continue
         if "devmod." in text:
-            made += [one for one in _told(each, location, None, "") if normalized(one.name) != "devmod-core"]
+            made += [one for one in _told(each, location, "") if normalized(one.name) != "devmod-core"]
     return made
 
 
-def _told(found: Any, location: str, about: os.stat_result | None, without: str) -> Iterator[Distribution]:
+def _told(found: Any, location: str, without: str) -> Iterator[Distribution]:
     """What importlib_metadata makes of a distribution; nothing where it has no entry in a group of ours."""
     name, version, problem = without, "", ""
     if without:
@@ -146,8 +163,7 @@ def _told(found: Any, location: str, about: os.stat_result | None, without: str)
         if not name or not version:
             problem = problem or "its METADATA has no " + ("Version" if name else "Name")
             name = name or os.path.basename(location.rstrip("/"))
-    changed = max(about.st_mtime_ns, about.st_ctime_ns) if about is not None else 0
-    made = Distribution(name, version, location, changed, problem)
+    made = Distribution(name, version, location, _changed(location), problem)
     try:
         made.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
@@ -167,15 +183,18 @@ def _name_in(path: str) -> str:
     return normalized(os.path.splitext(os.path.basename(path))[0].partition("-")[0])
 
 
-def _lasting(modified: int, changed: int, began: int) -> bool:
-    return changed % _SECOND != 0 and max(modified, changed) <= began - _SETTLED
+def _changed(path: str) -> int:
+    try:
+        about = os.stat(path)
+    except (OSError, ValueError):
+        return 0  # inside an archive
+    return max(about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _stamp_lasting(stamp: str, began: int) -> bool:
-    if not stamp:
-        return True  # what is not there shows in its folder's time when it comes
-    _, _, modified, changed, _ = stamp.split()
-    return _lasting(int(modified), int(changed), began)
+def _lasting(about: os.stat_result, device: int, began: int) -> bool:
+    """Whether a change after `began` would show in these times; on another device than the folder's they must be fine ones."""
+    settled = max(about.st_mtime_ns, about.st_ctime_ns) <= began - _SETTLED
+    return settled and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)
 
 
 def _write(folder: Folder) -> None:
