@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from devmod import _registry
 from devmod._module import Module
-from devmod._payload import check_fmap, check_payload
 from devmod.errors import ArgumentError, FormatError, NotRegisteredError, PluginError
 from devmod.targets import find_spec, format_of_suffix, spec_of_loader
 
@@ -171,6 +171,8 @@ def load_shared_object(path: str, fmt: str) -> Module:
 def _make(
     maker: Any, spec: TargetSpec | None, kind: str, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None
 ) -> Module:
+    from devmod._payload import check_fmap, check_payload
+
     if spec is not None:
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     else:
@@ -180,11 +182,10 @@ def _make(
 
 def _checked(made: object, group: str, name: str, kind: str) -> Module:
     """`made` when it is a real Module of that kind ("" for any); else the PluginError that names who made it."""
-    from devmod._fallback import FallbackModule
-
+    fallback = sys.modules.get("devmod._fallback")  # not there: nobody has made one
     if not isinstance(made, Module):
         wrong = f"returned {type(made).__name__}, not a devmod.Module"
-    elif isinstance(made, FallbackModule):
+    elif fallback is not None and isinstance(made, fallback.FallbackModule):
         wrong = "returned a fallback; a fallback exists at build time only"
     elif kind and made.kind != kind:
         wrong = f"returned a module of kind {made.kind!r}, not {kind!r}"

@@ -164,19 +164,28 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
 
     A shared object's format names its machine (``so_hexagon``), which is the kind.
     """
+    from devmod._discovery import held
+
     if fmt.startswith("so_"):
         return find_spec(fmt[3:])
-    return next((spec for spec in _specs() if fmt in spec.suffixes.values()), None)
+    with held():
+        return next((spec for spec in _specs() if fmt in spec.suffixes.values()), None)
 
 
 def spec_of_loader(name: str) -> TargetSpec | None:
     """The spec of the kind that ``devmod.load_from_bytes.<name>`` gives: the kind's own, or the one with that alias."""
-    return find_spec(name) or next((spec for spec in _specs() if name in spec.aliases), None)
+    from devmod._discovery import held
+
+    with held():
+        return find_spec(name) or next((spec for spec in _specs() if name in spec.aliases), None)
 
 
 def format_of_suffix(suffix: str) -> str:
     """The format of a file with this suffix (without the dot): a spec's answer, else the suffix itself."""
-    return next((spec.suffixes[suffix] for spec in _specs() if suffix in spec.suffixes), suffix)
+    from devmod._discovery import held
+
+    with held():
+        return next((spec.suffixes[suffix] for spec in _specs() if suffix in spec.suffixes), suffix)
 
 
 def _specs() -> Iterator[TargetSpec]:
