@@ -1,0 +1,78 @@
+"""What ``import devmod`` costs over bare Python, beside importing importlib.metadata, pluggy and NumPy.
+
+    python benchmarks/bench_import.py [--processes 31]
+
+Each figure is the median of the whole process's time, the contenders in turn; bare Python is taken away from it. Exits with 1 when
+``import devmod`` costs more than devmod promises, or brings in what it must not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+#: Milliseconds over bare Python.
+MOST = 8.0
+UNWANTED = (
+    "numpy",
+    "pluggy",
+    "importlib.metadata",
+    "importlib_metadata",
+    "msgpack",
+    "click",
+    "typing",
+    "dataclasses",
+    "pathlib",
+    "json",
+    "logging",
+)
+
+#: With bytecode, as an installed package has it.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def process(program: str) -> float:
+    """The milliseconds that a new process with that program takes, from start to end."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, check=True)
+    return (time.perf_counter() - began) * 1e3
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=31)
+    given = parser.parse_args()
+    named = ["devmod", "importlib.metadata", "pluggy", "numpy", "stevedore"]
+    programs = {"bare Python": "pass"} | {name: f"import {name}" for name in named if importlib.util.find_spec(name) is not None}
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for round_ in range(given.processes + 2):
+        for name, program in programs.items():
+            took = process(program)
+            if round_ >= 2:  # the first two warm the caches
+                taken[name].append(took)
+    bare = statistics.median(taken["bare Python"])
+    over = {name: statistics.median(took) - bare for name, took in taken.items()}
+    print(f"import in a new process; medians of {given.processes}; bare Python {bare:.1f} ms")
+    print(f"  {'':22}{'ms over bare':>14}{'of importlib.metadata':>24}{'at most':>10}")
+    for name in programs:
+        if name != "bare Python":
+            print(
+                f"  {name:22}{over[name]:14.2f}{over[name] / over['importlib.metadata']:24.3f}{f'{MOST:g}' if name == 'devmod' else '':>10}"
+            )
+    program = "import sys; before = set(sys.modules); import devmod; print(' '.join(sorted(set(sys.modules) - before)))"
+    brought = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    print(f"  import devmod brings in: {', '.join(brought)}")
+    unwanted = [name for name in brought if name in UNWANTED]
+    if unwanted:
+        print(f"  of which it must not: {', '.join(unwanted)}")
+    return 0 if over["devmod"] <= MOST and not unwanted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

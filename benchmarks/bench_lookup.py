@@ -1,0 +1,181 @@
+"""The first look-up in a new process, and the second: devmod beside importlib.metadata and stevedore.
+
+    python benchmarks/bench_lookup.py [--distributions 1000 2000] [--processes 15]
+
+Each figure is the median over new processes. A folder with that many other distributions is put on sys.path, and one
+plugin whose module holds a Module and a function. The first look-up is ``devmod.load_from_bytes(kind, b"")`` straight
+after ``import devmod``: whatever it imports is in its time. importlib.metadata's own import is a row of its own, as is
+stevedore's. Everything is warm: the operating system's cache, devmod's indexes, stevedore's cache file. Exits with 1
+when a look-up takes longer than devmod promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HIT = """
+import time
+import devmod
+began = time.perf_counter()
+module = devmod.load_from_bytes("bench", b"")
+took = time.perf_counter() - began
+from devmod import _registry
+again = []
+for _ in range(2000):
+    began = time.perf_counter()
+    _registry.lookup("devmod.load_from_bytes", "bench")
+    again.append(time.perf_counter() - began)
+print(took * 1e3, sorted(again)[1000] * 1e3)
+"""
+MISS = """
+import time
+import devmod
+took = []
+for _ in range(2):
+    began = time.perf_counter()
+    try:
+        devmod.load_from_bytes("{kind}", b"")
+    except devmod.NotRegisteredError:
+        took.append(time.perf_counter() - began)
+print(took[0] * 1e3, took[1] * 1e3)
+"""
+IMPORTLIB = """
+import time
+start = time.perf_counter()
+import importlib.metadata
+began = time.perf_counter()
+(entry,) = importlib.metadata.entry_points(group="devmod.load_from_bytes", name="bench")
+entry.load()
+took = time.perf_counter() - began
+once = time.perf_counter()
+importlib.metadata.entry_points(group="devmod.load_from_bytes", name="bench")
+print((began - start) * 1e3, took * 1e3, (time.perf_counter() - once) * 1e3)
+"""
+STEVEDORE = """
+import time
+start = time.perf_counter()
+import stevedore.driver
+began = time.perf_counter()
+stevedore.driver.DriverManager("devmod.load_from_bytes", "bench", invoke_on_load=False).driver
+print((began - start) * 1e3, (time.perf_counter() - began) * 1e3, 0)
+"""
+
+PLUGIN = """
+from devmod import Module
+
+class BenchModule(Module):
+    kind = "bench"
+    def get_function(self, name, query_imports=False):
+        raise NotImplementedError
+
+def load(data):
+    return BenchModule()
+"""
+#: Milliseconds that a first look-up may take beside so many distributions, and a second one at all.
+FIRST, SECOND = {1000: 5.0, 2000: 6.0}, 0.001
+
+
+def distribution(folder: Path, name: str, entry_points: str) -> None:
+    """A distribution's metadata, as an installer leaves it."""
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nSummary: one of many\n\n" + "text " * 400)
+    (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    (info / "RECORD").write_text("")
+    if entry_points:
+        (info / "entry_points.txt").write_text(entry_points)
+
+
+def folder_with(count: int, base: Path) -> Path:
+    """A folder as site-packages is: `count` distributions, four in ten with entry points, and the plugin."""
+    folder = base / f"site-{count}"
+    folder.mkdir()
+    for number in range(count):
+        name = f"other-{number:04}"
+        distribution(folder, name, f"[console_scripts]\n{name} = other_{number}:main\n" if number % 10 < 4 else "")
+        (folder / f"other_{number:04}").mkdir()
+    distribution(folder, "devmod-bench", "[devmod.load_from_bytes]\nbench = devmod_bench:load\n\n[devmod.protocol]\n1 = devmod\n")
+    (folder / "devmod_bench").mkdir()
+    (folder / "devmod_bench" / "__init__.py").write_text(PLUGIN)
+    return folder
+
+
+def median(program: str, folder: Path, cache: Path, processes: int) -> list[float]:
+    """The medians of the figures that `program` prints, over new processes."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "DEVMOD_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
+    for name in ("DEVMOD_PLUGINS_ALLOW", "DEVMOD_PLUGINS_DENY", "DEVMOD_PLUGINS_CHOOSE", "DEVMOD_LOG", "PYTHONDONTWRITEBYTECODE"):
+        environment.pop(name, None)
+    rows = []
+    for _ in range(processes + 2):
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        rows.append([float(word) for word in done.stdout.split()])
+    return [statistics.median(column) for column in zip(*rows[2:], strict=True)]  # the first two warm the caches
+
+
+def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
+    """All contenders beside a folder of `count` distributions."""
+    folder, cache = folder_with(count, base), base / f"cache-{count}"
+    time.sleep(2.1)  # a folder that has just changed is not indexed
+    programs = {
+        "hit": HIT,
+        "miss, known": MISS.format(kind="cuda"),
+        "miss, unknown": MISS.format(kind="nobody"),
+        "importlib.metadata": IMPORTLIB,
+    }
+    if importlib.util.find_spec("stevedore") is not None:
+        programs["stevedore"] = STEVEDORE
+    return {name: median(program, folder, cache, processes) for name, program in programs.items()}
+
+
+def report(count: int, found: dict[str, list[float]]) -> bool:
+    """Print one table; whether every promise is kept."""
+    peer = found["importlib.metadata"][1]
+    kept = True
+    print(f"\n{count} other distributions, index warm; medians")
+    print(f"  {'':46}{'ms':>9}{'of importlib.metadata':>24}{'at most':>10}")
+
+    def row(name: str, took: float, most: float | None = None) -> None:
+        nonlocal kept
+        kept = kept and (most is None or took <= most)
+        print(f"  {name:46}{took:9.4f}{took / peer:24.5f}{'' if most is None else f'{most:g}':>10}")
+
+    first = FIRST.get(count)
+    row("devmod, first look-up, hit", found["hit"][0], first)
+    row("devmod, first look-up, miss of a known kind", found["miss, known"][0], first)
+    row("devmod, first look-up, miss of an unknown kind", found["miss, unknown"][0], first)
+    row("devmod, second look-up, hit", found["hit"][1], SECOND)
+    row("devmod, second look-up, miss", found["miss, unknown"][1])
+    row("importlib.metadata, first look-up", peer)
+    row("importlib.metadata, second look-up", found["importlib.metadata"][2])
+    row("importlib.metadata, its import", found["importlib.metadata"][0])
+    if "stevedore" in found:
+        row("stevedore, first look-up, its cache warm", found["stevedore"][1])
+        row("stevedore, its import", found["stevedore"][0])
+    else:
+        print("  stevedore is not installed; `pip install stevedore` adds it to the table")
+    return kept
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--distributions", type=int, nargs="+", default=[1000, 2000])
+    parser.add_argument("--processes", type=int, default=15)
+    given = parser.parse_args()
+    kept = True
+    with tempfile.TemporaryDirectory() as base:
+        for count in given.distributions:
+            kept = report(count, measure(count, given.processes, Path(base))) and kept
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
