@@ -1,0 +1,282 @@
+"""Reading the kernels of an OpenCL C program with libclang, which needs no OpenCL.
+
+The program is parsed as the user wrote it, so that every diagnostic has the user's file, line and column; the defines come in a
+header of their own behind the prelude, as they stand before the program's text in the payload.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from importlib import import_module
+from threading import Lock
+
+from devmod._info import Param
+from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.targets._declared import Found
+from devmod.targets.opencl import _prelude
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod._payload import CompileRequest
+    from devmod.targets._source import Complete
+
+#: A folder that is nowhere: what is given in memory lies there.
+_NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
+_DEFINES = "defines"
+#: Options of OpenCL compilers that change what a program means before it is run: macros and types.
+_UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-U")
+#: What the prelude may lack, since vendors add to the language: names and types, and what follows from them.
+_UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name|must use '\w+' tag to refer to type")
+_NUMBERS = {
+    "BOOL": "bool",
+    "CHAR_S": "int8",
+    "SCHAR": "int8",
+    "CHAR_U": "uint8",
+    "UCHAR": "uint8",
+    "SHORT": "int16",
+    "USHORT": "uint16",
+    "INT": "int32",
+    "UINT": "uint32",
+    "LONG": "int64",
+    "ULONG": "uint64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+}
+_UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
+#: clang's address spaces: what a kernel's pointer points into.
+_GLOBAL, _LOCAL, _CONSTANT = 1, 2, 3
+_LARGEST_STRUCT = 0xFFFF
+
+_loading = Lock()
+
+
+def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], list[str], str]:
+    """The kernels of a program by name, what is only worth a warning, and the toolchain, as "libclang 18.1.1".
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or does not load.
+    CompileError
+        The program has errors other than unknown names and types.
+    """
+    clang, toolchain = libclang()
+    chosen = any(option.startswith("-cl-std=") for option in done.options)
+    unit, errors, warnings = _parse(clang, request, done, "" if chosen else "2.0")
+    if errors and not chosen:
+        # OpenCL C 2.0 took words such as `pipe` from the language; a program of before may have them as names.
+        older = _parse(clang, request, done, "1.2")
+        if not older[1]:
+            unit, errors, warnings = older
+    if errors:
+        more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
+        raise CompileError(
+            f"the OpenCL C source does not compile: {errors[0][1]}{more}", kind="opencl", log="\n".join(_lines(errors, warnings))
+        )
+    carried = {os.path.realpath(path) for path in done.names}
+    for entry in unit.get_includes():
+        path = os.path.realpath(str(entry.include))
+        if path not in carried and not path.startswith(_NOWHERE):
+            where = f"{request.name}:{entry.location.line}"
+            raise CompileError(
+                f"{where}: this include is no name in quotes or angles but a macro, and cannot be carried in the payload", kind="opencl"
+            )
+    kernels = _kernels(clang, request, unit, [location for location, _ in warnings])
+    return kernels, [line for _, line in warnings], toolchain
+
+
+@cache
+def libclang() -> tuple[Any, str]:
+    """The module clang.cindex with its library loaded, and its name and version; a failure is not kept."""
+    with _loading:
+        try:
+            cindex: Any = import_module("clang.cindex")
+        except ImportError as error:
+            raise ToolchainNotFoundError(_missing("libclang is not installed"), kind="opencl") from error
+        try:
+            library = cindex.conf.lib
+            pretty = library.clang_getCursorPrettyPrinted
+            policy = library.clang_getCursorPrintingPolicy
+            library.clang_getClangVersion.restype = cindex._CXString
+            said = cindex._CXString.from_result(library.clang_getClangVersion(), None, None)
+        except (cindex.LibclangError, AttributeError) as error:
+            raise ToolchainNotFoundError(
+                _missing(f"libclang does not load ({error}); another package of that name may be in its place"), kind="opencl"
+            ) from error
+        import ctypes
+
+        policy.argtypes, policy.restype = [cindex.Cursor], ctypes.c_void_p
+        pretty.argtypes, pretty.restype = [cindex.Cursor, ctypes.c_void_p], cindex._CXString
+        library.clang_PrintingPolicy_setProperty.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
+        library.clang_PrintingPolicy_dispose.argtypes = [ctypes.c_void_p]
+        version = re.search(r"\d+(?:\.\d+)+", said or "")
+        return cindex, f"libclang {version[0] if version else 'unknown'}"
+
+
+def _missing(what: str) -> str:
+    return (
+        f'cannot read the kernels of the OpenCL C source: {what}. Either pip install "devmod-core[build-opencl]", '
+        "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
+    )
+
+
+_Diagnostic = tuple[tuple[str, int, int], str]
+
+
+def _parse(clang: Any, request: CompileRequest, done: Complete, standard: str) -> tuple[Any, list[_Diagnostic], list[_Diagnostic]]:
+    """The translation unit, its errors, and the errors that are only worth a warning."""
+    main = os.path.join(request.folder or _NOWHERE, request.name)
+    defines = os.path.join(_NOWHERE, _DEFINES)
+    arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", "-Xclang", "-fdeclare-opencl-builtins"]
+    arguments += ["-isystem", _NOWHERE, "-include", defines]
+    arguments += [f"-cl-std=CL{standard}"] if standard else []
+    arguments += [option for option in done.options if option.startswith(_UNDERSTOOD)]
+    arguments += [f"-I{folder}" for folder in request.include]
+    files = [
+        (main, request.text),
+        (os.path.join(_NOWHERE, _prelude.NAME), _prelude.text()),
+        (defines, "".join(f"#define {name} {value}\n" for name, value in done.defines.items())),
+    ]
+    try:
+        unit = clang.Index.create().parse(main, args=arguments, unsaved_files=files)
+    except clang.TranslationUnitLoadError as error:
+        with_options = f" with the options {' '.join(done.options)}" if done.options else ""
+        raise CompileError(f"libclang cannot parse the OpenCL C source {request.name}{with_options}", kind="opencl") from error
+    names = dict(done.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
+    errors: list[_Diagnostic] = []
+    warnings: list[_Diagnostic] = []
+    for found in unit.diagnostics:
+        if found.severity < found.Error:
+            continue
+        place = found.location
+        file = str(place.file) if place.file else ""
+        name = names.get(os.path.realpath(file), os.path.basename(file)) if file else "<options>"
+        unknown = found.severity == found.Error and _UNKNOWN.search(found.spelling)
+        line = f"{name}:{place.line}:{place.column}: {'warning' if unknown else 'error'}: {found.spelling}"
+        (warnings if unknown else errors).append(((file, place.line, place.column), line))
+    return unit, errors, warnings
+
+
+def _lines(errors: Sequence[_Diagnostic], warnings: Sequence[_Diagnostic]) -> list[str]:
+    return [line for _, line in errors] + [line for _, line in warnings]
+
+
+def _kernels(clang: Any, request: CompileRequest, unit: Any, unknown: Sequence[tuple[str, int, int]]) -> dict[str, Found]:
+    kernels: dict[str, Found] = {}
+    blocks: dict[str, tuple[int, int, int]] = {}
+    for cursor in unit.cursor.get_children():
+        if cursor.kind != clang.CursorKind.FUNCTION_DECL:
+            continue
+        declaration = _printed(clang, cursor)
+        if not re.search(r"\b(?:__)?kernel\b", declaration):
+            continue
+        # An attribute of a prototype counts for the definition, which does not repeat it.
+        size = re.search(r"reqd_work_group_size\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
+        if size:
+            blocks[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+        if cursor.is_definition():
+            kernels[cursor.spelling] = _kernel(cursor, request, unknown)
+    return {name: Found(found.symbol, found.types, found.params, blocks.get(name), found.where) for name, found in kernels.items()}
+
+
+def _printed(clang: Any, cursor: Any) -> str:
+    """The declaration as clang prints it: macros expanded, numbers evaluated, no body, no string literals."""
+    library = clang.conf.lib
+    policy = library.clang_getCursorPrintingPolicy(cursor)
+    try:
+        terse = 17  # CXPrintingPolicy_TerseOutput
+        library.clang_PrintingPolicy_setProperty(policy, terse, 1)
+        text = clang._CXString.from_result(library.clang_getCursorPrettyPrinted(cursor, policy), None, None)
+    finally:
+        library.clang_PrintingPolicy_dispose(policy)
+    return re.sub(r'"(?:\\.|[^"\\])*"', '""', text or "")
+
+
+def _kernel(cursor: Any, request: CompileRequest, unknown: Sequence[tuple[str, int, int]]) -> Found:
+    where = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
+    types: list[str] = []
+    params: list[Param] = []
+    for index, argument in enumerate(cursor.get_arguments()):
+        try:
+            type_name, param = _param(argument, any(_within(argument.extent, place) for place in unknown))
+        except ValueError as error:
+            name = repr(argument.spelling) if argument.spelling else str(index)
+            raise CompileError(
+                f"{where}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod cannot pass",
+                kind="opencl",
+                function=cursor.spelling,
+                argument=argument.spelling,
+            ) from None
+        types.append(type_name)
+        params.append(param)
+    return Found(cursor.spelling, types, params, None, where)
+
+
+def _within(extent: Any, place: tuple[str, int, int]) -> bool:
+    start, end = extent.start, extent.end
+    return str(start.file) == place[0] and (start.line, start.column) <= place[1:] <= (end.line, end.column)
+
+
+def _param(argument: Any, unknown: bool) -> tuple[str, Param]:
+    """The type for arg_types and the param of one argument. ValueError with what it is, where it cannot be passed."""
+    name, type_ = argument.spelling, argument.type.get_canonical()
+    kind = type_.kind.name
+    if kind == "POINTER":
+        target = type_.get_pointee()
+        space = target.get_address_space()
+        element, align = ("", 0) if unknown else _element(target)
+        if space == _LOCAL:
+            return "handle", Param(name, "local", element, align=align)
+        access = "r" if space == _CONSTANT or target.is_const_qualified() else "rw"
+        return "handle", Param(name, "buffer", element, access, align=align)
+    if kind.startswith("OCLIMAGE"):
+        access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
+        return "handle", Param(name, "image", "", access)
+    if kind == "OCLSAMPLER":
+        return "handle", Param(name, "sampler")
+    if unknown:
+        return "", Param(name, "scalar")
+    if kind in _UNSUPPORTED:
+        raise ValueError(_UNSUPPORTED[kind])
+    element, align = _element(type_)
+    if not element:
+        raise ValueError(f"a value of the type {argument.type.spelling.replace('__private ', '')!r}")
+    return element, Param(name, "scalar", element, align=align)
+
+
+def _element(type_: Any) -> tuple[str, int]:
+    """The type of one element, "" where it has no name here, and the alignment of a struct, 0 for any other."""
+    kind = type_.kind.name
+    if kind in _NUMBERS:
+        return _NUMBERS[kind], 0
+    if kind == "ENUM":
+        return _element(type_.get_declaration().enum_type.get_canonical())
+    if kind in ("EXTVECTOR", "VECTOR"):
+        number, _ = _element(type_.element_type.get_canonical())
+        # A vector of three takes the place of one of four, in memory and as an argument.
+        lanes = 4 if type_.element_count == 3 else type_.element_count
+        return (f"{number}x{lanes}" if number else ""), 0
+    if kind in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
+        return _element(type_.element_type.get_canonical())
+    size = type_.get_size() if kind == "RECORD" else 0
+    if 0 < size <= _LARGEST_STRUCT:
+        return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
+    atomic = re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
+    return (_ATOMICS.get(atomic[0], "") if atomic else ""), 0
+
+
+#: OpenCL's atomic types, as libclang prints them; they have no kind of their own there.
+_ATOMICS = {
+    "_Atomic(int)": "int32",
+    "_Atomic(unsigned int)": "uint32",
+    "_Atomic(long)": "int64",
+    "_Atomic(unsigned long)": "uint64",
+    "_Atomic(float)": "float32",
+    "_Atomic(double)": "float64",
+}
