@@ -20,7 +20,7 @@ def main(repository: Path, out: Path) -> None:
     """Compile, save, and say what was done."""
     # This is a box that can run nothing: no runtime is registered, and no OpenCL binding can be imported.
     for kind in ("opencl", "cuda", "vulkan"):
-        assert kind not in devmod.registered("devmod.create"), f"a {kind} runtime is installed; this environment was to have none"
+        assert kind not in devmod.registered("devmod.create"), f"the {kind} runtime is installed; this environment was to have none"
     assert importlib.util.find_spec("pyopencl") is None, "pyopencl is installed; this environment was to have no runtime"
 
     sources = sorted((repository / "examples" / "opencl").glob("*.cl"))
