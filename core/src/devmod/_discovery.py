@@ -68,21 +68,23 @@ class Folder:
 _memory: dict[str, Folder] = {}
 
 
-#: What threads that are in the middle of one look-up go by, by thread; None where they have not looked yet.
-_held: dict[int, list[Distribution] | None] = {}
+#: What threads that are in the middle of one look-up go by; None where they have not looked yet. By process and thread: a
+#: forked child inherits the entries of threads that it does not have.
+_held: dict[tuple[int, int], list[Distribution] | None] = {}
 
 
 class held:
     """Within it this thread reads the folders once: the parts of one look-up, and the words of its error, agree."""
 
     def __enter__(self) -> None:
-        self.mine = get_ident() not in _held
-        if self.mine:
-            _held[get_ident()] = None
+        self.me = os.getpid(), get_ident()
+        self.outer = self.me in _held
+        if not self.outer:
+            _held[self.me] = None
 
     def __exit__(self, *_: object) -> None:
-        if self.mine:
-            del _held[get_ident()]
+        if not self.outer:
+            _held.pop(self.me, None)
 
 
 def distributions() -> Iterable[Distribution]:
@@ -90,7 +92,7 @@ def distributions() -> Iterable[Distribution]:
 
     Of one that is found twice the first counts, as in importlib.metadata; one whose metadata is broken gives way to a whole one.
     """
-    me = get_ident()
+    me = os.getpid(), get_ident()
     if me not in _held:
         return _found()
     known = _held[me]

@@ -8,6 +8,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._registry import Claim
+    from devmod.errors import PluginError
 
 _STARTED = time.time_ns()
 _FUNCTION = type(lambda: None)
@@ -22,21 +23,21 @@ def load(claim: Claim) -> object:
     PluginError
         It is broken; the cause is chained. The next call tries again.
     """
-    from devmod import _refusals
-
     if claim.problem:
-        raise _refusals.unusable(claim, claim.problem)
+        from devmod._refusals import unusable
+
+        raise unusable(claim, claim.problem)
     module, _, attribute = claim.value.partition("[")[0].partition(":")
     module, attribute = module.strip(), attribute.strip()
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
-        raise _refusals.broken(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
+        raise _broken(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
     found = _imported(claim, module)
     at = module
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
         except Exception as error:
-            raise _refusals.broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({_said(error)})") from error
+            raise _broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({_said(error)})") from error
         at += f".{part}"
     check(claim, found)
     from devmod._log import debug
@@ -49,9 +50,7 @@ def check(claim: Claim, found: object) -> None:
     """PluginError unless `found` is what an entry of its group must be: a plugin is checked before it is used."""
     wrong = _wrong(claim, found)
     if wrong:
-        from devmod._refusals import broken
-
-        raise broken(claim, wrong)
+        raise _broken(claim, wrong)
 
 
 def _imported(claim: Claim, module: str) -> object:
@@ -73,7 +72,13 @@ def _imported(claim: Claim, module: str) -> object:
 
             if missing and _refusals.is_editable(claim) and claim.changed > _refusals.process_started(_STARTED):
                 raise _refusals.restart(claim, module) from error
-            raise _refusals.broken(claim, f"importing {module} failed ({_said(error)})") from error
+            raise _broken(claim, f"importing {module} failed ({_said(error)})") from error
+
+
+def _broken(claim: Claim, why: str) -> PluginError:
+    from devmod._refusals import broken
+
+    return broken(claim, why)
 
 
 def _forget_listings() -> None:

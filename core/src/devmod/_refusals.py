@@ -74,9 +74,8 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
                 f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
                 f"To upgrade it: pip install --upgrade {distribution}"
             )
-    for each in distributions():
-        if each.problem and not each.entries:
-            text += f". The entries of {each.name} at {each.location!r} are not known: {each.problem}"
+    for each in _registry.unreadable():
+        text += f". The entries of {each.name} at {each.location!r} are not known: {each.problem}"
     return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 
@@ -98,6 +97,9 @@ def conflict(rivals: list[Claim]) -> ConflictError:
     """For a key that several distributions claim (R9)."""
     key = rivals[0].key
     who = " and ".join(claim.who for claim in rivals)
+    wanted = _registry.chosen(key)
+    if wanted:
+        who += f"; {wanted}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
     return ConflictError(
         f"{key} is claimed by {who}. Uninstall one, or choose one by the environment variable: "
         f"DEVMOD_PLUGINS_CHOOSE={key}={normalized(rivals[-1].distribution)}",

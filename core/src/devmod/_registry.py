@@ -193,6 +193,11 @@ def declared(group: str, name: str = "") -> list[Claim]:
     return made
 
 
+def unreadable() -> list[Distribution]:
+    """The distributions with entries of ours that nobody can tell, since their entry_points.txt is damaged."""
+    return [source for source in distributions() if source.problem and not source.entries]
+
+
 def refusal(claim: Claim) -> str:
     """The environment variable that shuts the claimant out; "" where it may be used."""
     who = normalized(claim.distribution)
@@ -318,21 +323,27 @@ def _rivals(several: list[Claim]) -> list[Claim]:
     if several and several[0].object is not None:
         return several[:1]
     # Metadata that an interrupted install left behind is no rival of a whole distribution.
-    whole = [claim for claim in several if not claim.problem or (claim.distribution and claim.version)]
-    several = whole or several
-    if len(several) > 1:
-        for choice in os.environ.get("DEVMOD_PLUGINS_CHOOSE", "").split(","):
-            key, _, wanted = choice.partition("=")
-            if key.strip() == several[0].key:
-                chosen = [claim for claim in several if normalized(claim.distribution) == normalized(wanted.strip())]
-                several = chosen or several
+    whole = [claim for claim in several if not claim.problem or claim.version]
+    several = list({normalized(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
+    if len(several) > 1 and several[0].group not in _SHARED:
+        wanted = chosen(several[0].key)
+        several = [claim for claim in several if normalized(claim.distribution) == wanted] or several
     return several
+
+
+def chosen(key: str) -> str:
+    """The normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE gives a key to; "" where it says nothing of it."""
+    for choice in os.environ.get("DEVMOD_PLUGINS_CHOOSE", "").split(","):
+        left, _, right = choice.partition("=")
+        if left.strip() == key:
+            return normalized(right.strip())
+    return ""
 
 
 def _core() -> Distribution:
     import devmod
 
-    core = Distribution(CORE, devmod.__version__, os.path.dirname(devmod.__file__ or ""))
+    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
     core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
     return core
 

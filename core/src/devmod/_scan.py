@@ -83,7 +83,6 @@ def _read(folder: Folder, called: str, device: int, began: int) -> bool:
     if declares and name != "devmod-core":  # core's entries stand in the registry's own table
         from importlib_metadata import Distribution as Metadata
 
-        # A folder without METADATA goes by its own name, so that the error can say which one is to be removed.
         folder.distributions += _told(Metadata.at(inside), inside, "" if whole else called)
     if not began:
         return False
@@ -151,8 +150,11 @@ def _sound(found: list[Any]) -> list[Distribution]:
 
 
 def _told(found: Any, location: str, without: str) -> Iterator[Distribution]:
-    """What importlib_metadata makes of a distribution; nothing where it has no entry in a group of ours."""
-    name, version, problem = without, "", ""
+    """What importlib_metadata makes of a distribution; nothing where it has no entry in a group of ours.
+
+    `without` is the name of a metadata folder that has no METADATA, "" for any other.
+    """
+    name, version, problem = without.partition("-")[0], "", ""
     if without:
         problem = f"{without} has no METADATA, as an interrupted install or uninstall leaves it"
     else:
@@ -162,7 +164,7 @@ def _told(found: Any, location: str, without: str) -> Iterator[Distribution]:
             problem = f"its METADATA cannot be read ({_said(error)})"
         if not name or not version:
             problem = problem or "its METADATA has no " + ("Version" if name else "Name")
-            name = name or os.path.basename(location.rstrip("/"))
+            name = name or os.path.basename(location.rstrip("/")).partition("-")[0]
     made = Distribution(name, version, location, _changed(location), problem)
     try:
         made.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
