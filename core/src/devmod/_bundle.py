@@ -15,8 +15,8 @@ from devmod._index import BUNDLE, HEADER, MAX_INDEX, Entry, aligned, pack_head, 
 from devmod._module import Module
 from devmod._names import well_formed
 from devmod._stored import LIBRARY, LibraryModule, StoredModule
-from devmod._tree import function_names
-from devmod.errors import ArgumentError, FormatError
+from devmod._tree import function_names, ordered
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
         The file cannot be read.
     """
     name = os.fsdecode(path)
-    return _open(_mapped(name), repr(name), kinds_in(prefer))
+    return _open(mapped(name), repr(name), kinds_in(prefer))
 
 
 def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
@@ -133,11 +133,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     ArgumentError
         `data` is no buffer.
     """
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise ArgumentError(f"loads(data): data is bytes or another buffer, not {type(data).__name__}", argument="data") from None
-    return _open(_wire.flat(view if view.readonly else bytes(view)), "the bundle in memory", kinds_in(prefer))
+    return _open(_wire.snapshot(data, "loads(data)"), "the bundle in memory", kinds_in(prefer))
 
 
 def load_from_file(path: str, fmt: str) -> Module:
@@ -148,7 +144,7 @@ def load_from_file(path: str, fmt: str) -> Module:
 # -- reading
 
 
-def _mapped(name: str) -> memoryview:
+def mapped(name: str) -> memoryview:
     """The bytes of a regular file, mapped."""
     import errno
     import mmap
@@ -205,7 +201,7 @@ class _Plan:
 
     def __init__(self, module: Module) -> None:
         roots = module.imports if isinstance(module, BundleModule) else (module,)
-        order = _ordered(roots)
+        order = ordered(roots)
         numbers = {id(module): number for number, module in enumerate(order)}
         self._modules = order
         self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
@@ -287,38 +283,6 @@ def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
         offset=0,
     )
     return parts, entry
-
-
-def _ordered(roots: Sequence[Module]) -> list[Module]:
-    """The modules of the trees, each once, every importer before what it imports, and otherwise in their order.
-
-    Raises
-    ------
-    FormatError
-        A module imports itself, at some distance.
-    """
-    finished: list[Module] = []
-    state: dict[int, bool] = {}  # whether a module is finished; one that is not has the rest of the path above it
-    for root in reversed(roots):
-        if id(root) in state:
-            continue
-        state[id(root)] = False
-        path = [(root, list(root.imports))]
-        while path:
-            module, left = path[-1]
-            if not left:
-                path.pop()
-                state[id(module)] = True
-                finished.append(module)
-                continue
-            child = left.pop()
-            if id(child) not in state:
-                state[id(child)] = False
-                path.append((child, list(child.imports)))
-            elif not state[id(child)]:
-                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a program is a tree")
-    finished.reverse()
-    return finished
 
 
 def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 
-from devmod import _registry, _wire
+from devmod import _registry
 from devmod._fallback import FallbackModule
 from devmod._log import debug
 from devmod._module import RUNNABLE, Module
-from devmod._payload import PayloadModule
-from devmod._stored import StoredModule
+from devmod._stored import StoredModule, payload_of
 from devmod._tree import function_names, owner_of
 from devmod.errors import (
     DeviceNotFoundError,
@@ -293,16 +292,13 @@ def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
     """
     if isinstance(module, StoredModule) and module.variant is not None:
         return module.variant
-    spec = find_spec(module.kind)
-    if spec is None or spec.architecture is None:
+    try:
+        payload = payload_of(module, parts)
+    except FormatError:  # unreadable bytes are refused by the real module, at the first use
         return ""
-    if isinstance(module, (PayloadModule, StoredModule)):
-        fmt, code = module.format, module.code
-    else:
-        try:
-            fmt, _, code = _wire.decode(spec, b"".join(parts or module.wire_parts()))
-        except FormatError:
-            return ""
+    if payload is None or payload[0].architecture is None:
+        return ""
+    spec, fmt, _, code = payload
     if isinstance(code, (bytes, memoryview)):
         return _architecture(spec, fmt, code)
     return _AND.join(sorted({_architecture(spec, fmt, shader) for shader in code.values()} - {""}))

@@ -9,7 +9,7 @@ from devmod import _wire
 from devmod._info import FunctionInfo
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE, Module
 from devmod._once import Once
-from devmod._payload import inspect_payload
+from devmod._payload import PayloadModule, inspect_payload
 from devmod._tree import owner_of
 from devmod.errors import FormatError, function_not_found, quoted
 from devmod.targets import find_spec
@@ -224,6 +224,30 @@ class StoredModule(Module):
             return None
         contents: tuple[str, dict[str, FunctionInfo], Code] = self._once.get("contents", lambda: _wire.decode(spec, self._wire))
         return contents
+
+
+def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
+    """A module's target spec, format, functions and code; None for a kind without a spec.
+
+    Parameters
+    ----------
+    module
+        Any module, real, fallback or stored.
+    parts
+        Its bytes, where they are at hand: a module of a class that has no ``code`` is read from them.
+
+    Raises
+    ------
+    FormatError
+        Its bytes are not of the kind's form.
+    """
+    spec = find_spec(module.kind)
+    if spec is None:
+        return None
+    if isinstance(module, (PayloadModule, StoredModule)):
+        return spec, module.format, module.functions, module.code
+    fmt, fmap, code = _wire.decode(spec, b"".join(parts or module.wire_parts()))
+    return spec, fmt, fmap, code
 
 
 class LibraryModule(Module):

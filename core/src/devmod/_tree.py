@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from devmod.errors import FormatError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from devmod._module import Module
 
@@ -30,3 +32,35 @@ def function_names(module: Module) -> Collection[str]:
 def owner_of(name: str, *modules: Module) -> Module | None:
     """The first module in the trees that has a function of that name; None where there is none."""
     return next((module for module in walk(*modules) if name in function_names(module)), None)
+
+
+def ordered(roots: Sequence[Module]) -> list[Module]:
+    """The modules of the trees, each once, every importer before what it imports, and otherwise in their order.
+
+    Raises
+    ------
+    FormatError
+        A module imports itself, at some distance.
+    """
+    finished: list[Module] = []
+    state: dict[int, bool] = {}  # whether a module is finished; one that is not has the rest of the path above it
+    for root in reversed(roots):
+        if id(root) in state:
+            continue
+        state[id(root)] = False
+        path = [(root, list(root.imports))]
+        while path:
+            module, left = path[-1]
+            if not left:
+                path.pop()
+                state[id(module)] = True
+                finished.append(module)
+                continue
+            child = left.pop()
+            if id(child) not in state:
+                state[id(child)] = False
+                path.append((child, list(child.imports)))
+            elif not state[id(child)]:
+                raise FormatError(f"the {child.kind} module imports itself, directly or through others: a program is a tree")
+    finished.reverse()
+    return finished

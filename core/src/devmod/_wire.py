@@ -9,7 +9,7 @@ from __future__ import annotations
 from devmod._dtypes import DType, dtype_name, parse_dtype
 from devmod._info import FunctionInfo, Interface
 from devmod._msgpack import MAX_VALUES, Reader, shown
-from devmod.errors import FormatError
+from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +108,21 @@ def flat(data: Any) -> memoryview:
     if view.ndim == 1 and view.format == "B":
         return view
     return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def snapshot(data: Any, call: str) -> memoryview:
+    """What a caller gave as bytes, as a flat view that nobody writes to: of a writable buffer a copy.
+
+    Raises
+    ------
+    ArgumentError
+        `data` is no buffer; the message names `call`.
+    """
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise ArgumentError(f"{call}: data is bytes or another buffer, not {type(data).__name__}", argument="data") from None
+    return flat(view if view.readonly else view.tobytes())
 
 
 # -- writing

@@ -1,0 +1,235 @@
+"""TVM's serialization of one module's fields: reading, bounded by the bytes that are there, and writing.
+
+The layout, every integer little-endian (apache-tvm 0.27):
+
+    bytes, str      u64 length, the bytes
+    vector          u64 count, the values
+    map             u64 count, key and value pairs in insertion order
+    data type       u8 code, u8 bits, u16 lanes
+    function info   str name; vector of data types; vector of str, the launch tags; vector of i32, the extra tags
+"""
+
+from __future__ import annotations
+
+from devmod._const_loader import MAX_DIMENSIONS, Constant, size_of
+from devmod._dtypes import dtype_name, parse_dtype
+from devmod._info import FunctionInfo
+from devmod._msgpack import shown
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from devmod._payload import Binary
+
+#: What stands before a tensor.
+_TENSOR_MAGIC = 0xDD5E40F096B4A13F
+_CPU = 1
+
+
+class Reader:
+    """Reads TVM's values one after the other. ``field`` is what is being read; messages name it and the offset."""
+
+    __slots__ = ("at", "data", "field", "kind", "what")
+
+    def __init__(self, data: memoryview, what: str, kind: str = "") -> None:
+        self.data = data
+        self.what = what
+        self.kind = kind
+        self.field = ""
+        self.at = 0
+
+    def error(self, problem: str, at: int | None = None) -> FormatError:
+        """The error that names the field and the offset."""
+        field = f"{self.field}: " if self.field else ""
+        return FormatError(f"{self.what}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
+
+    def finish(self) -> None:
+        """FormatError where bytes follow the last field."""
+        self.field = ""
+        if self.at != len(self.data):
+            raise self.error(f"{len(self.data) - self.at} more bytes follow the last field")
+
+    def read(self, size: int) -> memoryview:
+        """The next `size` bytes."""
+        left = len(self.data) - self.at
+        if size > left:
+            raise self.error(f"{size} bytes are due, and {left} are left")
+        part = self.data[self.at : self.at + size]
+        self.at += size
+        return part
+
+    def read_int(self, size: int, *, signed: bool = False) -> int:
+        """An integer of `size` bytes."""
+        return int.from_bytes(self.read(size), "little", signed=signed)
+
+    def read_count(self, smallest: int) -> int:
+        """The count of items that follow, each of `smallest` bytes at least."""
+        start = self.at
+        count = self.read_int(8)
+        left = len(self.data) - self.at
+        if count * smallest > left:
+            raise self.error(f"a count of {count}, and {left} bytes are left", start)
+        return count
+
+    def read_bytes(self) -> memoryview:
+        """A length and as many bytes."""
+        return self.read(self.read_int(8))
+
+    def read_str(self) -> str:
+        """A string."""
+        start = self.at
+        try:
+            return str(self.read_bytes(), "utf-8")
+        except UnicodeDecodeError:
+            raise self.error("a string is not UTF-8", start) from None
+
+    def read_key(self, taken: Mapping[str, object]) -> str:
+        """A key of a map, which `taken`, the map so far, must not have yet."""
+        start = self.at
+        key = self.read_str()
+        if key in taken:
+            raise self.error(f"the key {shown(key)} stands twice", start)
+        return key
+
+    def read_dtype(self) -> tuple[int, int, int]:
+        """A data type."""
+        return self.read_int(1), self.read_int(1), self.read_int(2)
+
+    # -- fields
+
+    def read_fmap(self) -> dict[str, FunctionInfo]:
+        """A map of name to function info."""
+        fmap: dict[str, FunctionInfo] = {}
+        for _ in range(self.read_count(8)):
+            self.field = "fmap"
+            key = self.read_key(fmap)
+            where = f"fmap of {shown(key)}"
+            self.field = f"{where}, name"
+            name = self.read_str()
+            self.field = f"{where}, arg_types"
+            types = [dtype_name(self.read_dtype()) for _ in range(self.read_count(4))]
+            self.field = f"{where}, launch_param_tags"
+            tags = [self.read_str() for _ in range(self.read_count(8))]
+            self.field = f"{where}, arg_extra_tags"
+            extra = [self.read_int(4, signed=True) for _ in range(self.read_count(4))]
+            fmap[key] = FunctionInfo(name, types, tags, extra)
+        return fmap
+
+    def read_shaders(self) -> dict[str, memoryview]:
+        """A map of entry name to bytes."""
+        shaders: dict[str, memoryview] = {}
+        for _ in range(self.read_count(16)):
+            name = self.read_key(shaders)
+            shaders[name] = self.read_bytes()
+        return shaders
+
+    # A const_loader's bytes:
+    #   vector of str     the names
+    #   vector of tensor  in that order, each
+    #       u64 magic, u64 0; i32 device type (1, the CPU), i32 device index; i32 ndim; data type; i64 shape[ndim];
+    #       i64 number of bytes; the elements
+    #   vector of str     the init symbols
+    #   vector            in that order, each a vector of str, the names that it is handed
+    def read_constants(self) -> tuple[dict[str, Constant], dict[str, list[str]]]:
+        """The constants by name, and the names by init symbol."""
+        self.field = "names"
+        names: dict[str, None] = {}
+        for _ in range(self.read_count(8)):
+            names[self.read_key(names)] = None
+        start = self.at
+        count = self.read_count(44)
+        if count != len(names):
+            raise self.error(f"{len(names)} names and {count} tensors", start)
+        tensors: dict[str, Constant] = {}
+        for name in names:
+            self.field = f"constant {shown(name)}"
+            tensors[name] = self._read_tensor()
+        return tensors, self._read_symbols()
+
+    def _read_symbols(self) -> dict[str, list[str]]:
+        self.field = "init symbols"
+        by_symbol: dict[str, list[str]] = {}
+        for _ in range(self.read_count(8)):
+            by_symbol[self.read_key(by_symbol)] = []
+        start = self.at
+        count = self.read_count(8)
+        if count != len(by_symbol):
+            raise self.error(f"{len(by_symbol)} init symbols, and the names of {count}", start)
+        for symbol, names in by_symbol.items():
+            self.field = f"init symbol {shown(symbol)}"
+            names += [self.read_str() for _ in range(self.read_count(8))]
+        return by_symbol
+
+    def _read_tensor(self) -> Constant:
+        start = self.at
+        magic, reserved = self.read_int(8), self.read_int(8)
+        if magic != _TENSOR_MAGIC or reserved:
+            raise self.error("a tensor does not begin with TVM's magic number and a zero", start)
+        device, _ = self.read_int(4, signed=True), self.read_int(4, signed=True)
+        if device != _CPU:
+            raise self.error(f"a tensor of the device type {device}, and only the CPU's (1) are saved", start)
+        dimensions = self.read_int(4, signed=True)
+        if not 0 <= dimensions <= MAX_DIMENSIONS:
+            raise self.error(f"{dimensions} dimensions; there are 0 to {MAX_DIMENSIONS}", start)
+        dtype = self.read_dtype()
+        shape = [self.read_int(8, signed=True) for _ in range(dimensions)]
+        if any(length < 0 for length in shape):
+            raise self.error(f"the shape {tuple(shape)}", start)
+        size = self.read_int(8)
+        if size != size_of(dtype, shape):
+            raise self.error(f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {size_of(dtype, shape)}", start)
+        return Constant(dtype, shape, self.read(size))
+
+
+# -- writing
+
+
+def integer(value: int, size: int = 8) -> bytes:
+    """An integer of `size` bytes."""
+    return value.to_bytes(size, "little", signed=value < 0)
+
+
+def string(text: str) -> bytes:
+    """A string; FormatError where it has no UTF-8."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise FormatError(f"the name {text!r} has no UTF-8 and cannot be written") from None
+    return integer(len(data)) + data
+
+
+def strings(texts: Iterable[str]) -> bytes:
+    """A vector of strings."""
+    listed = list(texts)
+    return integer(len(listed)) + b"".join(map(string, listed))
+
+
+def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
+    code, bits, lanes = parse_dtype(text_or_codes) if isinstance(text_or_codes, str) else text_or_codes
+    return bytes((code, bits)) + integer(lanes, 2)
+
+
+def fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
+    """A map of name to function info: TVM's four fields."""
+    made = [integer(len(fmap))]
+    for key, info in fmap.items():
+        made += (string(key), string(info.name))
+        made += (integer(len(info.arg_types)), *map(_dtype, info.arg_types))
+        made.append(strings(info.launch_param_tags))
+        made += (integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
+    return b"".join(made)
+
+
+def constants_bytes(tensors: Mapping[str, Constant], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
+    """A const_loader's bytes in parts."""
+    names = sorted(tensors)
+    made: list[Binary] = [strings(names), integer(len(names))]
+    for name in names:
+        tensor = tensors[name]
+        made.append(integer(_TENSOR_MAGIC) + integer(0) + integer(_CPU, 4) + integer(0, 4) + integer(len(tensor.shape), 4))
+        made.append(_dtype(tensor.dtype) + b"".join(map(integer, tensor.shape)) + integer(len(tensor.data)))
+        made.append(tensor.data)
+    made += [strings(by_symbol), integer(len(by_symbol)), *map(strings, by_symbol.values())]
+    return made
