@@ -1,0 +1,120 @@
+"""What makes the environments: pip's settings reach uv, and what cannot be done is said."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import environments  # noqa: E402
+import setup  # noqa: E402
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, module: Any, **codes: tuple[int, str]) -> list[list[str]]:
+    """Have subprocess.run answer by the program's name; gives the list of what was run."""
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append([str(part) for part in command])
+        code, out = next((answer for name, answer in codes.items() if name in Path(ran[-1][0]).name), (0, ""))
+        return subprocess.CompletedProcess(command, code, out, "")
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    return ran
+
+
+def test_pips_settings_reach_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = (
+        "global.index-url='https://mirror.example/simple'\n:env:.find-links='/one /two'\nglobal.extra-index-url='file:///a\\nfile:///b'\n"
+        "global.cert='/ca.pem'\nglobal.timeout='60'\ninstall.broken=\n"
+    )
+    answers(monkeypatch, environments, python=(0, config))
+    for name in ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_FIND_LINKS", "SSL_CERT_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    found = environments.uv_settings()
+    assert found["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
+    assert found["UV_FIND_LINKS"] == "/one,/two"
+    assert found["UV_INDEX"] == "file:///a file:///b"
+    assert found["SSL_CERT_FILE"] == "/ca.pem"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "https://mine.example/simple")
+    assert environments.uv_settings()["UV_DEFAULT_INDEX"] == "https://mine.example/simple"
+
+
+def test_where_uv_fails_pip_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environments, "find_uv", lambda: "/opt/uv")
+    ran = answers(monkeypatch, environments, uv=(2, "no such index"))
+    assert environments.install(tmp_path / "python", ["numpy"]) == "pip"
+    assert ran[-1][1:4] == ["-m", "pip", "install"]
+
+
+def test_where_both_fail_both_are_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environments, "find_uv", lambda: "/opt/uv")
+    run: Callable[..., object] = lambda command, **_: subprocess.CompletedProcess(  # noqa: E731
+        command, 0 if "--version" in command else 1, f"{Path(command[0]).name} is unhappy", ""
+    )
+    monkeypatch.setattr(environments.subprocess, "run", run)
+    with pytest.raises(environments.InstallError) as caught:
+        environments.install(tmp_path / "python", ["numpy"])
+    assert "python is unhappy" in str(caught.value)
+    assert "uv is unhappy" in str(caught.value)
+
+
+def test_a_missing_venv_module_is_installed_where_one_may(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    package = f"python3.{sys.version_info.minor}-venv"
+    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
+    ran = answers(monkeypatch, setup)
+    assert setup.can_make_venvs()
+    assert ran[-1] == ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", package]
+    said = capsys.readouterr().err
+    assert f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install" in said
+
+
+def test_a_missing_venv_module_is_named_where_one_may_not(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    package = f"python3.{sys.version_info.minor}-venv"
+    monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
+    ran = answers(monkeypatch, setup, sudo=(1, ""))
+    assert not setup.can_make_venvs()
+    assert ran == [["sudo", "-n", "true"]]
+    assert (
+        f"Install this first, then run the command again:\n  - {package}    (sudo apt-get install {package})\n" in capsys.readouterr().err
+    )
+
+
+def test_an_older_python_starts_a_newer_one_or_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(setup.shutil, "which", lambda name: None)
+    assert setup.start_with_newer_python() == 1
+    assert "devmod needs Python 3.11 or newer" in capsys.readouterr().err
+    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
+    called = []
+    monkeypatch.setattr(setup.subprocess, "call", lambda command, **_: called.append(command) or 0)
+    assert setup.start_with_newer_python() == 0
+    assert called[-1][0] == "/opt/python3.12"
+
+
+def test_setup_covers_every_distribution_and_every_extra() -> None:
+    assert setup.names()[0] == "devmod-core"
+    assert any(each.endswith("[build,build-opencl,cli,tvm]") for each in setup.editable())
+    assert set(setup.group("test")) < set(setup.group("dev"))
+    for path in (ROOT / "plugins").glob("*/pyproject.toml"):
+        assert path.parent.name in setup.names()
+
+
+def test_a_second_run_of_setup_does_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    environments.python_of(tmp_path).parent.mkdir()
+    environments.python_of(tmp_path).touch()
+    (tmp_path / setup.STAMP).write_text(f"{setup.interpreter()}\n{setup.fingerprint()}\n")
+    monkeypatch.setattr(setup, "can_make_venvs", lambda: pytest.fail("nothing is to be done"))
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    assert setup.main() == 0
