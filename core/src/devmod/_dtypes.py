@@ -72,7 +72,7 @@ def _parse(text: str) -> DType:
         raise FormatError(f"a type is a string such as 'float32' or 'handle', not {type(text).__name__}")
     base, mark, count = text.rpartition("x")
     lanes = 1
-    if mark and _number(count, 0, 0xFFFF) and count != "1" and base:
+    if mark and _number(count, 0, 0xFFFF) and count != "1" and base not in ("", "comple"):  # the x of "complex64" marks no lanes
         lanes = int(count)
     else:
         base = text

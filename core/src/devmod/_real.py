@@ -1,0 +1,109 @@
+"""What the real modules of all payload kinds share: functions made once, and the compile step that a receiver may replace."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from devmod._once import Once
+from devmod._payload import PayloadModule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from devmod._function import Function
+    from devmod._info import FunctionInfo
+    from devmod._launcher import Launcher
+    from devmod._payload import Binary, Code, Source
+    from devmod.targets import TargetSpec
+
+
+class RealModule(PayloadModule):
+    """A module that can run. A backend gives `launcher`; nothing here opens a driver before the first get_function.
+
+    The parameters are those of `PayloadModule`.
+    """
+
+    def __init__(
+        self,
+        spec: TargetSpec,
+        fmt: str,
+        fmap: Mapping[str, FunctionInfo],
+        code: Code,
+        source: Source | None = None,
+        *,
+        wire: Binary | None = None,
+    ) -> None:
+        super().__init__(spec, fmt, fmap, code, source, wire=wire)
+        self._made = Once()
+
+    @classmethod
+    def from_wire(cls, spec: TargetSpec, data: Binary) -> Self:
+        """The module in the bytes that `save_to_bytes` gave; it gives those very bytes back (R19).
+
+        Raises
+        ------
+        FormatError
+            `data` is no such bytes.
+        """
+        from devmod._wire import decode
+
+        fmt, fmap, code = decode(spec, data)
+        return cls(spec, fmt, fmap, code, wire=data)
+
+    @abstractmethod
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        """The launcher of one of the module's functions. It may open the driver."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> Function:
+        """The function of that name, built for the first device, once for all threads that ask.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is none of that name; no driver was opened to find out.
+        DeviceNotFoundError, CompileError, FormatError
+            There is one, and why it cannot run here.
+        """
+        owner, info = self.find_function(name, query_imports)
+        if owner is not self:
+            found: Function = owner.get_function(name)
+            return found
+        made: Function = self._made.get(("function", name), lambda: self._make(name, info))
+        return made
+
+    def payload(self, entry: str = "") -> tuple[str, Binary]:
+        """What this receiver runs: the format and the bytes of the payload, or what a replaced compiler made of it (R31).
+
+        The compiler is asked once a module, and once a shader for map kinds. What the module saves does not change.
+
+        Parameters
+        ----------
+        entry
+            The shader, for map kinds.
+
+        Raises
+        ------
+        Exception
+            What the replaced compiler raises; the next call asks it again.
+        """
+        made: tuple[str, Binary] = self._made.get(("payload", entry), lambda: self._compile(entry))
+        return made
+
+    def _make(self, name: str, info: FunctionInfo) -> Function:
+        from devmod._function import Function
+
+        function = Function(name, info, self.launcher(name, info))
+        function.open()
+        return function
+
+    def _compile(self, entry: str) -> tuple[str, Binary]:
+        code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
+        if self.format in self._spec.text_formats:
+            from devmod._hooks import run_compiler
+
+            replaced = run_compiler(self.kind, code)
+            if replaced is not None:
+                return replaced
+        return self.format, code
