@@ -28,6 +28,7 @@ SCALE = devmod.FunctionInfo(
     ),
 )
 PLAIN = devmod.FunctionInfo("k", ("handle", "int32"))
+VECTORS = Path(__file__).parent / "vectors"
 SOURCE = "__kernel void twice(__global float *x, const int n) { int i = get_global_id(0); if (i < n) x[i] *= 2; }\n"
 
 
@@ -243,6 +244,17 @@ def test_inspect_a_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert out.startswith(f"{tmp_path / 'k.ptx'}: raw cuda payload, 6 B\ncuda ptx, ")
     assert "  k(handle, int32)\n" in out
     assert out.endswith("  pip install devmod-cuda\n")
+
+
+@pytest.mark.parametrize("name", ["vadd.opencl.tvmimports", "vadd.opencl.so"])
+def test_inspect_what_tvm_wrote(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, err = run(capsys, "inspect", VECTORS / "tvm" / name)
+    assert (code, err) == (0, "")
+    first, *rest = out.splitlines()
+    assert ("library exported by TVM" if name.endswith(".so") else "TVM imports blob") in first
+    assert rest[0] == "_lib"
+    assert rest[1].startswith("  opencl cl, ")
+    assert rest[2:] == ["    vadd_kernel(handle, handle, handle)", "", "To run all of it here:", "  pip install devmod-opencl"]
 
 
 def test_names_from_a_file_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

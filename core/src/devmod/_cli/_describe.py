@@ -69,8 +69,7 @@ def _open(path: Path) -> tuple[str, Module]:
 
 
 def _module(module: Module) -> dict[str, Any]:
-    spec = find_spec(module.kind)
-    plain = module.property_mask & BINARY_SERIALIZABLE
+    plain = module.property_mask & BINARY_SERIALIZABLE  # the others are nodes of the tree: a bundle, TVM's host library
     return {
         "kind": module.kind,
         "format": module.format,
@@ -79,7 +78,6 @@ def _module(module: Module) -> dict[str, Any]:
         "functions": [_function(name, info) for name, info in module.functions.items()],
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": _runtime(module.kind) if plain else None,
-        "title": spec.title if spec else "",
         "imports": [_module(child) for child in module.imports],
     }
 
