@@ -10,7 +10,6 @@ import os
 import stat
 
 from devmod import _wire
-from devmod._choose import BundleModule, kinds_in, variant_of
 from devmod._index import BUNDLE, HEADER, MAX_INDEX, Entry, aligned, pack_head, pack_index, read_head, read_index
 from devmod._module import Module
 from devmod._names import well_formed
@@ -20,11 +19,12 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, BinaryIO
 
     from typing_extensions import Buffer
 
+    from devmod._choose import BundleModule
     from devmod._payload import Binary
 
 #: From this size on, hashing in a second thread costs less than it saves.
@@ -47,7 +47,7 @@ def bundle(*modules: Module) -> Module:
     FormatError
         There is no module, or an argument is not one.
     """
-    return BundleModule(modules)
+    return _bundle_of(modules, ())
 
 
 def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) -> None:
@@ -120,7 +120,7 @@ def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
         The file cannot be read.
     """
     name = os.fsdecode(path)
-    return _open(mapped(name), repr(name), kinds_in(prefer))
+    return _open(mapped(name), repr(name), prefer)
 
 
 def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
@@ -133,7 +133,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     ArgumentError
         `data` is no buffer.
     """
-    return _open(_wire.snapshot(data, "loads(data)"), "the bundle in memory", kinds_in(prefer))
+    return _open(_wire.snapshot(data, "loads(data)"), "the bundle in memory", prefer)
 
 
 def load_from_file(path: str, fmt: str) -> Module:
@@ -161,24 +161,34 @@ def mapped(name: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
 
 
-def _open(data: memoryview, place: str, prefer: tuple[str, ...]) -> Module:
+def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
+    if prefer:
+        from devmod._choose import kinds_in
+
+        prefer = kinds_in(prefer)
     index = read_head(data, place)
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     roots, entries = read_index(index, len(data) - start, place)
-    modules = [_module_of(entry, data[start:], place, prefer) for entry in entries]
+    modules = [_module_of(entry, data[start:], place, tuple(prefer)) for entry in entries]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
     if len(roots) == 1:
         return modules[roots[0]]
-    return BundleModule([modules[number] for number in roots], prefer)
+    return _bundle_of([modules[number] for number in roots], tuple(prefer))
+
+
+def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:
+    from devmod._choose import BundleModule  # not needed for a file of one root: opening one should cost little
+
+    return BundleModule(candidates, prefer)
 
 
 def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, ...]) -> Module:
     if entry.kind == BUNDLE:
-        return BundleModule((), prefer)
+        return _bundle_of((), prefer)
     if entry.offset is None:
         return LibraryModule()
     return StoredModule(
@@ -200,6 +210,8 @@ class _Plan:
     """What a tree's file will hold, and where; nothing is written or hashed yet."""
 
     def __init__(self, module: Module) -> None:
+        from devmod._choose import BundleModule
+
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, module in enumerate(order)}
@@ -265,6 +277,8 @@ class _Plan:
 
 def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
     """A module's bytes in parts, and its entry but for the numbers."""
+    from devmod._choose import BundleModule, variant_of
+
     if isinstance(module, BundleModule):
         return (), Entry(BUNDLE)
     if isinstance(module, LibraryModule):

@@ -71,6 +71,19 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGN) * ALIGN
 
 
+def _sha256(data: bytes | memoryview) -> bytes:
+    """The digest of an index. It is small, and hashlib, which loads OpenSSL, takes longer to import than all else here."""
+    from importlib import import_module
+
+    for name in ("_sha2", "_sha256", "hashlib"):  # the first is Python 3.12's, the second 3.11's; neither need be there
+        try:
+            digest: bytes = import_module(name).sha256(data).digest()
+        except ImportError:
+            continue
+        return digest
+    raise AssertionError("hashlib is part of Python")
+
+
 # -- writing
 
 
@@ -81,9 +94,7 @@ def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
 
 def pack_head(index: bytes) -> bytes:
     """Everything before the first blob."""
-    from hashlib import sha256
-
-    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256(index).digest() + index
+    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + _sha256(index) + index
     return head.ljust(aligned(len(head)), b"\0")
 
 
@@ -136,10 +147,8 @@ def read_head(data: memoryview, place: str) -> memoryview:
         raise FormatError(f"{place} is damaged: an index of {length} bytes, and the most there is are {MAX_INDEX}")
     if length > len(data) - HEADER:
         raise FormatError(f"{place} is cut short: an index of {length} bytes, and {len(data) - HEADER} are left")
-    from hashlib import sha256
-
     index = data[HEADER : HEADER + length]
-    if sha256(index).digest() != data[16:HEADER]:
+    if _sha256(index) != data[16:HEADER]:
         raise FormatError(f"{place} is damaged: the SHA-256 of its index is not the one in its header. Get the file again")
     return index
 

@@ -1,0 +1,143 @@
+"""Saving and opening a large bundle, beside a raw write of the same bytes and one SHA-256 pass over them.
+
+    python benchmarks/bench_save.py [--megabytes 200] [--rounds 7] [--folder .]
+
+The three are taken in turns in one process, and each figure is the median of the rounds; the files lie in one folder, and are
+new each time. Saving hashes all it writes, so the slower of a raw write and a hash pass is the least that it could take. Peak
+memory is VmHWM (Linux) of new processes, above what they held when the payload was there. Exits with 1 when devmod is slower,
+or takes more memory, than it promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import devmod
+
+MAX_RATIO = 1.5
+MAX_OPEN = 2.0
+MAX_EXTRA_MIB = 16
+
+PEAK = """
+import sys, time
+import devmod
+from devmod import _bundle, _create  # what a program that saves or loads has imported
+def held(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
+"""
+PEAK_SAVE = (
+    PEAK
+    + """
+code = bytes(int(sys.argv[2]))
+code = memoryview(bytearray(code)).toreadonly()
+module = devmod.create_with_fallback("cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])})
+devmod.save(devmod.create_with_fallback("cuda", b"", "cubin", {}), sys.argv[1] + ".small")
+before = held("VmHWM")
+devmod.save(module, sys.argv[1])
+print(held("VmHWM") - before, 0, 0)
+"""
+)
+PEAK_OPEN = """
+import time
+import devmod
+began = time.perf_counter()
+import sys
+devmod.load(sys.argv[1])
+first = (time.perf_counter() - began) * 1e3
+def held(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024
+before = held("VmHWM")
+times = []
+for _ in range(51):
+    began = time.perf_counter()
+    module = devmod.load(sys.argv[1])
+    times.append((time.perf_counter() - began) * 1e3)
+print(held("VmHWM") - before, first, sorted(times)[25])
+"""
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds that `work` takes."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1e3
+
+
+def in_new_process(script: str, *arguments: object) -> list[float]:
+    """The numbers that a script prints."""
+    done = subprocess.run([sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def write_raw(path: Path, code: bytes) -> None:
+    """What there is without devmod."""
+    with open(path, "wb", buffering=0) as file:
+        view = memoryview(code)
+        while view:
+            view = view[file.write(view) :]
+
+
+def main() -> int:
+    """Print the table; 1 when a promise is not kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", default=None, help="where the files are written (default: the system's folder for such)")
+    options = parser.parse_args()
+    code = os.urandom(1 << 20) * options.megabytes
+    module = devmod.create_with_fallback("cuda", code, "cubin", {"f": devmod.FunctionInfo("f", ["handle"])})
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        raw, bundle = Path(folder, "raw"), Path(folder, "k.devmod")
+        work: dict[str, Callable[[], object]] = {
+            "raw write": lambda: write_raw(raw, code),
+            "SHA-256 pass": lambda: hashlib.sha256(code).digest(),
+            "devmod.save": lambda: devmod.save(module, bundle),
+            "write, then hash": lambda: (write_raw(raw, code), hashlib.sha256(code).digest()),
+        }
+        times: dict[str, list[float]] = {name: [] for name in work}
+        for _ in range(options.rounds):
+            for name, each in work.items():
+                raw.unlink(missing_ok=True)
+                bundle.unlink(missing_ok=True)
+                times[name].append(timed(each))
+        medians = {name: statistics.median(each) for name, each in times.items()}
+        bound = max(medians["raw write"], medians["SHA-256 pass"])
+        print(f"{options.megabytes} MB, median of {options.rounds} rounds in turns\n")
+        print(f"{'':24}{'ms':>10}{'ratio':>10}")
+        for name, took in medians.items():
+            print(f"{name:24}{took:10.1f}{took / bound:10.2f}")
+        ratio = medians["devmod.save"] / bound
+        devmod.save(module, bundle)
+        (extra_save, _, _) = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
+        (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle)
+    print(f"\n{'open, first in a process':36}{first:8.2f} ms  (with what it imports)")
+    print(f"{'open, again':36}{again:8.2f} ms")
+    print(f"{'peak memory of saving, above payload':36}{extra_save:8.1f} MiB")
+    print(f"{'peak memory of opening':36}{extra_open:8.1f} MiB")
+    failed = [
+        text
+        for text, bad in (
+            (f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is promised", ratio > MAX_RATIO),
+            (f"opening took {again:.2f} ms; {MAX_OPEN} is promised", again > MAX_OPEN),
+            (f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is promised", extra_save > MAX_EXTRA_MIB),
+            (f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is promised", extra_open > MAX_EXTRA_MIB),
+        )
+        if bad
+    ]
+    print("\n" + ("\n".join(failed) or "All as promised."))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
