@@ -123,6 +123,10 @@ class Inliner:
             if not path:
                 continue
             inside = self._included(path, wanted, within, depth, where)
+            if not inside:
+                parts.append(text[done : directive.start])
+                done = directive.end
+                continue
             line_start, line_end = directive.start, text.find("\n", directive.end)
             line_end = len(text) if line_end < 0 else line_end + 1
             head = text[done:line_start]
@@ -130,7 +134,7 @@ class Inliner:
             rest = text[directive.end : line_end]
             number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
             parts.append(head if head.endswith("\n") or not head else head + "\n")
-            parts.append(line_directive(1, wanted) + inside if inside else "")
+            parts.append(inside)
             if rest.strip():
                 parts.append(line_directive(number, name))
                 done = directive.end
@@ -154,14 +158,19 @@ class Inliner:
             )
         if (guard or once) and depth == 0 and guard not in self.defined:
             self.settled.add(path)
+        for directive in reversed(once):
+            text = text[: directive.start] + text[directive.end :]
+        if once:
+            directives, _ = _scan(text)
         hidden = depth - (1 if guard else 0)
         text = self._expand(text, wanted, os.path.dirname(path), (*within, path), hidden, 1, directives)
         text = text if text.endswith("\n") else text + "\n"
         if text.endswith("\\\n"):
             text += "\n"  # a backslash that ends a file would swallow the #line behind it
+        text = line_directive(1, wanted) + text
         if once:
             macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
-            text = f"#ifndef {macro}\n#define {macro}\n{line_directive(1, wanted)}{text}#endif\n"
+            text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
         return text
 
     def _resolve(self, text: str, directive: _Directive, folder: str, where: str, depth: int) -> tuple[str, str]:

@@ -70,7 +70,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
     chosen = any(option.startswith("-cl-std=") for option in done.options)
     unit, errors, warnings = _parse(clang, request, done, "" if chosen else "2.0")
     if errors and not chosen:
-        # OpenCL C 2.0 took words such as `pipe` from the language; a program of before may have them as names.
+        # OpenCL C 2.0 took names such as `atomic_int` for itself; a program of before may have them as its own.
         older = _parse(clang, request, done, "1.2")
         if not older[1]:
             unit, errors, warnings = older
