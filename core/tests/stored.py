@@ -1,0 +1,56 @@
+"""Bundles made by hand, for tests of what a file may hold and must not."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgpack
+
+import devmod
+
+
+class Raw(devmod.Module):
+    """A module of any kind whose bytes are given."""
+
+    def __init__(self, kind: str, data: bytes, fmt: str = "", functions: tuple[str, ...] = ()) -> None:
+        self._kind, self._data, self._format = kind, data, fmt
+        self._functions = {name: devmod.FunctionInfo(name, ()) for name in functions}
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    @property
+    def format(self) -> str:
+        return self._format
+
+    @property
+    def functions(self) -> dict[str, devmod.FunctionInfo]:
+        return self._functions
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        return lambda: name
+
+    def save_to_bytes(self) -> bytes:
+        return self._data
+
+
+def from_wire(kind: str, data: bytes, functions: tuple[str, ...] = ()) -> devmod.Module:
+    """A stored module of a kind with these bytes, whatever they are."""
+    return devmod.loads(devmod.dumps(Raw(kind, data, functions=functions)))
+
+
+def file_of(index: Any, blobs: bytes = b"", *, version: int = 1, digest: bytes | None = None, length: int | None = None) -> bytes:
+    """A .devmod file with that index (an object, or bytes as they are) and these blobs."""
+    packed = index if isinstance(index, bytes) else msgpack.packb(index)
+    head = b"\x89devmod\n" + version.to_bytes(4, "little") + (len(packed) if length is None else length).to_bytes(4, "little")
+    head += (hashlib.sha256(packed).digest() if digest is None else digest) + packed
+    return head + bytes(-len(head) % 64) + blobs
+
+
+def entry(blob: bytes, offset: int = 0, **changes: Any) -> dict[str, Any]:
+    """A sound index entry for a blob of an opencl module, with changes; a change to None leaves the key out."""
+    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "offset": offset, "size": len(blob)}
+    made |= {"sha256": hashlib.sha256(blob).digest()} | changes
+    return {key: value for key, value in made.items() if value is not None}

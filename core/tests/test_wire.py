@@ -1,0 +1,387 @@
+"""A module's bytes: their layout, what the reader takes, what it refuses."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stored import from_wire
+from support import KINDS, MAP_KINDS, sample
+
+import devmod
+from devmod.backend import decode
+from devmod.targets import find_spec
+
+TAGS = ["blockIdx.x", "threadIdx.x"]
+INTERFACE = devmod.Interface(
+    [devmod.Param("x", "buffer", "float32", "rw", (0, 1)), devmod.Param("n", "scalar", "int32", at=(0, 4), align=4)],
+    [devmod.Block("push", 16)],
+    (64, 1, 1),
+)
+
+
+def saved(kind: str, **changes: Any) -> bytes:
+    code, fmt, fmap = sample(kind)
+    given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
+    return devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"]).save_to_bytes()
+
+
+def objects(data: bytes) -> list[Any]:
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(data)
+    return list(unpacker)
+
+
+def refused(kind: str, data: bytes) -> str:
+    """What the reader says, by way of a stored module."""
+    module = from_wire(kind, data)
+    with pytest.raises(devmod.FormatError) as caught:
+        module.functions  # noqa: B018 - the property reads the bytes
+    return str(caught.value)
+
+
+@pytest.mark.row("R17")
+def test_the_bytes_of_a_binary_kind_are_fmt_fmap_and_code() -> None:
+    info = devmod.FunctionInfo("k", ["handle", "float16x4"], ["blockIdx.x"], [0, -1])
+    module = devmod.create_with_fallback("opencl", b"\x01\x02", "cl", {"f": info})
+    assert module.save_to_bytes() == (
+        b"\xa2cl"  # fmt
+        b"\x81\xa1f\x94\xa1k\x92\x93\x03\x40\x01\x93\x02\x10\x04\x91\xaablockIdx.x\x92\x00\xff"  # fmap
+        b"\xc4\x02\x01\x02"  # code
+    )
+
+
+@pytest.mark.row("R15", "R17")
+def test_the_bytes_of_a_shader_kind_have_a_map_and_vulkan_values_are_tvms() -> None:
+    shader = struct.pack("<IQ2I", 1, 2, 0x07230203, 0x00010300)
+    module = devmod.create_with_fallback("vulkan", {"f": shader}, "spv", {"f": devmod.FunctionInfo("main", [])})
+    assert module.save_to_bytes() == b"\xa3spv\x81\xa1f\x94\xa4main\x90\x90\x90\x81\xa1f\xc4\x14" + shader
+    assert shader[:12] == b"\x01\0\0\0\x02\0\0\0\0\0\0\0"
+
+
+@pytest.mark.row("R17")
+def test_the_bytes_of_webgpu_do_not_name_its_only_format() -> None:
+    fields = objects(saved("webgpu"))
+    assert [sorted(field) for field in fields] == [["add"], ["add"]]
+    assert decode(find_spec("webgpu"), saved("webgpu"))[0] == "wgsl"
+
+
+@pytest.mark.row("R11", "R12", "R14", "R17")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_and_format_comes_back_as_it_was(kind: str) -> None:
+    spec = find_spec(kind)
+    assert spec is not None
+    code, _, fmap = sample(kind)
+    fmap["scale"] = devmod.FunctionInfo("main", ["handle", "int32"], TAGS, (), INTERFACE)
+    for fmt in spec.formats:
+        data = saved(kind, fmt=fmt, fmap=fmap)
+        assert decode(spec, data) == (fmt, fmap, code)
+        assert len(objects(data)) == len(spec.fields)
+
+
+@pytest.mark.row("R15", "R40")
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_in_a_payload_is_parsed(kind: str) -> None:
+    code = {"": b"", "add": b"\xff" * 5} if kind in MAP_KINDS else b""
+    assert decode(find_spec(kind), saved(kind, code=code))[2] == code
+
+
+def test_a_payload_is_neither_copied_when_written_nor_when_read() -> None:
+    code = bytes(1000)
+    module = devmod.create_with_fallback("cuda", code, "ptx", {})
+    assert any(part is code for part in module.wire_parts())
+    data = module.save_to_bytes()
+    assert decode(find_spec("cuda"), data)[2].obj is data
+
+
+def test_maps_keep_their_order() -> None:
+    fmap = {name: devmod.FunctionInfo(name, []) for name in "zebra"}
+    assert list(objects(saved("cuda", fmap=fmap))[1]) == list("zebra")
+    assert list(decode(find_spec("cuda"), saved("cuda", fmap=fmap))[1]) == list("zebra")
+
+
+@pytest.mark.parametrize(("size", "header"), [(0, b"\xc4\0"), (255, b"\xc4\xff"), (256, b"\xc5\1\0"), (65536, b"\xc6\0\1\0\0")])
+def test_a_binary_has_its_shortest_header(size: int, header: bytes) -> None:
+    assert saved("cuda", code=bytes(size), fmap={}) == b"\xa4cuda\x80" + header + bytes(size)
+    assert len(decode(find_spec("cuda"), saved("cuda", code=bytes(size)))[2]) == size
+
+
+@pytest.mark.parametrize(("count", "header"), [(15, b"\x8f"), (16, b"\xde\0\x10"), (65536, b"\xdf\0\1\0\0")])
+def test_a_shader_map_has_its_shortest_header(count: int, header: bytes) -> None:
+    code = {str(number): b"" for number in range(count)}
+    data = saved("webgpu", code=code, fmap={})
+    assert data.startswith(b"\x80" + header)
+    assert decode(find_spec("webgpu"), data)[2] == code
+
+
+@pytest.mark.row("R17")
+def test_a_payload_over_4_gib_is_refused_when_it_is_saved(tmp_path: Path) -> None:
+    with open(tmp_path / "sparse", "w+b") as file:
+        file.truncate(2**32)
+        held = memoryview(mmap.mmap(file.fileno(), 2**32, access=mmap.ACCESS_READ))
+    made = devmod.create_with_fallback("cuda", held, "cubin", {})
+    with pytest.raises(devmod.FormatError) as caught:
+        made.wire_parts()
+    assert str(caught.value) == (
+        "the code of the cuda module is 4294967296 bytes; a module's bytes hold at most 4294967295 in one piece (4 GiB)"
+    )
+    assert caught.value.kind == "cuda"
+    made = devmod.create_with_fallback("metal", {"f": held}, "metallib", {})
+    with pytest.raises(devmod.FormatError, match=r"^the shader 'f' of the metal module is 4294967296 bytes; "):
+        devmod.save(made, tmp_path / "k.devmod")
+    assert [path.name for path in tmp_path.iterdir()] == ["sparse"]
+    fits = devmod.create_with_fallback("cuda", held[: 2**32 - 1], "cubin", {}).wire_parts()
+    assert sum(map(len, fits)) == 2**32 - 1 + len(b"\xa5cubin\x80\xc6____")
+
+
+# -- any valid form
+
+
+def long_form(value: Any) -> bytes:
+    """`value` in the longest forms that msgpack has."""
+    if isinstance(value, str):
+        return b"\xdb" + struct.pack(">I", len(value.encode())) + value.encode()
+    if isinstance(value, (bytes, memoryview)):
+        return b"\xc6" + struct.pack(">I", len(value)) + bytes(value)
+    if isinstance(value, bool) or value is None:
+        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
+    if isinstance(value, int):
+        return b"\xd3" + struct.pack(">q", value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, dict):
+        return b"\xdf" + struct.pack(">I", len(value)) + b"".join(long_form(key) + long_form(each) for key, each in value.items())
+    return b"\xdd" + struct.pack(">I", len(value)) + b"".join(map(long_form, value))
+
+
+def middle_form(value: Any) -> bytes:
+    """`value` in forms that are neither the longest nor, mostly, the shortest."""
+    if isinstance(value, str):
+        return b"\xda" + struct.pack(">H", len(value.encode())) + value.encode()
+    if isinstance(value, (bytes, memoryview)):
+        return b"\xc5" + struct.pack(">H", len(value)) + bytes(value)
+    if isinstance(value, bool) or value is None or isinstance(value, float):
+        return msgpack.packb(value)
+    if isinstance(value, int):
+        return (b"\xd1" if value < 0 else b"\xcd") + struct.pack(">h" if value < 0 else ">H", value)
+    if isinstance(value, dict):
+        return b"\xde" + struct.pack(">H", len(value)) + b"".join(middle_form(key) + middle_form(each) for key, each in value.items())
+    return b"\xdc" + struct.pack(">H", len(value)) + b"".join(map(middle_form, value))
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("form", [long_form, middle_form])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_valid_form_is_read_and_saved_back_as_it_came(kind: str, form: Callable[[Any], bytes]) -> None:
+    code, _, fmap = sample(kind)
+    fmap["more"] = devmod.FunctionInfo("k", ["handle", "int32"], TAGS, (0, -5), INTERFACE)
+    plain = saved(kind, fmap=fmap)
+    data = b"".join(map(form, objects(plain)))
+    assert len(data) > len(plain)
+    module = from_wire(kind, data, ("add", "more"))
+    assert (module.functions, module.code) == (fmap, code)
+    assert module.save_to_bytes() == data
+    assert devmod.dumps(devmod.loads(devmod.dumps(module))) == devmod.dumps(module)
+
+
+@pytest.mark.row("R19")
+def test_unknown_keys_of_an_interface_are_kept() -> None:
+    extra = {"new": [1, -1, 2**63, 2.5, None, True, b"\0", {"deep": {"er": []}}], "z": "ß"}
+    interface = devmod.Interface([devmod.Param("x", "buffer", extra=extra)], [devmod.Block(0, 4, extra)], extra=extra)
+    fmap = {"f": devmod.FunctionInfo("f", ["handle"], interface=interface)}
+    data = saved("cuda", fmap=fmap)
+    module = from_wire("cuda", data, ("f",))
+    assert module.functions == fmap
+    assert module.functions["f"].interface.extra == extra
+    remade = devmod.create_with_fallback("cuda", module.code, "cuda", module.functions)
+    assert remade.save_to_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (
+            {"x": {1: 2}},
+            "the fmap of the cuda module cannot be written: fmap of 'f', interface: expected a string, found an integer, at byte 21",
+        ),
+        ({"x": object}, "the fmap of the cuda module cannot be written: can not serialize 'type' object"),
+        ({"x": 2**64}, "the fmap of the cuda module cannot be written: Integer value out of range"),
+    ],
+)
+def test_what_could_not_be_read_is_not_written(extra: dict[str, Any], said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        saved("cuda", fmap={"f": devmod.FunctionInfo("f", [], interface=devmod.Interface(extra=extra))})
+    assert str(caught.value) == said
+
+
+def test_a_name_without_utf_8_is_not_written() -> None:
+    with pytest.raises(devmod.FormatError, match=r"^the fmap of the cuda module cannot be written: 'utf-8' codec can't encode"):
+        saved("cuda", fmap={"\ud800": devmod.FunctionInfo("f", [])})
+    with pytest.raises(devmod.FormatError, match=r"^the shader '\\ud800' of the metal module cannot be written: 'utf-8'"):
+        saved("metal", code={"\ud800": b""})
+
+
+# -- refusals
+
+GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "fmt: the bytes end where an object should begin, at byte 0"),
+        (b"\xa2c", "fmt: a length of 2 bytes, and 1 are left, at byte 1"),
+        (GOOD + b"\0", "1 more byte follows the last field, at byte 21"),
+        (GOOD + b"\0\0", "2 more bytes follow the last field, at byte 21"),
+        (GOOD[:-1], "code: a length of 3 bytes, and 2 are left, at byte 18"),
+        (GOOD[:-5], "code: the bytes end where an object should begin, at byte 16"),
+        (b"\xc4\x02cl" + GOOD[3:], "fmt: expected a string, found a binary, at byte 0"),
+        (b"\x02" + GOOD[3:], "fmt: expected a string, found an integer, at byte 0"),
+        (b"\xa2\xffl" + GOOD[3:], "fmt: a string is not UTF-8, at byte 1"),
+        (b"\xd4\x01\x02" + GOOD[3:], "fmt: expected a string, found an extension type, at byte 0"),
+        (b"\xa2cl\x90\xc4\0", "fmap: expected a map, found an array, at byte 3"),
+        (b"\xa2cl\xc0\xc4\0", "fmap: expected a map, found nil, at byte 3"),
+        (b"\xa2cl\xc1\xc4\0", "fmap: expected a map, found the byte 0xC1, which msgpack does not use, at byte 3"),
+        (b"\xa2cl\xdf\xff\xff\xff\xff", "fmap: a count of 4294967295, and 0 bytes are left, at byte 8"),
+        (b"\xa2cl\x81\xc4\x01f\x94\xa1k\x90\x90\x90\xc4\0", "fmap: expected a string, found a binary, at byte 4"),
+        (b"\xa2cl\x82" + b"\xa1f\x94\xa1k\x90\x90\x90" * 2 + b"\xc4\0", "fmap: the key 'f' stands twice, at byte 12"),
+        (b"\xa2cl\x81\xa1f\x93\xa1k\x90\x90\xc4\0", "fmap of 'f': expected an array of 4 or 5, found one of 3, at byte 6"),
+        (b"\xa2cl\x81\xa1f\x80\xc4\0", "fmap of 'f': expected an array, found a map, at byte 6"),
+        (b"\xa2cl\x81\xa1f\x94\xc0\x90\x90\x90\xc4\0", "fmap of 'f', name: expected a string, found nil, at byte 7"),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x92\x02\x20\x90\x90\xc4\0",
+            "fmap of 'f', arg_types: expected a type as [code, bits, lanes], found an array of 2, at byte 10",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\xcd\x01\x00\x20\x01\x90\x90\xc4\0",
+            "fmap of 'f', arg_types: 256 is not between 0 and 255, at byte 11",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xff\x90\x90\xc4\0",
+            "fmap of 'f', arg_types: -1 is not between 0 and 65535, at byte 13",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\xc3\x90\x90\xc4\0",
+            "fmap of 'f', arg_types: expected an integer, found a boolean, at byte 13",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x91\x01\x90\xc4\0",
+            "fmap of 'f', launch_param_tags: expected a string, found an integer, at byte 11",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xca\0\0\0\0\xc4\0",
+            "fmap of 'f', arg_extra_tags: expected an integer, found a float, at byte 12",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xce\x80\0\0\0\xc4\0",
+            "fmap of 'f', arg_extra_tags: 2147483648 is not between -2147483648 and 2147483647, at byte 12",
+        ),
+        (b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\xc0\xc4\0", "fmap of 'f', interface: expected a map, found nil, at byte 12"),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\x01\x02\xc4\0",
+            "fmap of 'f', interface: expected a string, found an integer, at byte 13",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xd6\0\0\0\0\0\xc4\0",
+            "fmap of 'f', interface: found an extension type, which has no place here, at byte 15",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0",
+            "fmap of 'f', interface: the key 'x' stands twice, at byte 16",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0",
+            "fmap of 'f', interface: a parameter has no 'name', at byte 6",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0",
+            "fmap of 'f', interface: the function 'k' has 1 arg_types and an interface of 0 params, at byte 6",
+        ),
+        (
+            b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0",
+            "fmap of 'f', interface: more than 32 arrays and maps lie in each other, at byte 47",
+        ),
+        (b"\xa2cl\x80\xa3abc", "code: expected a binary, found a string, at byte 4"),
+        (b"\xa2cl\x80\x80", "code: expected a binary, found a map, at byte 4"),
+        (b"\xa2cl\x80\xc6\xff\xff\xff\xff", "code: a length of 4294967295 bytes, and 0 are left, at byte 9"),
+    ],
+)
+def test_bytes_that_are_no_module_say_where(data: bytes, said: str) -> None:
+    assert refused("opencl", data) == f"the bytes of the opencl module: {said}"
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x80\xc4\x01x", "code: expected a map, found a binary, at byte 1"),
+        (b"\x80\x81\xa1f\xa1x", "code: expected a binary, found a string, at byte 4"),
+        (b"\x80\x82\xa1f\xc4\0\xa1f\xc4\0", "code: the key 'f' stands twice, at byte 6"),
+        (b"\xa4wgsl\x80\x80", "fmap: expected a map, found a string, at byte 0"),
+    ],
+)
+def test_shader_maps_that_are_none_say_where(data: bytes, said: str) -> None:
+    assert refused("webgpu", data) == f"the bytes of the webgpu module: {said}"
+
+
+def test_a_long_name_is_cut_in_a_message() -> None:
+    name = b"\xda\x03\xe8" + b"n" * 1000
+    said = refused("opencl", b"\xa2cl\x82" + (name + b"\x94\xa1k\x90\x90\x90") * 2 + b"\xc4\0")
+    assert said == f"the bytes of the opencl module: fmap: the key '{'n' * 100}'… (1000 characters) stands twice, at byte 1013"
+
+
+def test_very_many_values_are_refused_before_they_fill_the_memory() -> None:
+    data = b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xdd" + (5_000_000).to_bytes(4, "big") + b"\xc0" * 5_000_000 + b"\xc4\0"
+    assert refused("opencl", data).startswith("the bytes of the opencl module: fmap of 'f', interface: more than 4194304 values, at byte ")
+
+
+# -- round trips of anything
+
+dtypes = st.sampled_from(["handle", "float32", "int8", "uint16x4", "bfloat16", "bool", "float8_e4m3fn", "type99_7x3", "complex64", "void"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=5) | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+unknown = st.dictionaries(st.text(min_size=7, max_size=9), values, max_size=2)
+places = st.none() | st.integers(0, 2**40) | st.tuples(st.integers(0, 9), st.integers(0, 2**40))
+
+
+@st.composite
+def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
+    types = draw(st.lists(dtypes, max_size=4))
+    params = [
+        devmod.Param(
+            draw(st.text(max_size=5)),
+            draw(st.sampled_from(["buffer", "scalar", "uniform", "local", "image", "sampler"])),
+            draw(st.just("") | dtypes),
+            draw(st.sampled_from(["", "r", "w", "rw"])),
+            draw(places),
+            draw(st.integers(0, 64)),
+            draw(unknown),
+        )
+        for _ in types
+    ]
+    blocks = [devmod.Block(at, size) for at, size in draw(st.lists(st.tuples(st.just("push") | places, st.integers(0, 2**40)), max_size=2))]
+    block = draw(st.none() | st.tuples(*[st.integers(0, 1024)] * 3))
+    interface = draw(st.none() | st.just(devmod.Interface(params, blocks, block, draw(unknown))))
+    tags = draw(st.lists(st.sampled_from(TAGS) | st.text(max_size=9), max_size=4))
+    extra = draw(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4))
+    return devmod.FunctionInfo(draw(st.text(max_size=9)), types, tags, extra, interface)
+
+
+@pytest.mark.row("R12", "R19")
+@given(fmap=st.dictionaries(st.text(max_size=9), infos(), max_size=3), code=st.binary(max_size=40))
+def test_whatever_is_written_is_read_the_same(fmap: dict[str, devmod.FunctionInfo], code: bytes) -> None:
+    spec = find_spec("cuda")
+    data = devmod.create_with_fallback("cuda", code, "ptx", fmap).save_to_bytes()
+    assert decode(spec, data) == ("ptx", fmap, code)
+    assert devmod.create_with_fallback("cuda", code, "ptx", decode(spec, data)[1]).save_to_bytes() == data
