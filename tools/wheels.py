@@ -11,12 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from environments import ROOT
+from environments import ROOT, InstallError
 from setup import projects
 
 
 def build(folder: Path) -> list[Path]:
-    """Build core's, the plugins' and the metapackage's wheels anew; gives their paths."""
+    """Build core's, the plugins' and the metapackage's wheels anew; gives their paths. InstallError says what a build said."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for project in [*projects(), ROOT]:
@@ -25,10 +25,20 @@ def build(folder: Path) -> list[Path]:
         env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
         done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SystemExit(f"building the wheel of {project} failed:\n{done.stdout}{done.stderr}")
+            raise InstallError(f"building the wheel of {project} failed:\n{done.stdout}{done.stderr}")
     return sorted(folder.glob("*.whl"))
 
 
+def main() -> None:
+    """Build into the folder that the command line names, by default build/wheels, and list what was built."""
+    folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
+    try:
+        wheels = build(folder)
+    except InstallError as error:
+        raise SystemExit(f"wheels: {error}") from None
+    for wheel in wheels:
+        print(f"{wheel.stat().st_size / 1000:8.1f} kB  {wheel}")
+
+
 if __name__ == "__main__":
-    for wheel in build(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "wheels").resolve()):
-        print(f"{wheel.stat().st_size / 1000:8.1f} kB  {wheel.relative_to(Path.cwd()) if wheel.is_relative_to(Path.cwd()) else wheel}")
+    main()
