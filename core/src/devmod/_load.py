@@ -94,20 +94,21 @@ def _said(error: BaseException) -> str:
 def _wrong(claim: Claim, found: object) -> str:
     from devmod._registry import GROUPS
 
+    what = claim.value if claim.distribution else "the object"
     if claim.group == "devmod.targets":
         from devmod.targets import TargetSpec
 
         if not isinstance(found, TargetSpec):
-            return f"{claim.value} is of type {type(found).__name__}, not a devmod.TargetSpec"
-        return "" if found.kind == claim.name else f"{claim.value} is the TargetSpec of the kind {found.kind!r}"
+            return f"{what} is of type {type(found).__name__}, not a devmod.TargetSpec"
+        return "" if found.kind == claim.name else f"{what} is the TargetSpec of the kind {found.kind!r}"
     arguments = GROUPS[claim.group]
     if arguments is None:
-        return f"{claim.value} is None" if found is None else ""
+        return f"{what} is None" if found is None else ""
     call = f"f({', '.join(arguments)})"
     if not callable(found):
-        return f"{claim.value} is of type {type(found).__name__} and cannot be called; it is called as {call}"
+        return f"{what} is of type {type(found).__name__} and cannot be called; it is called as {call}"
     if type(found) is _FUNCTION and not _takes(found, len(arguments)):
-        return f"{claim.value} cannot be called as {call}"
+        return f"{what} cannot be called as {call}"
     return ""
 
 

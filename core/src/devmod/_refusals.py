@@ -75,7 +75,7 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
                 f"To upgrade it: pip install --upgrade {distribution}"
             )
     for each in _registry.unreadable():
-        text += f". The entries of {each.name} at {each.location!r} are not known: {each.problem}"
+        text += f". What {each.name} at {each.location!r} provides is not known: {each.problem}"
     return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 

@@ -83,7 +83,7 @@ def _read(folder: Folder, called: str, device: int, began: int) -> bool:
     if declares and name != "devmod-core":  # core's entries stand in the registry's own table
         from importlib_metadata import Distribution as Metadata
 
-        folder.distributions += _told(Metadata.at(inside), inside, "" if whole else called)
+        folder.distributions += _told(Metadata.at(inside), inside, without=not whole)
     if not began:
         return False
     watched = [inside]  # an installer that is not done yet has only just made it
@@ -145,31 +145,32 @@ def _sound(found: list[Any]) -> list[Distribution]:
             debug(f"cannot read the entry points of {location!r}: {_said(error)}")
             continue
         if "devmod." in text:
-            made += [one for one in _told(each, location, "") if normalized(one.name) != "devmod-core"]
+            made += [one for one in _told(each, location) if normalized(one.name) != "devmod-core"]
     return made
 
 
-def _told(found: Any, location: str, without: str) -> Iterator[Distribution]:
+def _told(found: Any, location: str, *, without: bool = False) -> Iterator[Distribution]:
     """What importlib_metadata makes of a distribution; nothing where it has no entry in a group of ours.
 
-    `without` is the name of a metadata folder that has no METADATA, "" for any other.
+    `without`: its metadata folder has no METADATA, so that the folder's own name must do.
     """
-    name, version, problem = without.partition("-")[0], "", ""
+    where = os.path.basename(location.rstrip("/"))
+    name = version = problem = ""
     if without:
-        problem = f"{without} has no METADATA, as an interrupted install or uninstall leaves it"
+        problem = f"{where} has no METADATA, as an interrupted install or uninstall leaves it"
     else:
         try:
-            name, version = str(found.metadata["Name"] or ""), str(found.metadata["Version"] or "")
+            name, version = (str(found.metadata.get(field, "")) for field in ("Name", "Version"))
         except Exception as error:  # noqa: BLE001 - whatever broken metadata raises, it breaks this one alone
-            problem = f"its METADATA cannot be read ({_said(error)})"
+            problem = f"the METADATA in {where} cannot be read ({_said(error)})"
         if not name or not version:
-            problem = problem or "its METADATA has no " + ("Version" if name else "Name")
-            name = name or os.path.basename(location.rstrip("/")).partition("-")[0]
+            problem = problem or f"the METADATA in {where} has no {'Version' if name else 'Name'}"
+    name = name or where.partition("-")[0]
     made = Distribution(name, version, location, _changed(location), problem)
     try:
         made.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
-        made.problem = problem or f"its entry_points.txt cannot be read ({_said(error)})"
+        made.problem = problem or f"the entry_points.txt in {where} cannot be read ({_said(error)})"
         yield made
         return
     if made.entries:

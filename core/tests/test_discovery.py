@@ -1,0 +1,682 @@
+"""Discovery: what is installed is found, whatever has changed, whatever the cache is like, and wherever folder times lie."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from distributions import (
+    AN_HOUR_LATER,
+    GOOD,
+    LIST,
+    SOURCE,
+    Session,
+    entry_points,
+    environment,
+    folders_read,
+    indexes,
+    install,
+    npu,
+    run,
+    seen,
+    uninstall,
+)
+
+NPU = {"devmod.create": {"npu": "devmod_npu:create"}}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder as site-packages is, with devmod-npu 1.0 and distributions that are none of ours."""
+    folder = tmp_path.resolve() / "site"
+    npu(folder)
+    install(folder, "other", groups={"console_scripts": {"other": "other:main"}})
+    install(folder, "plain")
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def indexed(site: Path, cache: Path) -> Path:
+    """`site`, when an index of it has been written."""
+    assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert folders_read([site], cache) == []
+    return site
+
+
+# -- the index ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_once_and_its_index_answers_other_processes(site: Path, cache: Path) -> None:
+    assert folders_read([site], cache) == [str(site)]
+    assert folders_read([site], cache) == []
+    assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    miss = "try:\n    devmod.create('tpu', b'', 'x', {})\nexcept devmod.NotRegisteredError:\n    print('miss')\n"
+    out, log = run(AN_HOUR_LATER + "import devmod\n" + miss, [site], cache, {"DEVMOD_LOG": "debug"})
+    assert out == "miss\n"
+    assert f"read {str(site)!r}" not in log
+
+
+def test_a_folder_that_has_just_changed_is_read_each_time(site: Path, cache: Path) -> None:
+    for _ in range(2):
+        assert folders_read([site], cache, before="") == [str(site)]
+    assert seen([site], cache, before="") == {"npu": "devmod-npu 1.0"}
+
+
+def test_a_distribution_that_has_just_come_into_an_old_folder_keeps_the_index_from_being_written(site: Path, cache: Path) -> None:
+    """An installer may be slow between making the metadata folder and writing its files."""
+    program = f"""
+        import os
+        real = os.stat
+        def stat(path, *args, **more):
+            found = real(path, *args, **more)
+            if str(path) != {str(site)!r}:
+                return found
+            old = found.st_ctime_ns - 3600 * 10**9
+            return os.stat_result(found[:10], {{"st_mtime_ns": old, "st_ctime_ns": old}})
+        os.stat = stat
+        """
+    assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
+    assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
+
+
+def test_folders_without_metadata_get_no_index(tmp_path: Path, cache: Path) -> None:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "tool.py").write_text("")
+    seen([scripts], cache)
+    assert all(str(scripts) not in file.read_text() for file in indexes(cache))
+
+
+def test_a_large_folder_without_metadata_gets_one(tmp_path: Path, cache: Path) -> None:
+    many = tmp_path.resolve() / "many"
+    many.mkdir()
+    for number in range(600):
+        (many / f"m{number}.py").touch()
+    assert folders_read([many], cache) == [str(many)]
+    assert folders_read([many], cache) == []
+
+
+def test_the_oldest_indexes_give_way(site: Path, cache: Path) -> None:
+    (cache / "discovery").mkdir(parents=True, mode=0o700)
+    for number in range(300):
+        (cache / "discovery" / f"{number:032x}.txt").write_text("")
+    assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert len(indexes(cache)) == 256
+    assert folders_read([site], cache) == []
+
+
+def test_names_of_any_character_survive_the_index(tmp_path: Path, cache: Path) -> None:
+    site = tmp_path.resolve() / "a\tb\\tc\\\\d\ne é"
+    npu(site)
+    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text("Name: devmod-npu\nVersion: 1.0 \\t\\\\n\n")
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0 \\t\\\\n"}
+    assert folders_read([site], cache) == []
+
+
+@pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="file names are text on this system")
+def test_a_path_that_is_no_text_is_indexed_too(tmp_path: Path, cache: Path) -> None:
+    raw = os.fsencode(tmp_path.resolve()) + b"/\xff\xfe"
+    site = Path(os.fsdecode(raw))
+    npu(site)
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert str(raw)[2:-1] in " ".join(str(os.fsencode(file.read_text(errors="surrogateescape"))) for file in indexes(cache))
+
+
+# -- what changes -------------------------------------------------------------------------------------------------------
+
+
+def _upgrade(site: Path) -> None:
+    uninstall(site / "devmod_npu-1.0.dist-info")
+    install(site, "devmod-npu", "1.1", NPU)
+
+
+def _reinstall_with_another_kind(site: Path) -> None:
+    uninstall(site / "devmod_npu-1.0.dist-info")
+    install(site, "devmod-npu", "1.0", {"devmod.create": {"tpu": "devmod_npu:create"}})
+
+
+def _rewrite_entry_points(site: Path) -> None:
+    file = site / "devmod_npu-1.0.dist-info" / "entry_points.txt"
+    file.write_text(file.read_text().replace("npu =", "tpu ="))  # as long as before
+
+
+def _rewrite_metadata(site: Path) -> None:
+    (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: devmod-npu\nVersion: 2.0\n")
+
+
+def _set_the_times_back(site: Path) -> None:
+    about = os.stat(site)
+    npu(site, name="acme-tpu", kind="tpu")
+    os.utime(site, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def _set_a_files_times_back(site: Path) -> None:
+    file = site / "devmod_npu-1.0.dist-info" / "entry_points.txt"
+    about = os.stat(file)
+    _rewrite_entry_points(site)
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+def _put_another_folder_in_its_place(site: Path) -> None:
+    site.rename(site.with_name("old"))
+    npu(site, name="acme-tpu", kind="tpu")
+
+
+def _give_ours_entries_in_place(site: Path) -> None:
+    (site / "devmod_tpu-1.0.dist-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "devmod_tpu:create"}}))
+
+
+def _give_egg_info_entries_in_place(site: Path) -> None:
+    (site / "acme.egg-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "acme:create"}}))
+
+
+def _finish_an_install(site: Path) -> None:
+    (site / "half-1.0.dist-info" / "entry_points.txt").write_text(entry_points({"devmod.create": {"tpu": "half:create"}}))
+    (site / "half-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 1.0\n")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
+    "install": (lambda site: npu(site, name="acme-tpu", kind="tpu"), {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}),
+    "uninstall": (lambda site: uninstall(site / "devmod_npu-1.0.dist-info"), {}),
+    "upgrade": (_upgrade, {"npu": "devmod-npu 1.1"}),
+    "reinstall": (_reinstall_with_another_kind, {"tpu": "devmod-npu 1.0"}),
+    "entry points in place": (_rewrite_entry_points, {"tpu": "devmod-npu 1.0"}),
+    "metadata in place": (_rewrite_metadata, {"npu": "devmod-npu 2.0"}),
+    "folder time set back": (_set_the_times_back, {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}),
+    "file time set back": (_set_a_files_times_back, {"tpu": "devmod-npu 1.0"}),
+    "another folder of that name": (_put_another_folder_in_its_place, {"tpu": "acme-tpu 1.0"}),
+    "entry points come in place": (_give_ours_entries_in_place, {"npu": "devmod-npu 1.0", "tpu": "devmod-tpu 1.0"}),
+    "egg-info in place": (_give_egg_info_entries_in_place, {"npu": "devmod-npu 1.0", "tpu": "acme 1.0"}),
+    "half an install": (_finish_an_install, {"npu": "devmod-npu 1.0", "tpu": "half 1.0"}),
+}
+
+
+@pytest.mark.row("R3")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_seen_by_new_processes_and_by_those_that_run(site: Path, cache: Path, change: str) -> None:
+    install(site, "devmod-tpu")
+    install(site, "acme", kind="egg-info")
+    (site / "half-1.0.dist-info").mkdir()
+    make, after = CHANGES[change]
+    with Session([site], cache) as running:
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        assert folders_read([site], cache) == []
+        time.sleep(0.02)  # a file system's clock may tick a hundred times a second; the real rule waits 2 s
+        make(site)
+        assert running.seen() == after
+    assert seen([site], cache) == after
+
+
+@pytest.mark.row("R3")
+def test_a_changed_path_is_seen(indexed: Path, tmp_path: Path, cache: Path) -> None:
+    other = tmp_path / "other"
+    npu(other, "3.0")
+    npu(other, name="acme-tpu", kind="tpu")
+    with Session([indexed], cache) as running:
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        running.do(f"import sys; sys.path.append({str(other)!r})")
+        assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+        running.do(f"sys.path.remove({str(indexed)!r})")
+        assert running.seen() == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
+        running.do("sys.path.append(1); sys.path.append('a\\0b'); sys.path.append('/does/not/exist')")
+        assert running.seen() == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
+    assert seen([other, indexed], cache) == {"npu": "devmod-npu 3.0", "tpu": "acme-tpu 1.0"}
+
+
+@pytest.mark.parametrize("entry", ["", ".", "site"])
+def test_relative_entries_are_folders_of_the_working_directory(site: Path, cache: Path, tmp_path: Path, entry: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "site").mkdir(parents=True)
+    with Session([], cache) as running:
+        running.do(f"import os, sys; os.chdir({str(site.parent if entry == 'site' else site)!r}); sys.path.insert(0, {entry!r})")
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        running.do(f"os.chdir({str(elsewhere)!r})")
+        assert running.seen() == {}
+
+
+# -- times that lie -----------------------------------------------------------------------------------------------------
+
+#: Everything in `folder` gets one time in whole seconds, one inode and one size, as in an image built reproducibly.
+NORMALIZED = """
+import os
+real = os.stat
+def stat(path, *args, **more):
+    found = real(path, *args, **more)
+    if not str(path).startswith({0!r}):
+        return found
+    fixed = [found.st_mode, 7, 7, 1, 0, 0, 4096 if not isinstance(path, int) else found.st_size, 0, 0, 0]
+    return os.stat_result(fixed, {{"st_mtime_ns": 315532800 * 10**9, "st_ctime_ns": 315532800 * 10**9}})
+os.stat = stat
+"""
+
+
+@pytest.mark.row("R3")
+@pytest.mark.parametrize("change", CHANGES)
+def test_where_times_are_normalized_each_process_reads_the_folder_again(site: Path, cache: Path, change: str) -> None:
+    install(site, "devmod-tpu")
+    install(site, "acme", kind="egg-info")
+    (site / "half-1.0.dist-info").mkdir()
+    make, after = CHANGES[change]
+    before = NORMALIZED.format(str(site)) + AN_HOUR_LATER
+    with Session([site], cache, before=before) as running:
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        make(site)
+        assert running.seen() == after
+    assert seen([site], cache, before=before) == after
+    assert folders_read([site], cache, before=before) == [str(site)]
+
+
+def test_an_index_is_not_used_where_times_are_normalized_later(indexed: Path, cache: Path) -> None:
+    before = NORMALIZED.format(str(indexed)) + AN_HOUR_LATER
+    assert folders_read([indexed], cache, before=before) == [str(indexed)]
+
+
+def test_old_files_with_whole_seconds_in_a_folder_that_keeps_fractions_are_indexed(site: Path, cache: Path) -> None:
+    """Installers and archives set times of their own; the change time is the file system's, and shows a change."""
+    for file in [*site.rglob("*"), site]:
+        os.utime(file, (315532800, 315532800))
+    assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    assert folders_read([site], cache) == []
+
+
+# -- a cache that is not as it should be --------------------------------------------------------------------------------
+
+
+def _index_of(cache: Path, site: Path) -> Path:
+    (found,) = [file for file in indexes(cache) if f"\t{site}\n" in file.read_text()]
+    return found
+
+
+def _cut(file: Path, at: float) -> None:
+    file.write_bytes(file.read_bytes()[: int(file.stat().st_size * at)])
+
+
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def _swap(file: Path) -> None:
+    """Sound in itself, and another folder's."""
+    other = next(each for each in file.parent.iterdir() if each != file)
+    file.write_bytes(other.read_bytes())
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "empty": lambda file: _cut(file, 0),
+    "cut in the head": lambda file: _cut(file, 0.02),
+    "cut in the middle": lambda file: _cut(file, 0.5),
+    "cut at the end": lambda file: _cut(file, 0.999),
+    "one bit": _flip,
+    "longer": lambda file: file.write_bytes(file.read_bytes() + b"E\tdevmod.create\ttpu\tevil:create\n"),
+    "another version": lambda file: file.write_bytes(file.read_bytes().replace(b"devmod-index-1", b"devmod-index-9")),
+    "another folder's": _swap,
+    "random": lambda file: file.write_bytes(os.urandom(300)),
+    "written by others": lambda file: file.chmod(0o666),
+    "a pipe": _pipe,
+    "a folder": _folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_index_is_no_index(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
+    other = tmp_path.resolve() / "other"
+    npu(other, name="acme-tpu", kind="tpu")
+    assert len(seen([site, other], cache)) == 2
+    file = _index_of(cache, site)
+    if damage == "written by others":
+        _plant(file)
+    DAMAGE[damage](file)
+    assert seen([site, other], cache) == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+    # It has been written anew; what is in the way of that stays, and does no harm.
+    assert folders_read([site], cache) == ([str(site)] if damage == "a folder" else [])
+
+
+def _plant(file: Path) -> None:
+    """An index that is whole and names other code."""
+    from devmod._discovery import MAGIC, check_value
+
+    body = file.read_bytes().partition(b"\n")[2].replace(b"devmod-npu", b"devmod-bad")
+    file.write_bytes(f"{MAGIC} {check_value(body)} {len(body)}\n".encode() + body)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file to another user")
+def test_an_index_of_another_user_is_not_read(indexed: Path, cache: Path) -> None:
+    file = _index_of(cache, indexed)
+    _plant(file)
+    os.chown(file, 12345, 12345)
+    assert seen([indexed], cache) == {"npu": "devmod-npu 1.0"}
+
+
+def test_indexes_are_readable_by_their_user_alone(indexed: Path, cache: Path) -> None:
+    file = _index_of(cache, indexed)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert (cache / "discovery").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("how", ["a file", "under a file", "no home", "read-only"])
+def test_without_a_usable_cache_folder_each_process_reads_for_itself(site: Path, tmp_path: Path, how: str) -> None:
+    place = tmp_path / "place"
+    extra: dict[str, str] = {}
+    if how == "no home":
+        extra = {"DEVMOD_CACHE_DIR": "", "HOME": "/does/not/exist", "XDG_CACHE_HOME": "relative/is/ignored"}
+    elif how == "read-only":
+        place.mkdir(mode=0o500)
+    else:
+        place.write_text("in the way")
+    cache = place / "below" if how == "under a file" else place
+    for _ in range(2):
+        assert seen([site], cache, extra) == {"npu": "devmod-npu 1.0"}
+    if how in ("a file", "under a file"):
+        assert place.read_text() == "in the way"
+        assert folders_read([site], cache) == [str(site)]
+    with Session([site], cache) as running:  # the process's own memory serves, and is checked as an index is
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        time.sleep(0.02)
+        npu(site, name="acme-tpu", kind="tpu")
+        assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+
+
+@pytest.mark.row("R32")
+def test_many_processes_at_once(site: Path, cache: Path) -> None:
+    started = [
+        subprocess.Popen([sys.executable, "-c", AN_HOUR_LATER + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
+        for _ in range(12)
+    ]
+    assert {each.communicate()[0] for each in started} == {'{"npu": "devmod-npu 1.0"}\n'}
+    assert [each.returncode for each in started] == [0] * 12
+    assert [file.suffix for file in indexes(cache)] == [".txt"] * len(indexes(cache))
+    assert folders_read([site], cache) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.row("R32")
+def test_a_process_forked_in_the_middle_of_a_look_up_looks_for_itself(site: Path, cache: Path) -> None:
+    program = f"""
+        import os, sys
+        from devmod._discovery import held
+        import devmod
+        with held():
+            assert list(devmod.registered("devmod.create")) == ["npu"]
+            sys.path.remove({str(site)!r})
+            assert list(devmod.registered("devmod.create")) == ["npu"]
+            child = os.fork()
+            if child == 0:
+                os._exit(len(devmod.registered("devmod.create")))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    assert run(program, [site], cache)[0] == "0\n"
+
+
+# -- what metadata may be like ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R9")
+def test_of_a_distribution_found_twice_the_first_counts(site: Path, tmp_path: Path, cache: Path) -> None:
+    second = tmp_path / "second"
+    npu(second, "2.0")
+    for _ in range(2):
+        assert seen([site, second], cache) == {"npu": "devmod-npu 1.0"}
+        assert seen([second, site], cache) == {"npu": "devmod-npu 2.0"}
+
+
+@pytest.mark.row("R9")
+def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, cache: Path) -> None:
+    first = tmp_path / "first"
+    install(first, "Devmod.NPU", "0.1")
+    for _ in range(2):
+        assert seen([first, site], cache) == {}
+
+
+@pytest.mark.row("R9")
+def test_a_folder_on_the_path_twice_is_one(site: Path, tmp_path: Path, cache: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(site)
+    assert seen([site, link, site], cache) == {"npu": "devmod-npu 1.0"}
+
+
+def test_what_pip_could_not_remove_is_ignored(site: Path, cache: Path) -> None:
+    info = npu(site, "0.9", name="evmod-npu", kind="tpu")
+    info.rename(site / "~evmod_npu-0.9.dist-info")
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+
+
+def _no_name(info: Path) -> None:
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nVersion: 1.0\n")
+
+
+def _no_version(info: Path) -> None:
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-bad\n")
+
+
+def _no_text(info: Path) -> None:
+    (info / "METADATA").write_bytes(b"Name: acme-bad\nVersion: \xff\xfe\n")
+
+
+CREATE = """
+import devmod
+try:
+    devmod.create({0!r}, b"", "x", {{}})
+except devmod.DevmodError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (
+            lambda info: (info / "METADATA").unlink(),
+            "acme_bad-1.0.dist-info has no METADATA, as an interrupted install or uninstall leaves it",
+        ),
+        (_no_name, "the METADATA in acme_bad-1.0.dist-info has no Name"),
+        (_no_version, "the METADATA in acme_bad-1.0.dist-info has no Version"),
+        (
+            _no_text,
+            "the METADATA in acme_bad-1.0.dist-info cannot be read (UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position "
+            "24: invalid start byte)",
+        ),
+    ],
+)
+def test_a_distribution_with_broken_metadata_is_broken_alone(
+    site: Path, cache: Path, damage: Callable[[Path], object], problem: str
+) -> None:
+    info = npu(site, name="acme-bad", kind="bad")
+    damage(info)
+    for _ in range(2):
+        assert run(AN_HOUR_LATER + CREATE.format("bad"), [site], cache)[0] == (
+            f"PluginError devmod.create.bad is broken: {problem}. Remove {str(info)!r}, and install its distribution again\n"
+        )
+        assert seen([site], cache)["npu"] == "devmod-npu 1.0"
+
+
+@pytest.mark.row("R9")
+def test_metadata_that_an_install_left_behind_is_no_conflict(site: Path, cache: Path) -> None:
+    for version in ("0.8", "0.9"):
+        (npu(site, version, name="acme-npu") / "METADATA").unlink()
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    uninstall(site / "devmod_npu-1.0.dist-info")
+    out = run(CREATE.format("npu"), [site], cache)[0]
+    assert out.startswith("PluginError devmod.create.npu is broken: acme_npu-0.")
+
+
+@pytest.mark.row("R8")
+def test_entry_points_that_cannot_be_read_are_told_where_something_is_missing(site: Path, cache: Path) -> None:
+    info = install(site, "acme-bad")
+    (info / "entry_points.txt").write_bytes(b"[devmod.create]\nbad = \xff:create\n")
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+        assert run(AN_HOUR_LATER + CREATE.format("bad"), [site], cache)[0] == (
+            "NotRegisteredError devmod.create.bad is not registered, and no known distribution provides it. By convention it would be "
+            f"devmod-bad; install that only if you trust its publisher. What acme-bad at {str(info)!r} provides is not known: the "
+            "entry_points.txt in acme_bad-1.0.dist-info cannot be read (UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 22: invalid start byte)\n"
+        )
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_empty(site: Path, tmp_path: Path, cache: Path) -> None:
+    closed = tmp_path / "closed"
+    npu(closed, name="acme-tpu", kind="tpu")
+    closed.chmod(0)
+    try:
+        assert seen([closed, site], cache) == {"npu": "devmod-npu 1.0"}
+    finally:
+        closed.chmod(0o700)
+
+
+def _zip(folder: Path, archive: Path) -> Path:
+    with zipfile.ZipFile(archive, "w") as made:
+        for file in sorted(folder.rglob("*")):
+            made.write(file, str(file.relative_to(folder)))
+    return archive
+
+
+@pytest.mark.parametrize("name", ["lib.zip", "devmod_npu-1.0-py3-none-any.whl", "devmod_npu-1.0-py3.11.egg"])
+def test_archives_on_the_path(site: Path, tmp_path: Path, cache: Path, name: str) -> None:
+    if name.endswith(".egg"):
+        (site / "devmod_npu-1.0.dist-info").rename(site / "EGG-INFO")
+        (site / "EGG-INFO" / "METADATA").rename(site / "EGG-INFO" / "PKG-INFO")
+    archive = _zip(site, tmp_path.resolve() / name)
+    with Session([archive], cache) as running:
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        assert folders_read([archive], cache) == []
+        assert seen([archive], cache) == {"npu": "devmod-npu 1.0"}
+        assert running.ask("devmod.create('npu', b'', 'x', {})") == (
+            "PluginError: devmod.create.npu is broken: devmod-npu 1.0 returned NoneType, not a devmod.Module. Report it to its publisher, "
+            "or uninstall it"
+        )
+        time.sleep(0.02)
+        npu(site, name="acme-tpu", kind="tpu")
+        _zip(site, archive)
+        assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+    assert seen([archive], cache) == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+
+
+def test_an_unpacked_egg_on_the_path(site: Path, cache: Path) -> None:
+    egg = site.rename(site.with_name("devmod_npu-1.0-py3.11.egg"))
+    (egg / "devmod_npu-1.0.dist-info").rename(egg / "EGG-INFO")
+    (egg / "EGG-INFO" / "METADATA").rename(egg / "EGG-INFO" / "PKG-INFO")
+    for _ in range(2):
+        assert seen([egg], cache) == {"npu": "devmod-npu 1.0"}
+
+
+def test_a_damaged_archive_is_empty(site: Path, tmp_path: Path, cache: Path) -> None:
+    bad = tmp_path / "bad.zip"
+    bad.write_bytes(b"PK\x03\x04" + b"\0" * 50)
+    assert seen([bad, site], cache) == {"npu": "devmod-npu 1.0"}
+
+
+def test_files_that_distutils_wrote_are_no_harm(site: Path, cache: Path) -> None:
+    (site / "old-1.0.egg-info").write_text("Metadata-Version: 1.0\nName: old\nVersion: 1.0\n")
+    (site / "gone-1.0.dist-info").symlink_to(site / "nowhere")
+    for _ in range(2):
+        assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+
+
+FINDER = """
+import importlib.metadata, pathlib, sys
+class Finder:
+    asked = 0
+    def __init__(self, folder):
+        self.folder = folder
+    def find_spec(self, *args, **more):
+        return None
+    def find_distributions(self, context):
+        Finder.asked += 1
+        assert context.name is None and context.path == sys.path
+        return [importlib.metadata.Distribution.at(each) for each in sorted(pathlib.Path(self.folder).glob("*.dist-info"))]
+class Bad:
+    def find_spec(self, *args, **more):
+        return None
+    def find_distributions(self, context):
+        raise RuntimeError("no")
+"""
+
+
+def test_other_finders_are_asked_each_time(site: Path, tmp_path: Path, cache: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    install(hidden, "plain")
+    with Session([site], cache, before=AN_HOUR_LATER + FINDER) as running:
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        running.do(f"sys.meta_path += [Bad(), Finder({str(hidden)!r})]")
+        assert running.seen() == {"npu": "devmod-npu 1.0"}
+        npu(hidden, name="acme-tpu", kind="tpu")
+        npu(hidden, "9.0")
+        assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+        assert running.ask("Finder.asked") == 2
+        running.do("sys.meta_path.insert(0, sys.meta_path.pop())")
+        assert running.seen() == {"npu": "devmod-npu 9.0", "tpu": "acme-tpu 1.0"}
+
+
+def test_core_counts_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
+    folder = tmp_path / "site"
+    install(folder, "devmod-core", "0.0.1", {"devmod.targets": {"cuda": "devmod.targets.cuda.spec:SPEC", "nonsense": "a:b"}})
+    program = """
+        import devmod
+        print(devmod.registered("devmod.targets")["cuda"].who == "devmod-core " + devmod.__version__)
+        print(sorted(devmod.registered("devmod.targets")))
+        print(devmod.targets.find_spec("cuda").kind)
+        """
+    kinds = ["cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu"]
+    expected = f"True\n{kinds}\ncuda\n"
+    assert run(program, [folder], cache)[0] == expected
+    bare = f"import sys; sys.path[:] = [each for each in sys.path if 'site-packages' not in each]; sys.path.append({str(SOURCE)!r})\n"
+    assert run(bare + "\n".join(line.strip() for line in program.splitlines()), [], cache)[0] == expected
+
+
+@pytest.mark.row("R6", "R39")
+@pytest.mark.parametrize("kind", ["npu", "cuda", "tpu"])
+def test_a_warm_look_up_brings_in_almost_nothing(indexed: Path, cache: Path, kind: str) -> None:
+    program = f"""
+        import sys
+        before = set(sys.modules)
+        import devmod
+        first = set(sys.modules) - before
+        try:
+            devmod.load_from_bytes({kind!r}, b"")
+        except (devmod.NotRegisteredError, devmod.PluginError):
+            pass
+        print(" ".join(sorted(first)))
+        print(" ".join(sorted(set(sys.modules) - before)))
+        """
+    (indexed / "devmod_npu-1.0.dist-info" / "entry_points.txt").write_text(
+        entry_points({"devmod.load_from_bytes": {"npu": "devmod_npu:load"}})
+    )
+    (indexed / "devmod_npu.py").write_text(GOOD + "def load(data):\n    return None\n")
+    seen([indexed], cache)
+    imported, used = run(AN_HOUR_LATER.replace("import devmod._scan\n", "") and program, [indexed], cache)[0].splitlines()
+    assert imported.split() in (["devmod"], ["__future__", "devmod"])
+    unwanted = {
+        "typing", "dataclasses", "pathlib", "json", "inspect", "re", "enum", "tempfile", "hashlib", "logging", "numpy", "pluggy", "msgpack",
+        "importlib.metadata", "importlib_metadata", "devmod._scan", "click",
+    }  # fmt: skip
+    assert not unwanted & set(used.split())
