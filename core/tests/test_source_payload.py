@@ -132,6 +132,28 @@ def test_a_file_hidden_by_a_condition_comes_again(tmp_path: Path) -> None:
     assert build(source).count("#define X 1\n") == 2
 
 
+def test_lines_stay_behind_a_branch_that_is_not_taken(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#else\n#include "x.h"\n#endif\n\n#if 1\n#endif\n' + KERNEL, x_h="\n\n\n")
+    assert build(source) == (
+        '#if 0\n#line 1 "x.h"\n\n\n\n#line 3 "k.cl"\n#else\n#line 4 "k.cl"\n#line 1 "x.h"\n\n\n\n#line 5 "k.cl"\n#endif\n#line 6 "k.cl"\n'
+        "\n#if 1\n#endif\n" + KERNEL
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "#ifndef A\n#define A\n#else\nconstant int again = 1;\n#endif\n",
+        "#ifndef A\n#define A\n#endif\nconstant int outside = 1;\n#if 1\n#endif\n",
+        "#ifndef A\n#define B\n#endif\n",
+    ],
+)
+def test_what_only_looks_like_a_guard_comes_again(header: str, tmp_path: Path) -> None:
+    text = header.partition("\n")[0]
+    source = write(tmp_path, k_cl='#include "x.h"\n#define outside other\n#include "x.h"\n' + KERNEL, x_h=header)
+    assert build(source).count(text) == 2
+
+
 def test_a_file_without_a_guard_comes_each_time(tmp_path: Path) -> None:
     source = write(
         tmp_path,

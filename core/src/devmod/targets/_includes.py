@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
+_BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
 _INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -41,12 +42,14 @@ def line_directive(number: int, name: str) -> str:
 
 
 class _Directive:
-    """A preprocessor directive in a text: its word, where it begins and ends, its line, how many conditions are open round it."""
+    """A preprocessor directive in a text: its word, where it begins and ends, its line, how many conditions are open round it, and
+    where the line behind it begins, with its number."""
 
-    __slots__ = ("depth", "end", "line", "start", "word")
+    __slots__ = ("depth", "end", "line", "next", "next_line", "start", "word")
 
     def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
         self.word, self.start, self.end, self.line, self.depth = word, start, end, line, depth
+        self.next, self.next_line = 0, 0
 
 
 def _scan(text: str) -> tuple[list[_Directive], bool]:
@@ -58,6 +61,8 @@ def _scan(text: str) -> tuple[list[_Directive], bool]:
         assert token is not None
         end = token.end()
         if token["line"]:
+            if found and not found[-1].next:
+                found[-1].next, found[-1].next_line = end, line + 1
             fresh = True
         elif token["hash"] and fresh and (directive := _DIRECTIVE.match(text, at)):
             word, end, fresh = directive["word"], directive.end(), False
@@ -87,8 +92,8 @@ def _guard(text: str, directives: list[_Directive], bare: bool) -> str:
         or directives[-1].word != "endif"
     ):
         return ""
-    if any(directive.depth == 0 for directive in directives[1:-1]):
-        return ""
+    if any(directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el")) for directive in directives[1:-1]):
+        return ""  # a second condition, or a branch for the second time
     names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
     return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""
 
@@ -116,7 +121,13 @@ class Inliner:
     ) -> str:
         parts: list[str] = []
         done = 0
+        shifted = False
         for directive in directives:
+            if shifted and directive.next and directive.word in _BRANCHES:
+                # A #line in a branch that is not taken counts for nothing: behind each branch the number is set anew.
+                parts += [text[done : directive.next], line_directive(directive.next_line + first_line - 1, name)]
+                done, shifted = directive.next, directive.depth > 0
+                continue
             depth = hidden + directive.depth
             where = f"{name}:{directive.line + first_line - 1}"
             path, wanted = self._resolve(text, directive, folder, where, depth)
@@ -135,6 +146,7 @@ class Inliner:
             number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
             parts.append(head if head.endswith("\n") or not head else head + "\n")
             parts.append(inside)
+            shifted = shifted or directive.depth > 0
             if rest.strip():
                 parts.append(line_directive(number, name))
                 done = directive.end
