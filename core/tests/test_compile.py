@@ -1,0 +1,303 @@
+"""devmod.compile: how a source and a target are taken, and what comes of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._payload import CompileRequest, Origin, Payload
+from devmod.targets import TargetSpec
+
+KERNEL = "kernel void k(global float *x, int n) { x[0] = n; }\n"
+GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+Register = Callable[[str, str, object], None]
+
+
+def info(*types: str, name: str = "k", tags: tuple[str, ...] = ()) -> devmod.FunctionInfo:
+    return devmod.FunctionInfo(name, types, tags)
+
+
+def refused(error: type[devmod.DevmodError], *arguments: object, **named: object) -> str:
+    with pytest.raises(error) as caught:
+        devmod.compile(*arguments, **named)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+@pytest.fixture
+def toy(register: Register, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[CompileRequest]]:
+    """A target `toy` of somebody else's, whose compiler remembers what it was asked; `toy(result)` makes it return that."""
+
+    def install(result: object = None, grid: bool = True) -> list[CompileRequest]:
+        asked: list[CompileRequest] = []
+
+        def compiler(request: CompileRequest) -> object:
+            asked.append(request)
+            code = f"{request.text}@{request.target.arch}".encode()
+            return result or Payload("toy", code, "bin", {"f": devmod.FunctionInfo("f", [])}, None, Origin(str(request.target), "toycc 1"))
+
+        module = types.ModuleType("devmod_toy_compiler")
+        module.compile = compiler  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "devmod_toy_compiler", module)
+        register(
+            "devmod.targets",
+            "toy",
+            TargetSpec(
+                "toy",
+                title="Toy",
+                distribution="devmod-toy",
+                formats=["bin"],
+                languages={"toy": "Toy", "ty": "Toy"},
+                compiler="devmod_toy_compiler:compile",
+                has_grid=grid,
+            ),
+        )
+        return asked
+
+    return install
+
+
+# -- the source and the target
+
+
+@pytest.mark.row("R29", "R39")
+def test_a_target_needs_no_runtime_and_no_driver() -> None:
+    script = (
+        "import sys, devmod\n"
+        f"module = devmod.compile({KERNEL!r}, 'opencl')\n"
+        "assert type(module).__name__ == 'FallbackModule', module\n"
+        "bad = {'pyopencl', 'ctypes.util', 'devmod_opencl', 'numpy', 'socket', 'urllib'} & set(sys.modules)\n"
+        "assert not bad, bad\n"
+        "assert not [line for line in open('/proc/self/maps') if 'libOpenCL' in line or 'libpocl' in line]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"DEVMOD_COMPILE_FORCE_FALLBACK": "1"})
+
+
+def test_a_file_and_its_text_give_one_payload(tmp_path: Path) -> None:
+    path = tmp_path / "k.cl"
+    path.write_text(KERNEL)
+    module = devmod.compile(path, devmod.Target("opencl"))
+    assert module.save_to_bytes() == devmod.compile(KERNEL, "opencl").save_to_bytes()
+    assert (module.kind, module.format, module.source) == ("opencl", "cl", {"cl": KERNEL})
+    assert module.functions["k"].launch_param_tags == GRID
+
+
+def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.cl").write_text(KERNEL)
+    assert refused(devmod.CompileError, "k.cl", "opencl") == (
+        "the source is a str of one line that ends in '.cl': a str is always text. For the file, give pathlib.Path('k.cl')"
+    )
+    assert refused(devmod.CompileError, " sub/K.CU\n", "opencl").endswith("For the file, give pathlib.Path('sub/K.CU')")
+    assert refused(devmod.CompileError, KERNEL.encode(), "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
+    assert devmod.compile(Path("k.cl"), "opencl").source == {"cl": KERNEL}
+    with pytest.raises(FileNotFoundError):
+        devmod.compile(Path("no.cl"), "opencl")
+    with pytest.raises(IsADirectoryError):
+        devmod.compile(tmp_path, "opencl")
+
+
+def test_a_str_with_a_lone_surrogate_is_no_source() -> None:
+    assert refused(devmod.CompileError, "// \ud800\n" + KERNEL, "opencl") == (
+        "<text>:1: the source has the character '\\ud800', which UTF-8 cannot hold"
+    )
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm", "metal", "vulkan", "hexagon", "webgpu"])
+def test_a_kind_without_a_compiler_says_how_to_go_on(kind: str) -> None:
+    from devmod.targets import find_spec
+
+    spec = find_spec(kind)
+    assert spec is not None
+    if spec.compiler:
+        pytest.skip(f"{kind} has a compiler")
+    assert refused(devmod.CompileError, "text", kind) == (
+        f"this release of devmod has no compiler for {kind}. A payload made elsewhere can be wrapped: "
+        f"devmod.create_with_fallback({kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}"
+    )
+
+
+@pytest.mark.row("R4")
+def test_a_kind_that_nobody_provides() -> None:
+    assert refused(devmod.NotRegisteredError, "text", "nobodys -arch=x").startswith("devmod.targets.nobodys is not registered")
+    assert refused(devmod.FormatError, "text", "No Kind").startswith("the target 'No Kind' has 'Kind', which is not of the form")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": ""}, "name= is a function's name, not ''"),
+        ({"language": "CUDA C++"}, "opencl has no language 'CUDA C++'; its languages: 'OpenCL C'"),
+        ({"options": 3}, "options= is a sequence of strings, not 3"),
+        ({"options": ["-w", 3]}, "options= has 3; each is a string"),
+        ({"name_expressions": "f<int>"}, "name_expressions= is a sequence of strings, not 'f<int>'"),
+        ({"include": "/no/such/folder"}, "include= has '/no/such/folder', which is not a folder"),
+        ({"include": [3]}, "include= has 3; each is a folder's path"),
+    ],
+)
+def test_arguments_that_are_none(arguments: dict[str, object], message: str) -> None:
+    assert refused(devmod.CompileError, KERNEL, "opencl", **arguments) == message
+
+
+# -- a target of somebody else's
+
+
+def test_a_compiler_gets_everything_resolved(toy: Callable[..., list[CompileRequest]], tmp_path: Path) -> None:
+    asked = toy()
+    (tmp_path / "wave.ty").write_text("program")
+    fmap = {"f": devmod.FunctionInfo("f", [])}
+    devmod.compile(
+        tmp_path / "wave.ty", "toy -x=1", fmap=fmap, options="-a -b", defines={"N": 1}, include=str(tmp_path), name_expressions=["f<int>"]
+    )
+    (request,) = asked
+    assert (request.text, request.name, request.folder, request.stem) == ("program", "wave.ty", str(tmp_path), "wave")
+    assert (request.language, str(request.target), request.fmap) == ("Toy", "toy -x=1", fmap)
+    assert (request.options, request.defines, request.include) == (("-a", "-b"), {"N": "1"}, (str(tmp_path),))
+    assert request.name_expressions == ("f<int>",)
+    devmod.compile("text", "toy", name="entry", language="ty")
+    assert (asked[1].name, asked[1].folder, asked[1].stem, asked[1].language) == ("<text>", "", "entry", "Toy")
+
+
+def test_one_architecture_gives_the_module_and_several_a_bundle(toy: Callable[..., list[CompileRequest]]) -> None:
+    toy()
+    one = devmod.compile("text", "toy -arch=a")
+    assert (one.kind, one.origin) == ("toy", Origin("toy -arch=a", "toycc 1"))
+    several = devmod.compile("text", "toy -arch=b,a")
+    assert several.kind == "bundle"
+    assert [str(module.origin.target) for module in several.imports if module.origin] == ["toy -arch=b", "toy -arch=a"]
+    assert list(several.functions) == ["f"]
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("result", "what"),
+    [("bytes", "str"), (Payload("cuda", b"", "ptx", {}), "a payload of kind 'cuda'")],
+)
+def test_a_broken_compiler_is_named(result: object, what: str, toy: Callable[..., list[CompileRequest]]) -> None:
+    toy(result)
+    assert refused(devmod.PluginError, "text", "toy") == (
+        f"the compiler of the target 'toy' (devmod_toy_compiler:compile) is broken: it returned {what}, not a devmod Payload of that kind"
+    )
+
+
+@pytest.mark.row("R8")
+def test_a_compiler_that_is_not_there_is_named(register: Register) -> None:
+    spec = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=["bin"], compiler="devmod_no_such:compile")
+    register("devmod.targets", "toy", spec)
+    assert refused(devmod.PluginError, "text", "toy") == (
+        "the compiler of the target 'toy' (devmod_no_such:compile) is broken: ModuleNotFoundError: No module named 'devmod_no_such'"
+    )
+
+
+# -- a declared fmap, merged over reflection
+
+
+def test_declared_tags_are_merged() -> None:
+    def tags(*declared: str) -> tuple[str, ...]:
+        return devmod.compile(KERNEL, "opencl", fmap={"k": info(tags=declared)}).functions["k"].launch_param_tags
+
+    assert tags() == GRID
+    assert tags("tirx.use_dyn_shared_memory", "tirx.use_cooperative_launch", "clusterCtaIdx.x") == (
+        *GRID,
+        "tirx.use_cooperative_launch",
+        "clusterCtaIdx.x",
+        "tirx.use_dyn_shared_memory",
+    )
+    assert tags("blockIdx.x", "threadIdx.x") == ("blockIdx.x", "threadIdx.x")
+
+
+def test_what_a_declared_function_leaves_empty_comes_from_reflection() -> None:
+    found = devmod.compile(KERNEL, "opencl").functions["k"]
+    assert devmod.compile(KERNEL, "opencl", fmap={"k": info()}).functions == {"k": found}
+    assert devmod.compile(KERNEL, "opencl", fmap={"k": info("handle", "int32")}).functions == {"k": found}
+    own = devmod.Interface([devmod.Param("a", "buffer"), devmod.Param("b", "scalar", "int32")])
+    declared = devmod.FunctionInfo("k", (), interface=None)
+    assert devmod.compile(KERNEL, "opencl", fmap={"k": declared}).functions["k"].interface == found.interface
+    declared = devmod.FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [7], own)
+    assert devmod.compile(KERNEL, "opencl", fmap={"k": declared}).functions["k"] == declared
+
+
+def test_a_declared_function_may_have_a_name_of_its_own() -> None:
+    source = KERNEL + "kernel void other(global float *x) {}\n"
+    module = devmod.compile(source, "opencl", fmap={"mine": info(), "also": info()})
+    assert list(module.functions) == ["mine", "also", "other"]
+    assert module.functions["mine"].name == "k"
+
+
+@pytest.mark.parametrize(
+    ("fmap", "message"),
+    [
+        ({"k": info("handle")}, "the declared fmap gives the opencl function 'k' 1 arguments; at <text>:1 it has 2"),
+        (
+            {"k": info("handle", "float32")},
+            "the declared fmap gives argument 1 ('n') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'int32'",
+        ),
+        (
+            {"k": info("float32", "int32")},
+            "the declared fmap gives argument 0 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'",
+        ),
+        ({"m": info(name="m")}, "the declared fmap has 'm' for the opencl function 'm'; the source has: 'k'"),
+    ],
+)
+def test_a_declared_fmap_that_contradicts_the_source(fmap: dict[str, devmod.FunctionInfo], message: str) -> None:
+    assert refused(devmod.CompileError, KERNEL, "opencl", fmap=fmap) == message
+
+
+def test_a_declared_fmap_that_is_none() -> None:
+    with pytest.raises(devmod.FormatError):
+        devmod.compile(KERNEL, "opencl", fmap={"k": 3})  # type: ignore[dict-item]
+
+
+# -- R38: the inputs alone
+
+
+@pytest.mark.row("R38")
+def test_the_payload_depends_on_the_inputs_alone(tmp_path: Path) -> None:
+    outputs = set()
+    for index, folder in enumerate((tmp_path / "one", tmp_path / "two" / "deeper")):
+        (folder / "src" / "inc").mkdir(parents=True)
+        (folder / "src" / "k.cl").write_text('#include "x.h"\n#include <inc.h>\n' + KERNEL.replace("n;", "n + X + INC;"))
+        (folder / "src" / "x.h").write_text("#pragma once\n#define X 1\n")
+        (folder / "src" / "inc" / "inc.h").write_text("#define INC 1\n")
+        (folder / "noise").mkdir()
+        (folder / "noise" / "stdint.h").write_text("typedef int int32_t;\n")
+        script = (
+            "import devmod, pathlib, sys\n"
+            "module = devmod.compile(pathlib.Path(sys.argv[1]), 'opencl', include=sys.argv[2], options=['-w'], defines={'A': 1, 'B': 2})\n"
+            "sys.stdout.buffer.write(devmod.dumps(module))\n"
+        )
+        environment = os.environ | {
+            "PYTHONHASHSEED": str(index + 1),
+            "CPATH": str(folder / "noise"),
+            "DEVMOD_COMPILE_FORCE_FALLBACK": "01"[index],
+        }
+        if index:
+            environment.pop("DEVMOD_PLUGINS_ALLOW", None)  # and with whatever runtimes are installed here
+            environment["DEVMOD_COMPILE_FORCE_FALLBACK"] = ""
+        source = folder / "src" / "k.cl" if index else Path("src/k.cl")
+        include = folder / "src" / "inc" if index else Path("src/inc")
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(source), str(include)], check=True, capture_output=True, cwd=folder, env=environment
+        )
+        outputs.add(done.stdout)
+        assert str(tmp_path).encode() not in done.stdout
+    assert len(outputs) == 1
+
+
+@pytest.mark.row("R38")
+def test_headers_of_the_host_are_never_read(tmp_path: Path) -> None:
+    source = "#include <stdint.h>\nkernel void k(global int32_t *x) {}\n"
+    message = refused(devmod.CompileError, source, "opencl")
+    assert message == "the OpenCL C source does not compile: <text>:1:10: error: 'stdint.h' file not found"
+    (tmp_path / "stdint.h").write_text("typedef int int32_t;\n")
+    script = f"import devmod\ndevmod.compile({source!r}, 'opencl')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"CPATH": str(tmp_path)}, check=False
+    )
+    assert "CompileError" in done.stderr

@@ -1,0 +1,405 @@
+"""OpenCL C on the build side: signatures are read with no OpenCL, from the sort of kernels that benchmark suites have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import devmod
+
+KERNELS = Path(__file__).parent / "kernels" / "opencl"
+Row = tuple[str, str, str, str, int]
+
+
+def shape(info: devmod.FunctionInfo) -> list[Row]:
+    assert info.interface is not None
+    return [(param.name, param.kind, param.type, param.access, param.align) for param in info.interface.params]
+
+
+def buffer(name: str, element: str, access: str = "rw", align: int = 0) -> Row:
+    return name, "buffer", element, access, align
+
+
+def scalar(name: str, element: str, align: int = 0) -> Row:
+    return name, "scalar", element, "", align
+
+
+def local(name: str, element: str) -> Row:
+    return name, "local", element, "", 0
+
+
+SIGNATURES: dict[str, dict[str, list[Row]]] = {
+    "vector_add": {"vector_add": [buffer("a", "float32", "r"), buffer("b", "float32", "r"), buffer("c", "float32"), scalar("n", "uint32")]},
+    "reduction": {
+        "reduce": [buffer("in", "float32", "r"), buffer("out", "float32"), local("scratch", "float32"), scalar("n", "int32")],
+        "fill_float": [buffer("out", "float32"), scalar("value", "float32"), scalar("count", "uint64")],
+        "fill_uchar": [buffer("out", "uint8"), scalar("value", "uint8"), scalar("count", "uint64")],
+        "fill_int4": [buffer("out", "int32x4"), scalar("value", "int32x4"), scalar("count", "uint64")],
+    },
+    "particles": {
+        "step": [
+            buffer("particles", "uint8x48", "rw", 16),
+            buffer("defaults", "uint8x25", "r", 1),
+            scalar("now", "uint8x25", 1),
+            scalar("seed", "uint8x4", 4),
+            buffer("words", "uint8x4", "r", 4),
+        ]
+    },
+    "vectors": {
+        "scalars": [
+            scalar("c", "int8"),
+            scalar("uc", "uint8"),
+            scalar("s", "int16"),
+            scalar("us", "uint16"),
+            scalar("i", "int32"),
+            scalar("ui", "uint32"),
+            scalar("l", "int64"),
+            scalar("ul", "uint64"),
+            scalar("f", "float32"),
+            scalar("d", "float64"),
+            scalar("h", "float16"),
+            scalar("mode", "uint32"),
+            buffer("out", "int32"),
+        ],
+        "lanes": [
+            scalar("c", "int8x2"),
+            scalar("uc", "uint8x4"),
+            scalar("s", "int16x4"),
+            scalar("i", "int32x8"),
+            scalar("ul", "uint64x16"),
+            scalar("f", "float32x4"),
+            scalar("d", "float64x2"),
+            scalar("h", "float16x4"),
+            buffer("out", "float32x4"),
+        ],
+    },
+    "images": {
+        "blur": [
+            ("in", "image", "", "r", 0),
+            ("out", "image", "", "w", 0),
+            ("how", "sampler", "", "", 0),
+            buffer("weights", "float32", "r"),
+            scalar("radius", "int32"),
+        ],
+        "slice": [("volume", "image", "", "r", 0), ("layers", "image", "", "r", 0), buffer("histogram", "uint32x4")],
+    },
+    "pointers": {
+        "pointers": [
+            buffer("a", "float32", "r"),
+            buffer("counter", "int32"),
+            buffer("table", "uint8", "r"),
+            local("tile", "float32x4"),
+            local("opaque", ""),
+            buffer("raw", ""),
+            buffer("rows", "float32"),
+            buffer("fixed", "uint64", "r"),
+            buffer("halves", "float16"),
+            buffer("tickets", "uint32"),
+        ]
+    },
+    "histogram": {
+        "histogram": [buffer("pixels", "uint8x4", "r"), buffer("bins", "uint32"), local("own", "uint32"), scalar("count", "uint32")],
+        "clear_slowly": [buffer("bins", "uint32"), scalar("value", "uint32")],
+    },
+    "matmul": {
+        "matmul": [buffer("a", "float32", "r"), buffer("b", "float32", "r"), buffer("c", "float32"), scalar("shape", "uint8x12", 4)]
+    },
+    "nbody": {
+        "forces": [
+            buffer("bodies", "float32x4", "r"),
+            buffer("acceleration", "float32x4"),
+            local("tile", "float32x4"),
+            scalar("softening", "float32"),
+            scalar("count", "int32"),
+        ],
+        "move": [
+            buffer("bodies", "float32x4"),
+            buffer("velocity", "float32x4"),
+            buffer("acceleration", "float32x4", "r"),
+            scalar("dt", "float32"),
+        ],
+    },
+    "sort": {
+        "bitonic": [
+            buffer("keys", "uint32"),
+            buffer("values", "int32"),
+            scalar("stage", "uint32"),
+            scalar("pass", "uint32"),
+            scalar("direction", "uint32"),
+        ]
+    },
+}
+BLOCKS = {"reduce": (256, 1, 1), "matmul": (8, 8, 1), "move": (64, 1, 1)}
+
+
+def build(stem: str, **defines: object) -> devmod.Module:
+    if stem == "histogram":
+        defines = {"BINS": 64, **defines}
+    return devmod.compile(KERNELS / f"{stem}.cl", "opencl", include=KERNELS / "include", defines=defines)  # type: ignore[arg-type]
+
+
+@pytest.mark.row("R29", "R37")
+@pytest.mark.parametrize("stem", SIGNATURES)
+def test_every_kernel_of_a_file_is_read(stem: str) -> None:
+    functions = build(stem).functions
+    assert {name: shape(info) for name, info in functions.items()} == SIGNATURES[stem]
+    assert list(functions) == list(SIGNATURES[stem])
+    for name, info in functions.items():
+        assert info.name == name
+        assert info.interface is not None
+        assert info.interface.block == BLOCKS.get(name)
+        assert list(info.arg_types) == [param.type if param.kind == "scalar" else "handle" for param in info.interface.params]
+
+
+@pytest.mark.row("R38")
+@pytest.mark.parametrize("stem", SIGNATURES)
+def test_a_payload_is_a_source_without_anything_beside_it(stem: str) -> None:
+    module = build(stem)
+    again = devmod.compile(module.inspect_source(), "opencl")
+    assert again.functions == module.functions
+    assert again.save_to_bytes() == module.save_to_bytes()
+
+
+def test_every_file_has_its_signatures_here() -> None:
+    assert {path.stem for path in KERNELS.glob("*.cl")} == set(SIGNATURES)
+
+
+def test_conditions_and_sizes_follow_the_defines() -> None:
+    assert list(build("histogram", WITH_CLEAR=None).functions) == ["histogram", "clear"]
+    block = build("reduction", WG=64).functions["reduce"].interface
+    assert block is not None
+    assert block.block == (64, 1, 1)
+    block = build("matmul", TILE="(4 * 4)").functions["matmul"].interface
+    assert block is not None
+    assert block.block == (16, 16, 1)
+
+
+@pytest.mark.row("R16", "R13")
+def test_the_payload_is_the_source_itself() -> None:
+    module = build("vector_add")
+    text = (KERNELS / "vector_add.cl").read_text()
+    assert (module.kind, module.format) == ("opencl", "cl")
+    assert module.inspect_source() == module.inspect_source("cl") == text
+    with pytest.raises(devmod.FormatError, match="opencl has no format 'spv'; its formats: cl, clbin, xclbin, awsxclbin, aocx"):
+        devmod.create_with_fallback("opencl", b"", "spv", {})
+
+
+@pytest.mark.row("R13", "R26")
+def test_the_default_key_of_a_source_is_cl() -> None:
+    module = devmod.create_with_fallback("opencl", b"\x00binary", "clbin", {}, {"cl": "kernel text", "ll": "other"})
+    assert module.inspect_source() == "kernel text"
+
+
+@pytest.mark.parametrize("standard", ["CL1.1", "CL1.2", "CL2.0", "CL3.0"])
+def test_the_language_versions(standard: str) -> None:
+    source = "__kernel void k(__global float *x, __local int *y) { x[get_global_id(0)] = sin(x[0]) + M_PI_F; }\n"
+    module = devmod.compile(source, "opencl", options=[f"-cl-std={standard}"])
+    assert list(module.functions["k"].arg_types) == ["handle", "handle"]
+
+
+def test_a_language_version_that_is_none() -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("kernel void k() {}", "opencl", options=["-cl-std=CL9"])
+    assert str(caught.value) == "libclang cannot parse the OpenCL C source <text> with the options -cl-std=CL9"
+
+
+def test_extensions_and_built_in_functions_are_known() -> None:
+    source = """
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#if __OPENCL_VERSION__ < 120
+#error too old
+#endif
+kernel void k(global double *d, global half *h, global float4 *v, global int *n, local float *t, global long *w) {
+  d[0] = fma(d[1], M_PI, DBL_MAX) + convert_double_rte(n[0]);
+  h[0] = h[1] * (half)2 + vload_half(0, h);
+  v[0] = clamp(as_float4(convert_int4_sat(v[1])), 0.0f, INFINITY).wzyx + select(v[1], v[2], (int4)(-1)) + NAN;
+  n[0] = atomic_cmpxchg(n, 1, mad24(2, 3, popcount(n[1]))) + (int)CLK_RGBA + INT_MAX + atom_inc(n);
+  atom_add(w, LONG_MIN);
+  event_t event = async_work_group_copy(t, (const global float *)v, 4, 0);
+  wait_group_events(1, &event);
+  vstore4(vload4(0, t), 1, t);
+  mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  work_group_barrier(CLK_LOCAL_MEM_FENCE);
+  n[1] = work_group_reduce_add(n[0]) + sub_group_broadcast(n[2], 0);
+  atomic_fetch_add_explicit((global atomic_int *)n, 1, memory_order_relaxed, memory_scope_device);
+  printf("%f %v4f\\n", t[0], v[0]);
+}
+"""
+    assert len(devmod.compile(source, "opencl").functions["k"].arg_types) == 6
+
+
+# -- what is wrong with a source
+
+
+def failure(source: str | Path, **arguments: object) -> devmod.CompileError:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "opencl", **arguments)  # type: ignore[arg-type]
+    assert caught.value.kind == "opencl"
+    return caught.value
+
+
+def test_syntax_errors_have_file_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "bad.h").write_text("\n\nint broken(\n;\n")
+    (tmp_path / "k.cl").write_text('// one\n#include "bad.h"\nkernel void k(global int *x) {\n  x[0] = ;\n  x[1] = y;\n}\n')
+    error = failure(tmp_path / "k.cl", defines={"A": 1, "B": 2}, options=["-w"])
+    assert str(error) == "the OpenCL C source does not compile: bad.h:4:1: error: expected parameter declarator (and 2 more in .log)"
+    assert error.log == (
+        "bad.h:4:1: error: expected parameter declarator\n"
+        "bad.h:4:1: error: expected ')'\n"
+        "k.cl:4:10: error: expected expression\n"
+        "k.cl:5:10: warning: use of undeclared identifier 'y'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("kernel void k(global int *x) { x[0] = ; }", "<text>:1:39: error: expected expression"),
+        (
+            "kernel void k(size_t n) {}",
+            "<text>:1:22: error: '__private size_t' (aka '__private unsigned long') cannot be used as the type of a kernel parameter",
+        ),
+        ("kernel void k(bool b) {}", "<text>:1:20: error: '__private bool' cannot be used as the type of a kernel parameter"),
+        (
+            "kernel void k(float *x) {}",
+            "<text>:1:22: error: pointer arguments to kernel functions must reside in '__global', '__constant' or '__local' address space",
+        ),
+        ("kernel int k() { return 1; }", "<text>:1:12: error: kernel must have void return type"),
+        ("#error no\nkernel void k() {}", "<text>:1:2: error: no"),
+    ],
+)
+def test_errors_of_the_language(source: str, message: str) -> None:
+    error = failure(source)
+    assert str(error) == f"the OpenCL C source does not compile: {message}"
+    assert error.log == message
+
+
+@pytest.mark.parametrize(
+    ("argument", "what"),
+    [("pipe int p", "a pipe"), ("queue_t p", "a queue"), ("clk_event_t p", "a value of the type 'clk_event_t'")],
+)
+def test_arguments_that_nobody_can_pass(argument: str, what: str) -> None:
+    error = failure(f"\nkernel void k(global int *x, {argument}) {{}}")
+    assert str(error) == f"<text>:2: the kernel 'k' takes {what} as its argument 'p', which devmod cannot pass"
+    assert (error.function, error.argument) == ("k", "p")
+
+
+@pytest.mark.parametrize("source", ["", "// nothing\n", "float f(float x) { return x; }\n", "kernel void k(global int *x);\n"])
+def test_a_source_without_a_kernel(source: str) -> None:
+    assert str(failure(source)) == "the OpenCL C source <text> has no kernel: no function in it is marked __kernel"
+
+
+def test_what_opencl_does_not_have() -> None:
+    kernel = "kernel void k() {}"
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(kernel, "opencl -arch=gfx90a")
+    assert str(caught.value) == (
+        "the target 'opencl -arch=gfx90a' names an architecture; OpenCL C source has none: it is built on the device"
+    )
+    assert str(failure(kernel, name_expressions=["k<int>"])) == "name_expressions= instantiates templates, and OpenCL C has none"
+
+
+# -- names that OpenCL C does not have
+
+
+def test_unknown_names_are_a_warning_at_the_callers_line() -> None:
+    source = "kernel void k(global int *x) {\n  x[0] = vendor_lane() + VENDOR;\n  vendor_t y;\n}\n"
+    with pytest.warns(UserWarning, match="names that are not") as caught:
+        module = devmod.compile(source, "opencl")
+    (warning,) = caught
+    assert str(warning.message) == (
+        "the OpenCL C source has names that are not OpenCL's own:\n"
+        "<text>:2:10: warning: use of undeclared identifier 'vendor_lane'\n"
+        "<text>:2:26: warning: use of undeclared identifier 'VENDOR'\n"
+        "<text>:3:3: warning: use of undeclared identifier 'vendor_t'"
+    )
+    assert warning.filename == __file__
+    assert list(module.functions["k"].arg_types) == ["handle"]
+
+
+def test_an_unknown_type_behind_a_pointer_has_no_name() -> None:
+    with pytest.warns(UserWarning, match="unknown type name 'vendor_t'"):
+        module = devmod.compile("kernel void k(global vendor_t *x, local vendor_t *y, int n) {}", "opencl")
+    assert shape(module.functions["k"]) == [buffer("x", ""), local("y", ""), scalar("n", "int32")]
+
+
+def test_an_unknown_type_by_value_wants_a_declaration() -> None:
+    source = "kernel void k(global int *x, vendor_t v) {}"
+    assert str(failure(source)) == (
+        "the opencl function 'k' at <text>:1 passes argument 1 ('v') by value, and its type is not known; "
+        "define it, or declare the function in fmap= with its arg_types"
+    )
+    with pytest.warns(UserWarning, match="unknown type name"):
+        module = devmod.compile(source, "opencl", fmap={"k": devmod.FunctionInfo("k", ["handle", "int64"])})
+    assert shape(module.functions["k"]) == [buffer("x", "int32"), scalar("v", "int64")]
+
+
+# -- without libclang
+
+WITHOUT = "import sys; sys.modules['clang'] = None\nimport devmod\n"
+SOURCE = "kernel void k(global float *x, int n) {}"
+
+
+def run(script: str, **environment: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+MISSING = (
+    'cannot read the kernels of the OpenCL C source: libclang is not installed. Either pip install "devmod-core[build-opencl]", '
+    "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
+)
+
+
+@pytest.mark.row("R29")
+def test_without_libclang_the_error_says_both_ways() -> None:
+    script = WITHOUT + f"try: devmod.compile({SOURCE!r}, 'opencl')\nexcept devmod.ToolchainNotFoundError as error: print(error)"
+    assert run(script) == MISSING
+
+
+@pytest.mark.row("R29", "R42")
+def test_without_libclang_a_declared_fmap_is_enough() -> None:
+    script = WITHOUT + (
+        f"module = devmod.compile({SOURCE!r}, 'opencl', fmap={{'k': devmod.FunctionInfo('k', ['handle', 'int32'])}}, defines={{'A': 1}})\n"
+        "print(module.functions['k'].arg_types, len(module.functions['k'].launch_param_tags), module.functions['k'].interface)\n"
+        "print(repr(module.inspect_source()), repr(module.origin.toolchain))"
+    )
+    assert (
+        run(script)
+        == f"('handle', 'int32') 6 None\n{'#define A 1' + chr(10) + '#line 1 ' + chr(34) + '<text>' + chr(34) + chr(10) + SOURCE!r} ''"
+    )
+
+
+def test_a_libclang_that_does_not_load_is_told_from_none(tmp_path: Path) -> None:
+    script = (
+        "from clang import cindex\nimport devmod\n"
+        f"cindex.Config.set_library_file({str(tmp_path / 'libclang.so')!r})\n"
+        f"try: devmod.compile({SOURCE!r}, 'opencl')\nexcept devmod.ToolchainNotFoundError as error: print(error)"
+    )
+    said = run(script)
+    assert said.startswith("cannot read the kernels of the OpenCL C source: libclang does not load (")
+    assert 'Either pip install "devmod-core[build-opencl]", or declare the kernels' in said
+
+
+# -- many at once
+
+
+def test_threads_compile_side_by_side() -> None:
+    def one(index: int) -> list[str]:
+        source = f"kernel void k{index}(global float{2 << index % 3} *x) {{ x[0] = {index}; }}"
+        (name, info), *_ = devmod.compile(source, "opencl").functions.items()
+        return [name, *(row[2] for row in shape(info))]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(one, range(48)))
+    assert results == [[f"k{index}", f"float32x{2 << index % 3}"] for index in range(48)]
