@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._registry import Claim
     from devmod.errors import PluginError
 
-_STARTED = time.time_ns()
 _FUNCTION = type(lambda: None)
 _VARARGS = 0x04  # inspect.CO_VARARGS
 
@@ -54,14 +52,15 @@ def check(claim: Claim, found: object) -> None:
 
 
 def _imported(claim: Claim, module: str) -> object:
+    from devmod._registry import STARTED
+
     # Python keeps the listing of each folder; one that has changed within its clock's tick would hide the new module.
-    late = claim.changed > _STARTED
+    late = claim.changed > STARTED
     if late:
         _forget_listings()
     while True:
         try:
-            __import__(module)
-            return sys.modules[module]
+            return _import(module)
         except (Exception, SystemExit) as error:
             missing = isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}.")
             if missing and not late:
@@ -70,9 +69,23 @@ def _imported(claim: Claim, module: str) -> object:
                 continue
             from devmod import _refusals
 
-            if missing and _refusals.is_editable(claim) and claim.changed > _refusals.process_started(_STARTED):
+            if missing and _refusals.is_editable(claim) and claim.changed > _refusals.process_started(STARTED):
                 raise _refusals.restart(claim, module) from error
             raise _broken(claim, f"importing {module} failed ({_said(error)})") from error
+
+
+def _import(module: str) -> object:
+    """Import a module and those above it. When its import fails in another thread, this one's turn comes: all get the cause."""
+    found: object = None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        name = ".".join(parts[:count])
+        while True:
+            # Python hands a thread that waited the very module whose import failed, and says nothing.
+            found = __import__(name, fromlist=("__name__",))
+            if sys.modules.get(name) is found:
+                break
+    return found
 
 
 def _broken(claim: Claim, why: str) -> PluginError:

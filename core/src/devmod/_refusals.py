@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from devmod import _registry
 from devmod._discovery import distributions, normalized
@@ -171,11 +172,10 @@ def process_started(known: int) -> int:
     try:
         with open("/proc/self/stat") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])
-        with open("/proc/stat") as file:
-            boot = next(int(line.split()[1]) for line in file if line.startswith("btime"))
-    except (OSError, ValueError, IndexError, StopIteration):
+        since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
         return known
-    return min(known, boot * 1_000_000_000 + ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    return min(known, time.time_ns() - since_boot)
 
 
 def _plugin_error(claim: Claim, text: str) -> PluginError:

@@ -7,6 +7,7 @@ and no lock is held while a plugin is: threads that ask for one key at once meet
 from __future__ import annotations
 
 import os
+import time
 
 from devmod._discovery import Distribution, distributions, held, normalized
 from devmod._names import well_formed
@@ -41,6 +42,9 @@ CORE_ENTRIES = {
     "devmod.load_from_file": {"devmod": "devmod._bundle:load_from_file", "so": "devmod._create:load_shared_object"},
     "devmod.protocol": {"1": "devmod"},
 }
+
+#: What has changed since then may not be in what Python remembers of the folders.
+STARTED = time.time_ns()
 
 _SHARED = ("devmod.hooks", "devmod.protocol")
 _hits: dict[tuple[str, str], object] = {}

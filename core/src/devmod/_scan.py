@@ -81,8 +81,12 @@ def _read(folder: Folder, called: str, device: int, began: int) -> bool:
     if whole:
         folder.names += f" {name}"
     if declares and name != "devmod-core":  # core's entries stand in the registry's own table
-        from importlib_metadata import Distribution as Metadata
-
+        try:
+            from importlib_metadata import Distribution as Metadata
+        except ImportError:
+            problem = "its metadata cannot be read without importlib-metadata. To add it: pip install importlib-metadata"
+            folder.distributions.append(Distribution(name, "", inside, 0, problem))
+            return False
         folder.distributions += _told(Metadata.at(inside), inside, without=not whole)
     if not began:
         return False
@@ -121,10 +125,10 @@ def _content(path: str) -> bytes:
 
 
 def _read_archive(folder: Folder) -> None:
-    from importlib_metadata import MetadataPathFinder
-
-    MetadataPathFinder.invalidate_caches()
     try:
+        from importlib_metadata import MetadataPathFinder
+
+        MetadataPathFinder.invalidate_caches()
         found = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
     except Exception as error:  # noqa: BLE001 - whatever a damaged archive raises, the others go on
         debug(f"cannot read the archive {folder.path!r}: {_said(error)}")

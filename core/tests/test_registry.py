@@ -1,0 +1,843 @@
+"""The registries: what is found, in which order, and what is said when it is not, or is broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import importlib_metadata
+import pytest
+from distributions import GOOD, SOURCE, Session, install, npu, run, uninstall, wheel
+
+import devmod
+from devmod.targets import TargetSpec, find_spec
+
+Register = Callable[[str, str, object], None]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder on sys.path, and no restriction to core; modules imported from it go when the test ends."""
+    folder = tmp_path.resolve() / "site"
+    folder.mkdir()
+    monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def fresh(stem: str = "npu") -> str:
+    """A kind that no other test has used: a hit is kept as long as the process lives."""
+    fresh.number = getattr(fresh, "number", 0) + 1  # type: ignore[attr-defined]
+    return f"{stem}{fresh.number}"  # type: ignore[attr-defined]
+
+
+def plugin(site: Path, kind: str, text: str, *, group: str = "devmod.load_from_bytes", value: str = "", version: str = "1.0") -> Path:
+    """A distribution acme-<kind> that declares one entry, and its module."""
+    return install(site, f"acme-{kind}", version, {group: {kind: value or f"acme_{kind}:entry"}}, {f"acme_{kind}": text})
+
+
+SOUND = """
+import devmod
+class Made(devmod.Module):
+    kind = __name__.partition("_")[2]
+    def get_function(self, name, query_imports=False):
+        raise NotImplementedError
+def entry(data):
+    return Made()
+"""
+
+# -- R1, R3: look-ups ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R1", "R3")
+def test_a_miss_is_not_kept_and_a_hit_is(site: Path) -> None:
+    kind = fresh()
+    with pytest.raises(devmod.NotRegisteredError):
+        devmod.load_from_bytes(kind, b"")
+    info = plugin(site, kind, SOUND)
+    made = devmod.load_from_bytes(kind, b"")
+    assert made.kind == kind
+    uninstall(info)
+    assert kind not in devmod.registered("devmod.load_from_bytes")
+    assert type(devmod.load_from_bytes(kind, b"")) is type(made)
+
+
+@pytest.mark.row("R1")
+@pytest.mark.parametrize(
+    ("group", "arguments"),
+    [("devmod.create", "code, fmt, fmap, source"), ("devmod.load_from_bytes", "data"), ("devmod.load_from_file", "path, fmt")],
+)
+def test_each_registry_is_a_group_of_entry_points(site: Path, tmp_path: Path, group: str, arguments: str) -> None:
+    kind = fresh()
+    plugin(site, kind, SOUND.replace("def entry(data)", f"def entry({arguments})"), group=group)
+    file = tmp_path / f"x.{kind}"
+    file.write_bytes(b"")
+    made = {
+        "devmod.create": lambda: devmod.create(kind, b"", "x", {}),
+        "devmod.load_from_bytes": lambda: devmod.load_from_bytes(kind, b""),
+        "devmod.load_from_file": lambda: devmod.load_from_file(file),
+    }
+    for each, make in made.items():
+        if each == group:
+            assert make().kind == kind
+        else:
+            with pytest.raises(devmod.NotRegisteredError):
+                make()
+
+
+@pytest.mark.row("R6", "R7")
+def test_nothing_of_a_plugin_is_imported_before_its_key_is_used(site: Path) -> None:
+    kind, other = fresh(), fresh()
+    plugin(site, kind, SOUND)
+    plugin(site, other, "raise AssertionError('imported')")
+    found = devmod.registered("devmod.load_from_bytes")
+    assert (found[kind].distribution, found[kind].version, found[kind].who) == (f"acme-{kind}", "1.0", f"acme-{kind} 1.0")
+    assert (found[other].value, found[other].problem) == (f"acme_{other}:entry", "")
+    assert f"acme_{kind}" not in sys.modules
+    devmod.load_from_bytes(kind, b"")
+    assert f"acme_{other}" not in sys.modules
+
+
+def test_an_entry_may_name_what_lies_in_a_class_and_extras(site: Path) -> None:
+    kind = fresh()
+    text = SOUND + "class Space:\n    entry = staticmethod(entry)\n"
+    plugin(site, kind, text, value=f"acme_{kind} : Space.entry [some, extras]")
+    assert devmod.load_from_bytes(kind, b"").kind == kind
+
+
+# -- R4: misses ---------------------------------------------------------------------------------------------------------
+
+
+def miss(group: str, name: str) -> devmod.NotRegisteredError:
+    from devmod import _registry
+
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        _registry.lookup(group, name)
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.key == f"{group}.{name}"
+    return caught.value
+
+
+RUNTIMES = {
+    "cuda": "CUDA",
+    "rocm": "ROCm",
+    "metal": "Metal",
+    "vulkan": "Vulkan",
+    "opencl": "OpenCL",
+    "hexagon": "Hexagon",
+    "webgpu": "WebGPU",
+}
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize("group", ["devmod.create", "devmod.load_from_bytes", "devmod.device", "devmod.conformance"])
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_the_miss_of_a_known_kind_has_the_command(group: str, kind: str) -> None:
+    error = miss(group, kind)
+    assert (
+        str(error)
+        == f"{group}.{kind} is not registered: the {RUNTIMES[kind]} runtime is not installed. To add it: pip install devmod-{kind}"
+    )
+    assert (error.kind, error.distribution) == (kind, f"devmod-{kind}")
+
+
+@pytest.mark.row("R2", "R4")
+@pytest.mark.parametrize(
+    ("group", "name", "kind"),
+    [
+        ("devmod.load_from_bytes", "hsaco", "rocm"),
+        ("devmod.load_from_bytes", "hip", "rocm"),
+        *[("devmod.load_from_file", name, "cuda") for name in ("cuda", "ptx", "cubin", "fatbin")],
+        *[("devmod.load_from_file", name, "rocm") for name in ("hsaco", "hip")],
+        *[("devmod.load_from_file", name, "metal") for name in ("metal", "metallib")],
+        ("devmod.load_from_file", "spv", "vulkan"),
+        *[("devmod.load_from_file", name, "opencl") for name in ("cl", "clbin", "xclbin", "awsxclbin", "aocx")],
+        ("devmod.load_from_file", "wgsl", "webgpu"),
+        ("devmod.load_from_file", "so_hexagon", "hexagon"),
+    ],
+)
+def test_the_miss_of_an_alias_or_a_format_has_its_kinds_command(group: str, name: str, kind: str) -> None:
+    assert str(miss(group, name)) == (
+        f"{group}.{name} is not registered: the {RUNTIMES[kind]} runtime is not installed. To add it: pip install devmod-{kind}"
+    )
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize("group", ["devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.targets", "devmod.device"])
+def test_the_miss_of_an_unknown_kind_says_whom_to_trust(group: str) -> None:
+    error = miss(group, "npu_9")
+    assert str(error) == (
+        f"{group}.npu_9 is not registered, and no known distribution provides it. By convention it would be devmod-npu_9; "
+        "install that only if you trust its publisher"
+    )
+    assert "pip" not in str(error)
+
+
+@pytest.mark.row("R4")
+def test_the_miss_of_a_kind_that_an_installed_target_knows_has_its_command(site: Path) -> None:
+    kind = fresh()
+    text = f"import devmod\nSPEC = devmod.TargetSpec({kind!r}, title='Acme', distribution='acme-runtime', formats=['acme{kind}'])\n"
+    plugin(site, kind, text, group="devmod.targets", value=f"acme_{kind}:SPEC")
+    expected = "is not registered: the Acme runtime is not installed. To add it: pip install acme-runtime"
+    assert str(miss("devmod.create", kind)) == f"devmod.create.{kind} {expected}"
+    assert str(miss("devmod.load_from_file", f"acme{kind}")) == f"devmod.load_from_file.acme{kind} {expected}"
+
+
+@pytest.mark.row("R4", "R8")
+def test_a_broken_target_does_not_hide_the_miss(site: Path) -> None:
+    kind = fresh()
+    plugin(site, kind, "1 / 0", group="devmod.targets", value=f"acme_{kind}:SPEC")
+    assert "no known distribution provides it" in str(miss("devmod.create", kind))
+
+
+@pytest.mark.row("R4")
+def test_the_miss_of_what_an_installed_runtime_lacks_says_to_upgrade_it(site: Path) -> None:
+    npu(site, "0.3", name="devmod-cuda", kind="other")
+    assert str(miss("devmod.device", "cuda")) == (
+        "devmod.device.cuda is not registered: devmod-cuda 0.3 is installed and does not provide it. To upgrade it: pip install --upgrade "
+        "devmod-cuda"
+    )
+
+
+FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; this one "
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("", FORM + "is empty"),
+        ("Cuda", FORM + "has U+0043 at character 1"),
+        ("9", FORM + "has U+0039 at character 1"),
+        ("npu; pip install evil", FORM + "has U+003B at character 4"),
+        ("a b", FORM + "has U+0020 at character 2"),
+        ("npu\n", FORM + "has U+000A at character 4"),
+        ("npü", FORM + "has U+00FC at character 3"),
+        ("a-b", FORM + "has U+002D at character 2"),
+        ("a.b", FORM + "has U+002E at character 2"),
+        ("a" * 33, FORM + "has 33 characters"),
+        ("pip install x " * 10**6, FORM + "has 14000000 characters"),
+        (None, FORM + "is no string but of type NoneType"),
+        (b"cuda", FORM + "is no string but of type bytes"),
+        (["cuda"], FORM + "is no string but of type list"),
+    ],
+)
+def test_what_can_be_no_kind_is_a_format_error_without_a_command(name: Any, text: str) -> None:
+    for call in (
+        lambda: devmod.load_from_bytes(name, b""),
+        lambda: devmod.create(name, b"", "x", {}),
+        lambda: devmod.register("devmod.create", name, lambda: None),
+        lambda: find_spec(name),
+    ):
+        with pytest.raises(devmod.FormatError) as caught:
+            call()
+        assert str(caught.value) == text
+
+
+def test_a_registry_that_is_none_is_a_format_error() -> None:
+    for group in ("devmod.nothing", "", "create", None, []):
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.registered(group)  # type: ignore[arg-type]
+        assert str(caught.value) == (
+            "there is no such registry; the registries are devmod.create, devmod.load_from_bytes, devmod.load_from_file, devmod.targets, "
+            "devmod.device, devmod.hooks, devmod.conformance, devmod.protocol"
+        )
+
+
+@pytest.mark.parametrize("name", ["", "a.b.c", "Verify", ".cuda", "devmod_verify.", "devmod_verify.Cuda"])
+def test_what_can_be_no_hook_is_a_format_error(name: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.register("devmod.hooks", name, object())
+    assert str(caught.value) == "a hook is of the form [a-z][a-z0-9_]{0,31}, with .<kind> behind it or not"
+
+
+def test_a_format_is_called_a_format() -> None:
+    with pytest.raises(
+        devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; this one has U\+0050 at character 1$"
+    ):
+        devmod.load_from_file("x", "PTX")
+
+
+# -- R8: broken plugins -------------------------------------------------------------------------------------------------
+
+BROKEN: dict[str, tuple[str, str, str, type[BaseException] | None]] = {
+    # what: module, value, the reason in the message, the cause
+    "module": (
+        SOUND,
+        "acme_gone.part:entry",
+        "importing acme_gone.part failed (ModuleNotFoundError: No module named 'acme_gone')",
+        ImportError,
+    ),
+    "dependency": (
+        "import not_installed",
+        "",
+        "importing {module} failed (ModuleNotFoundError: No module named 'not_installed')",
+        ImportError,
+    ),
+    "raises": ("raise RuntimeError('no libnpu.so')", "", "importing {module} failed (RuntimeError: no libnpu.so)", RuntimeError),
+    "syntax": ("def", "", "importing {module} failed (SyntaxError: invalid syntax ({module}.py, line 1))", SyntaxError),
+    "exits": ("raise SystemExit(3)", "", "importing {module} failed (SystemExit: 3)", SystemExit),
+    "attribute": (
+        "x = 1",
+        "",
+        "its entry is '{module}:entry', and {module} has no 'entry' (AttributeError: module '{module}' has no attribute 'entry')",
+        AttributeError,
+    ),
+    "attribute of one": (
+        "class Space: pass",
+        "{module}:Space.entry",
+        "its entry is '{module}:Space.entry', and {module}.Space has no 'entry' (AttributeError: type object 'Space' has no attribute 'entry')",
+        AttributeError,
+    ),
+    "no attribute named": (SOUND, "{module}", "its entry is '{module}', which is not of the form 'module:attribute'", None),
+    "no name": (SOUND, "rm -rf /:x", "its entry is 'rm -rf /:x', which is not of the form 'module:attribute'", None),
+    "relative": (SOUND, ".acme:x", "its entry is '.acme:x', which is not of the form 'module:attribute'", None),
+    "no function": ("entry = 5", "", "{module}:entry is of type int and cannot be called; it is called as f(data)", None),
+    "nothing": ("entry = None", "", "{module}:entry is of type NoneType and cannot be called; it is called as f(data)", None),
+    "too few": ("def entry(): pass", "", "{module}:entry cannot be called as f(data)", None),
+    "too many": ("def entry(data, more): pass", "", "{module}:entry cannot be called as f(data)", None),
+    "named ones": ("def entry(data, *, more): pass", "", "{module}:entry cannot be called as f(data)", None),
+}
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_plugin_says_whose_it_is_why_and_what_to_do(site: Path, what: str) -> None:
+    text, value, reason, cause = BROKEN[what]
+    kind, good = fresh(), fresh()
+    module = f"acme_{kind}"
+    plugin(site, kind, text, value=value.format(module=module), version="1.2")
+    plugin(site, good, SOUND)
+    for _ in range(2):  # a failure is not kept: it fails in the same words again
+        with pytest.raises(devmod.PluginError) as caught:
+            devmod.load_from_bytes(kind, b"")
+        assert str(caught.value) == (
+            f"devmod.load_from_bytes.{kind} is broken: acme-{kind} 1.2: {reason.format(module=module)}. Install it again "
+            f"(pip install --force-reinstall acme-{kind}==1.2), or report it to its publisher"
+        )
+        assert (caught.value.distribution, caught.value.key) == (f"acme-{kind}", f"devmod.load_from_bytes.{kind}")
+        assert isinstance(caught.value, RuntimeError)
+        assert not isinstance(caught.value, devmod.ConflictError)
+        assert isinstance(caught.value.__cause__, cause) if cause else caught.value.__cause__ is None
+    assert devmod.load_from_bytes(good, b"").kind == good
+
+
+@pytest.mark.row("R8", "R32")
+def test_a_plugin_that_is_mended_works_at_the_next_call(site: Path) -> None:
+    kind = fresh()
+    plugin(site, kind, "raise RuntimeError('not yet')")
+    with pytest.raises(devmod.PluginError, match="not yet"):
+        devmod.load_from_bytes(kind, b"")
+    (site / f"acme_{kind}.py").write_text(SOUND)
+    assert devmod.load_from_bytes(kind, b"").kind == kind
+
+
+@pytest.mark.row("R8")
+def test_an_interrupt_is_not_the_plugins_fault(site: Path) -> None:
+    kind = fresh()
+    plugin(site, kind, "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        devmod.load_from_bytes(kind, b"")
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SPEC = 'cuda'", "{module}:SPEC is of type str, not a devmod.TargetSpec"),
+        (
+            "import devmod\nSPEC = devmod.TargetSpec('other', title='T', distribution='d', formats=['f'])",
+            "{module}:SPEC is the TargetSpec of the kind 'other'",
+        ),
+    ],
+)
+def test_a_target_that_is_no_spec_of_its_kind_is_broken(site: Path, text: str, reason: str) -> None:
+    kind = fresh()
+    plugin(site, kind, text, group="devmod.targets", value=f"acme_{kind}:SPEC")
+    with pytest.raises(devmod.PluginError) as caught:
+        find_spec(kind)
+    assert str(caught.value).startswith(
+        f"devmod.targets.{kind} is broken: acme-{kind} 1.0: {reason.format(module=f'acme_{kind}')}. Install"
+    )
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def entry(data, more=1): return Made()",
+        "def entry(*all): return Made()",
+        "def entry(data, *, more=1): return Made()",
+        "entry = lambda data: Made()",
+        "import functools\nentry = functools.partial(lambda one, data: Made(), 1)",
+        "class Call:\n    def __call__(self, data): return Made()\nentry = Call()",
+        "class Call:\n    def load(self, data): return Made()\nentry = Call().load",
+    ],
+)
+def test_whatever_can_be_called_as_it_must_be_is_sound(site: Path, text: str) -> None:
+    kind = fresh()
+    plugin(site, kind, SOUND.partition("def entry")[0] + text)
+    assert devmod.load_from_bytes(kind, b"").kind == kind
+
+
+# -- R9: conflicts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R9")
+def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, good = fresh(), fresh()
+    for name, version in (("acme-one", "1.0"), ("Acme.Two", "2.0")):
+        module = name.lower().replace("-", "_").replace(".", "_")
+        groups = {"devmod.load_from_bytes": {kind: f"{module}:entry"}, "devmod.hooks": {"devmod_verify": f"{module}:Verify"}}
+        text = SOUND.replace('__name__.partition("_")[2]', repr(kind)) + f"    \nMade.whose = {name!r}\n"
+        install(site, name.lower().replace(".", "-"), version, groups, {module: text})
+    plugin(site, good, SOUND)
+    key = f"devmod.load_from_bytes.{kind}"
+    with pytest.raises(devmod.ConflictError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    first, second = sorted(("acme-one 1.0", "acme-two 2.0"), key=str(caught.value).index)
+    chosen = second.partition(" ")[0]
+    assert str(caught.value) == (
+        f"{key} is claimed by {first} and {second}. Uninstall one, or choose one by the environment variable: DEVMOD_PLUGINS_CHOOSE={key}={chosen}"
+    )
+    assert isinstance(caught.value, devmod.PluginError)
+    assert caught.value.key == key
+    assert devmod.registered("devmod.load_from_bytes")[kind].problem == str(caught.value)
+    assert devmod.load_from_bytes(good, b"").kind == good
+    assert devmod.registered("devmod.hooks")["devmod_verify"].problem == ""
+
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y,{key}=acme-three")
+    with pytest.raises(devmod.ConflictError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    assert str(caught.value).startswith(
+        f"{key} is claimed by {first} and {second}; acme-three, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it. Uninstall one"
+    )
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y, {key} = ACME_Two ")
+    assert devmod.registered("devmod.load_from_bytes")[kind].who == "acme-two 2.0"
+    assert devmod.load_from_bytes(kind, b"").whose == "Acme.Two"  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R9")
+def test_a_claim_of_a_core_key_is_a_conflict_too(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(site, "acme-const", "1.0", {"devmod.load_from_file": {"so": "acme_const:entry"}})
+    with pytest.raises(devmod.ConflictError) as caught:
+        devmod.load_from_file("x.so", "so")
+    assert str(caught.value) == (
+        f"devmod.load_from_file.so is claimed by devmod-core {devmod.__version__} and acme-const 1.0. Uninstall one, or choose one by the "
+        "environment variable: DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-const"
+    )
+    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", "devmod.load_from_file.so=devmod-core")
+    assert devmod.registered("devmod.load_from_file")["so"].distribution == "devmod-core"
+
+
+# -- which distributions may be used ------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R4", "R9")
+@pytest.mark.parametrize(("variable", "how"), [("DEVMOD_PLUGINS_ALLOW", "does not name it"), ("DEVMOD_PLUGINS_DENY", "names it")])
+def test_a_distribution_that_is_shut_out_is_none(site: Path, monkeypatch: pytest.MonkeyPatch, variable: str, how: str) -> None:
+    kind = fresh()
+    plugin(site, kind, SOUND)
+    install(site, f"rival-{kind}", groups={"devmod.load_from_bytes": {kind: "rival:entry"}})
+    allow = variable.endswith("ALLOW")
+    monkeypatch.setenv(variable, "acme-other" if allow else f" Acme_{kind} ,rival.{kind},devmod-core")
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    name = caught.value.distribution
+    assert str(caught.value) == (
+        f"devmod.load_from_bytes.{kind} is not registered: {name} 1.0 provides it and may not be used here, since the environment "
+        f"variable {variable} {how}"
+    )
+    assert kind not in devmod.registered("devmod.load_from_bytes")
+    assert "const_loader" in devmod.registered("devmod.load_from_bytes")
+    monkeypatch.setenv(variable, f"x,,ACME-{kind}" if allow else f"rival-{kind}")
+    assert devmod.load_from_bytes(kind, b"").kind == kind  # and the rival that is shut out is no conflict
+
+
+@pytest.mark.parametrize("value", ["", ",", " , "])
+def test_empty_lists_restrict_nothing(site: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    kind = fresh()
+    plugin(site, kind, SOUND)
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", value)
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", value)
+    assert devmod.load_from_bytes(kind, b"").kind == kind
+
+
+# -- R10: in-process registration ---------------------------------------------------------------------------------------
+
+
+class Made(devmod.Module):
+    kind = "made"
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        raise NotImplementedError
+
+
+class Other(Made):
+    pass
+
+
+@pytest.mark.row("R10")
+def test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back(site: Path) -> None:
+    kind = fresh()
+    plugin(site, kind, SOUND)
+    from_entry = type(devmod.load_from_bytes(kind, b""))
+    Made.kind = kind
+    try:
+        devmod.register("devmod.load_from_bytes", kind, lambda data: Made())
+        assert type(devmod.load_from_bytes(kind, b"")) is Made
+        assert devmod.registered("devmod.load_from_bytes")[kind].who == "in this process"
+        assert devmod.registered("devmod.load_from_bytes")[kind].value == (
+            f"{__name__}:test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back.<locals>.<lambda>"
+        )
+        with pytest.raises(devmod.ConflictError) as caught:
+            devmod.register("devmod.load_from_bytes", kind, lambda data: Other())
+        assert str(caught.value) == (
+            f"devmod.load_from_bytes.{kind} is registered in this process already, as {__name__}:"
+            "test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back.<locals>.<lambda>; to put another in its place: "
+            f"devmod.register('devmod.load_from_bytes', '{kind}', obj, replace=True)"
+        )
+        assert type(devmod.load_from_bytes(kind, b"")) is Made
+        devmod.register("devmod.load_from_bytes", kind, lambda data: Other(), replace=True)
+        assert type(devmod.load_from_bytes(kind, b"")) is Other
+    finally:
+        for _ in range(2):
+            devmod.register("devmod.load_from_bytes", kind, None, replace=True)
+        Made.kind = "made"
+    assert type(devmod.load_from_bytes(kind, b"")) is from_entry
+    assert devmod.registered("devmod.load_from_bytes")[kind].who == f"acme-{kind} 1.0"
+
+
+@pytest.mark.row("R10")
+def test_registering_the_same_object_again_changes_nothing(register: Register) -> None:
+    def entry(data: object) -> Made:
+        return Made()
+
+    register("devmod.load_from_bytes", "made", entry)
+    devmod.register("devmod.load_from_bytes", "made", entry)
+    assert type(devmod.load_from_bytes("made", b"")) is Made
+
+
+@pytest.mark.row("R8", "R10")
+@pytest.mark.parametrize(
+    ("group", "name", "obj", "reason"),
+    [
+        ("devmod.create", "made", 5, "the object is of type int and cannot be called; it is called as f(code, fmt, fmap, source)"),
+        ("devmod.create", "made", None, "the object is of type NoneType and cannot be called; it is called as f(code, fmt, fmap, source)"),
+        ("devmod.create", "made", lambda code: None, "the object cannot be called as f(code, fmt, fmap, source)"),
+        ("devmod.load_from_file", "made", lambda path: None, "the object cannot be called as f(path, fmt)"),
+        ("devmod.device", "made", lambda index: None, "the object cannot be called as f()"),
+        ("devmod.targets", "made", object, "the object is of type type, not a devmod.TargetSpec"),
+        (
+            "devmod.targets",
+            "made",
+            TargetSpec("other", title="T", distribution="d", formats=["f"]),
+            "the object is the TargetSpec of the kind 'other'",
+        ),
+        ("devmod.hooks", "devmod_verify.made", None, "the object is None"),
+        ("devmod.conformance", "made", None, "the object is None"),
+    ],
+)
+def test_an_object_is_checked_before_it_is_registered(group: str, name: str, obj: object, reason: str) -> None:
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.register(group, name, obj)
+    assert str(caught.value) == f"{group}.{name} cannot be registered: {reason}"
+    assert name not in devmod.registered(group)
+
+
+def test_the_protocol_is_for_distributions_alone() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.register("devmod.protocol", "1", object())
+    assert str(caught.value) == "devmod.protocol is what distributions declare in their metadata; nothing is looked up or registered there"
+
+
+# -- R32: threads -------------------------------------------------------------------------------------------------------
+
+
+def together(count: int, call: Callable[[], object]) -> list[object]:
+    """What so many threads get that call at once: results, or the exceptions."""
+    gate, got = threading.Barrier(count), []
+
+    def body() -> None:
+        gate.wait()
+        try:
+            got.append(call())
+        except devmod.DevmodError as error:
+            got.append(error)
+
+    threads = [threading.Thread(target=body) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return got
+
+
+@pytest.mark.row("R32")
+def test_threads_that_ask_at_once_import_once(site: Path) -> None:
+    from devmod import _registry
+
+    kind = fresh()
+    plugin(site, kind, "import builtins, time\nbuiltins.imported += 1\ntime.sleep(0.05)\n" + SOUND)
+    import builtins
+
+    builtins.imported = 0  # type: ignore[attr-defined]
+    try:
+        got = together(16, lambda: _registry.lookup("devmod.load_from_bytes", kind))
+        assert builtins.imported == 1  # type: ignore[attr-defined]
+    finally:
+        del builtins.imported  # type: ignore[attr-defined]
+    assert len({id(each) for each in got}) == 1
+    assert callable(got[0])
+
+
+@pytest.mark.row("R32")
+def test_a_failure_is_every_threads_and_is_not_kept(site: Path) -> None:
+    kind = fresh()
+    plugin(site, kind, "import time\ntime.sleep(0.02)\nraise RuntimeError('the cause')\n")
+    got = together(8, lambda: devmod.load_from_bytes(kind, b""))
+    assert [type(each) for each in got] == [devmod.PluginError] * 8
+    assert all("the cause" in str(each) for each in got)
+    (site / f"acme_{kind}.py").write_text(SOUND)
+    assert [type(each).__name__ for each in together(8, lambda: devmod.load_from_bytes(kind, b""))] == ["Made"] * 8
+
+
+@pytest.mark.row("R32")
+def test_no_lock_is_held_while_a_plugin_is_imported(site: Path) -> None:
+    """A plugin that waits, as it is imported, for another thread's look-up would wait for ever."""
+    slow, quick = fresh(), fresh()
+    plugin(site, quick, SOUND)
+    wait = f"""
+import threading, devmod
+done = []
+thread = threading.Thread(target=lambda: done.append(devmod.load_from_bytes({quick!r}, b"")), daemon=True)
+thread.start()
+thread.join(20)
+assert done
+devmod.register("devmod.conformance", {slow!r}, object())
+"""
+    plugin(site, slow, wait + SOUND)
+    try:
+        assert devmod.load_from_bytes(slow, b"").kind == slow
+        assert slow in devmod.registered("devmod.conformance")
+    finally:
+        devmod.register("devmod.conformance", slow, None, replace=True)
+
+
+@pytest.mark.row("R10", "R32")
+def test_a_registration_that_comes_during_an_import_wins(site: Path) -> None:
+    from devmod import _registry
+
+    kind = fresh()
+    plugin(site, kind, f"import devmod\ndevmod.register('devmod.load_from_bytes', {kind!r}, lambda data: 'mine')\n" + SOUND)
+    try:
+        assert _registry.lookup("devmod.load_from_bytes", kind)(None) == "mine"
+        assert _registry.lookup("devmod.load_from_bytes", kind)(None) == "mine"
+    finally:
+        devmod.register("devmod.load_from_bytes", kind, None, replace=True)
+
+
+# -- R44: the protocol --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R44")
+@pytest.mark.parametrize(
+    ("versions", "text"),
+    [
+        (
+            {"2": "devmod"},
+            "speaks version 2 of devmod's plugin protocol, and {core} speaks version 1. Upgrade devmod-core: pip install --upgrade devmod-core",
+        ),
+        (
+            {"0": "devmod"},
+            "speaks version 0 of devmod's plugin protocol, and {core} speaks version 1. Upgrade acme-{kind}: pip install --upgrade acme-{kind}",
+        ),
+        (
+            {"3": "devmod", "2": "devmod"},
+            "speaks version 3 and 2 of devmod's plugin protocol, and {core} speaks version 1. Upgrade devmod-core: pip install --upgrade "
+            "devmod-core",
+        ),
+        (
+            {"new": "devmod"},
+            "speaks version new of devmod's plugin protocol, and {core} speaks version 1. Report it to the publisher of acme-{kind}: a "
+            "version is a number",
+        ),
+    ],
+)
+def test_a_plugin_of_another_protocol_is_refused_before_it_is_imported(site: Path, versions: dict[str, str], text: str) -> None:
+    kind = fresh()
+    groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}, "devmod.protocol": versions}
+    install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
+    text = text.format(core=f"devmod-core {devmod.__version__}", kind=kind)
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    assert str(caught.value) == f"devmod.load_from_bytes.{kind} cannot be used: acme-{kind} 9.1 {text}"
+    assert f"acme_{kind}" not in sys.modules
+    assert devmod.registered("devmod.load_from_bytes")[kind].problem == f"acme-{kind} 9.1 {text}"
+
+
+@pytest.mark.row("R44")
+@pytest.mark.parametrize("versions", [{}, {"1": "devmod"}, {"1": "devmod", "2": "devmod"}])
+def test_a_plugin_that_speaks_version_1_among_others_or_declares_none_is_used(site: Path, versions: dict[str, str]) -> None:
+    kind = fresh()
+    groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}} | ({"devmod.protocol": versions} if versions else {})
+    install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
+    assert devmod.load_from_bytes(kind, b"").kind == kind
+
+
+# -- core's own entries -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R1", "R20")
+def test_cores_table_is_what_its_metadata_declares() -> None:
+    from devmod import _registry
+
+    with open(SOURCE.parent / "pyproject.toml", "rb") as file:
+        declared = tomllib.load(file)["project"]["entry-points"]
+    assert {group: dict(entries) for group, entries in declared.items()} == _registry.CORE_ENTRIES
+    for group, entries in _registry.CORE_ENTRIES.items():
+        assert set(entries) <= set(devmod.registered(group))
+
+
+@pytest.mark.row("R29")
+@pytest.mark.parametrize("kind", RUNTIMES)
+def test_the_targets_of_core_are_there(kind: str) -> None:
+    spec = find_spec(kind)
+    assert spec is not None
+    assert (spec.kind, spec.title, spec.install) == (kind, RUNTIMES[kind], f"pip install devmod-{kind}")
+
+
+# -- real installers ----------------------------------------------------------------------------------------------------
+
+BACKEND = '''
+"""A build backend in the tree, so that nothing is fetched: a wheel whose .pth file names this folder."""
+import os, zipfile
+
+def get_requires_for_build_editable(config=None):
+    return []
+
+def build_editable(folder, config=None, metadata=None):
+    name = "acme_edit-1.0-py3-none-any.whl"
+    info = "acme_edit-1.0.dist-info"
+    files = {
+        "acme_edit.pth": os.getcwd() + "\\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\\nName: acme-edit\\nVersion: 1.0\\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        f"{info}/entry_points.txt": "[devmod.load_from_bytes]\\nedit = acme_edit:entry\\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{each},,\\n" for each in files) + f"{info}/RECORD,,\\n"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as made:
+        for file, text in files.items():
+            made.writestr(file, text)
+    return name
+'''
+
+#: What core depends on comes from the environment that the tests run in.
+DEPENDENCIES = f"import sys\nsys.path.append({str(Path(importlib_metadata.__file__).parents[1])!r})\n"
+
+
+@pytest.fixture(scope="module", params=["pip", "uv"])
+def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[..., None]]:
+    """The interpreter of a new virtual environment, and a function that installs into it without any network."""
+    base = tmp_path_factory.mktemp(request.param)
+    with_pip = [] if request.param == "pip" else ["--without-pip"]
+    subprocess.run([sys.executable, "-m", "venv", *with_pip, str(base / "venv")], check=True, capture_output=True)
+    python = base / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    if request.param == "uv":
+        uv = pytest.importorskip("uv", reason="uv is not installed").find_uv_bin()
+        command = [uv, "pip", "{}", "--offline", "--python", str(python)]
+    else:
+        command = [str(python), "-m", "pip", "{}", "--disable-pip-version-check"]
+
+    def do(what: str, *arguments: str) -> None:
+        full = [part.format(what) for part in command] + list(arguments)
+        done = subprocess.run(full, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return python, do
+
+
+@pytest.mark.row("R3")
+def test_real_installs_upgrades_and_uninstalls_are_seen(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+    python, do = installer
+    yes = ["-y"] if "pip" in python.parts[-4] else []
+    offline = ["--no-index", "--no-deps"]
+    groups = {"devmod.load_from_bytes": {"real": "acme_real:entry"}}
+    wheels = [wheel(tmp_path / "wheels", "acme-real", version, groups, {"acme_real": SOUND}) for version in ("1.0", "1.1")]
+    offers = "{name: each.who for name, each in devmod.registered('devmod.load_from_bytes').items() if name == 'real'}"
+
+    def new_process() -> Any:
+        with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as session:
+            return session.ask(offers)
+
+    with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as running:
+        assert running.ask(offers) == new_process() == {}
+        do("install", *offline, str(wheels[0]))
+        assert running.ask(offers) == new_process() == {"real": "acme-real 1.0"}
+        do("install", *offline, "--upgrade", str(wheels[1]))
+        assert running.ask(offers) == new_process() == {"real": "acme-real 1.1"}
+        assert running.ask("devmod.load_from_bytes('real', b'').kind") == "real"
+        do("uninstall", *yes, "acme-real")
+        assert running.ask(offers) == new_process() == {}
+
+
+@pytest.mark.row("R3", "R8")
+def test_an_editable_install_is_seen_and_needs_a_new_process(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+    python, do = installer
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n[project]\nname = "acme-edit"\nversion = "1.0"\n'
+    )
+    (project / "backend.py").write_text(BACKEND)
+    (project / "acme_edit.py").write_text(SOUND)
+    ask = "devmod.load_from_bytes('edit', b'').kind"
+    yes = ["-y"] if "pip" in python.parts[-4] else []
+    with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as running:
+        assert running.ask(ask).startswith("NotRegisteredError")
+        do("install", "--no-deps", "--no-build-isolation", "-e", str(project))
+        try:
+            assert running.ask(ask) == (
+                "PluginError: devmod.load_from_bytes.edit cannot be used yet: acme-edit 1.0 is an editable install made after this process "
+                "began, and acme_edit is found only by a process that begins after it. Restart Python"
+            )
+            with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
+                assert new.ask(ask) == "edit"
+                (project / "acme_edit.py").unlink()
+            with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as new:
+                assert new.ask(ask) == (
+                    "PluginError: devmod.load_from_bytes.edit is broken: acme-edit 1.0: importing acme_edit failed (ModuleNotFoundError: No "
+                    "module named 'acme_edit'). Install it again (pip install --force-reinstall acme-edit==1.0), or report it to its publisher"
+                )
+        finally:
+            do("uninstall", *yes, "acme-edit")
+
+
+@pytest.mark.row("R3")
+def test_a_folder_that_python_takes_for_missing_is_found_when_it_comes(tmp_path: Path) -> None:
+    """Python keeps, for the process's life, that a folder on sys.path was not there."""
+    later = tmp_path / "later"
+    with Session(
+        [later], tmp_path / "cache", before="import contextlib\nwith contextlib.suppress(ImportError):\n    import no_such_module\n"
+    ) as running:
+        install(later, "acme-later", groups={"devmod.load_from_bytes": {"later": "acme_later:entry"}}, modules={"acme_later": SOUND})
+        assert running.ask("devmod.load_from_bytes('later', b'').kind") == "later"
+
+
+def test_what_is_decided_is_shown_in_the_debug_log(tmp_path: Path) -> None:
+    npu(tmp_path / "site")
+    program = "import devmod\nfrom devmod import _registry\n_registry.lookup('devmod.create', 'npu')\n"
+    assert run(program, [tmp_path / "site"], tmp_path / "cache")[1] == ""
+    told = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
+    assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in told
+    assert GOOD.startswith("def create(")
