@@ -165,8 +165,7 @@ def plan_transfers(views: list[tuple[int, HostView, bool]]) -> tuple[list[Transf
         for other_number, other, other_written in views[:position]:
             if _same(view, other):
                 found = of[other_number]
-                break
-            if (written or other_written) and _overlap(view, other):
+            elif (written or other_written) and _overlap(view, other):
                 raise Overlap(other_number, number)
         if found is None:
             found = len(transfers)

@@ -1,0 +1,231 @@
+"""Packing arguments and launching: one kernel object for calls, one of its own for each prepared launch."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from threading import Lock
+
+from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
+from devmod.errors import FormatError, LaunchError
+from devmod_opencl import _driver
+from devmod_opencl._device import OpenCLStream, device_of, refused
+from devmod_opencl._driver import cl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import Device, FunctionInfo, Stream
+    from devmod_opencl._device import OpenCLDevice
+    from devmod_opencl._program import Programs
+
+_enqueue = cl.enqueue_nd_range_kernel
+
+
+class OpenCLLauncher(Launcher):
+    """One function of an OpenCL module."""
+
+    kind = "opencl"
+    no_shared_memory = "OpenCL takes the memory that a block shares as an argument; pass devmod.Local(nbytes)"
+
+    def __init__(self, info: FunctionInfo, programs: Programs) -> None:
+        self._info = info
+        self._programs = programs
+
+    def default_device(self) -> Device:
+        return self._programs.default_device()
+
+    def kernel(self, device: Device) -> OpenCLKernel:
+        from devmod_opencl._device import OpenCLDevice
+
+        assert isinstance(device, OpenCLDevice)
+        return OpenCLKernel(self._info, self._programs.get(device), device)
+
+    def local(self, nbytes: int) -> Any:
+        return cl.LocalMemory(nbytes)
+
+    def specialized(self, constants: Mapping[str, object]) -> OpenCLLauncher:
+        return OpenCLLauncher(self._info, self._programs.specialized(constants))
+
+    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
+        if isinstance(value, cl.Buffer):
+            context = value.context
+            return DeviceArray(device_of(context, context.devices[0]), value, (value.size,), "void", value), None
+        if isinstance(value, cl.MemoryObjectHolder):
+            raise Unfit(f"is a pyopencl {type(value).__name__}, and only buffers and pyopencl.array.Array are taken")
+        # A pyopencl Array is known by what it has: importing pyopencl.array to ask would cost 30 ms.
+        if type(value).__module__ == "pyopencl.array" and hasattr(value, "base_data"):
+            return _adopt_array(value)
+        return None
+
+    def adopt_stream(self, value: object) -> Stream | None:
+        if isinstance(value, cl.CommandQueue):
+            return device_of(value.context, value.device).stream_over(value)
+        return None
+
+
+def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
+    if not array.flags.c_contiguous:
+        raise Unfit("is a strided pyopencl Array; pass array.copy()")
+    memory = array.base_data
+    queue = array.queue
+    context = array.context
+    device: OpenCLDevice = device_of(context, queue.device if queue is not None else context.devices[0])
+    if memory is None:  # an empty Array has no memory at all
+        memory = device.allocate(1)
+    elif array.offset:
+        try:
+            memory = memory.get_sub_region(array.offset, max(array.nbytes, 1))
+        except _driver.Error as error:
+            raise Unfit(
+                f"is a pyopencl Array that begins {array.offset} bytes "
+                f"into its buffer, which this device cannot take: {_driver.code_name(error)}"
+            ) from None
+    try:
+        dtype = dtype_name_of(array.dtype)
+    except FormatError as error:
+        raise Unfit(f"has elements of a type that no device knows: {error}") from None
+    if array.events:
+        cl.wait_for_events(array.events)
+    return DeviceArray(device, memory, array.shape, dtype, array), device.stream_over(queue) if queue is not None else None
+
+
+class OpenCLKernel(Kernel):
+    """A kernel on one device. clSetKernelArg is not thread-safe, so calls take turns; each prepared launch has its own kernel object."""
+
+    def __init__(self, info: FunctionInfo, program: Any, device: OpenCLDevice) -> None:
+        self._program = program
+        self._device = device
+        self._name = info.name
+        self._handle = self._new()
+        count = self._handle.num_args
+        if count != len(info.arg_types):
+            raise FormatError(
+                f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap says {len(info.arg_types)}", kind="opencl"
+            )
+        self._lock = Lock()
+        # Objects of the driver and bytes are set by two calls of pyopencl, each for several arguments at once.
+        kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
+        objects = [number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")]
+        scalars = [number for number in range(count) if number not in objects]
+        self._objects = [number for number in objects for _ in (0, 1)]
+        self._scalars = [number for number in scalars for _ in (0, 1)]
+        self._take_objects, self._take_scalars = _taker(objects), _taker(scalars)
+        self._has_local = any(kind in ("local", "handle") for kind in kinds)
+        group = cl.kernel_work_group_info
+        self._most = min(device.limits["max_work_group_size"], self._handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
+        self._fixed = tuple(self._handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+
+    def _new(self) -> Any:
+        try:
+            return cl.Kernel(self._program, self._name)
+        except _driver.Error as error:
+            names = _driver.kernel_names(self._program)
+            raise FormatError(
+                f"the built opencl program has no kernel {self._name!r}, which the payload's fmap names; it has: "
+                f"{', '.join(names) or 'none'}",
+                kind="opencl",
+            ) from error
+
+    def shape(self, launch: LaunchShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        limits = self._device.limits
+        if launch.cluster != (1, 1, 1):
+            raise self._over(f"clusters of {launch.cluster} blocks were asked for, and OpenCL has none")
+        x, y, z = launch.block
+        for axis, count in enumerate(launch.block):
+            most = limits.get(f"max_work_item_sizes[{axis}]", 1)
+            if count > most:
+                raise self._over(f"its max_work_item_sizes[{axis}] is {most}, and block={launch.block} was asked for")
+        if x * y * z > self._most:
+            name = "max_work_group_size" if self._most == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
+            raise self._over(f"its {name} is {self._most}, and block={launch.block} has {x * y * z} threads")
+        if any(self._fixed) and self._fixed != launch.block:
+            raise self._over(f"the kernel is built for blocks of {self._fixed} threads, and block={launch.block} was asked for")
+        size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+        bits = limits["address_bits"]
+        for axis, count in enumerate(size):
+            if count >= 1 << bits:
+                raise self._over(
+                    f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has {count} threads in {'xyz'[axis]}"
+                )
+        # Dimensions that are not used cost the driver time.
+        used = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
+        return size[:used], launch.block[:used]
+
+    def enqueue(self, stream: Stream, shape: Any, values: Sequence[Any]) -> None:
+        if self._has_local:
+            self._check_local(values)
+        try:
+            with self._lock:
+                self._set(self._handle, values)
+                stream.last = _enqueue(stream.queue, self._handle, shape[0], shape[1])  # type: ignore[attr-defined]
+        except _driver.Error as error:
+            raise refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error) from error
+
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        assert isinstance(stream, OpenCLStream)
+        handle = self._ready(values)
+        size, block = shape
+        enqueue, error_type = _enqueue, _driver.Error
+
+        def run() -> None:
+            try:
+                stream.last = enqueue(stream.queue, handle, size, block)
+            except error_type as error:
+                raise refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error) from error
+
+        return run
+
+    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+        assert isinstance(stream, OpenCLStream)
+        if not stream.profiled():
+            raise LaunchError(
+                f"the command queue given for {self._device} keeps no timestamps; make it with PROFILING_ENABLE", kind="opencl"
+            )
+        handle = self._ready(values)
+        try:
+            event = _enqueue(stream.queue, handle, shape[0], shape[1])
+            event.wait()
+            return float(event.profile.end - event.profile.start) * 1e-9
+        except _driver.Error as error:
+            raise refused(f"{self._device} refused a timed launch of the opencl function {self._name!r}", error) from error
+
+    def _ready(self, values: Sequence[Any]) -> Any:
+        """A kernel object of its own, its arguments set."""
+        if self._has_local:
+            self._check_local(values)
+        handle = self._new()
+        try:
+            self._set(handle, values)
+        except _driver.Error as error:
+            raise refused(f"{self._device} refused the arguments of the opencl function {self._name!r}", error) from error
+        return handle
+
+    def _set(self, handle: Any, values: Sequence[Any]) -> None:
+        if self._objects:
+            pairs = self._objects.copy()
+            pairs[1::2] = self._take_objects(values)
+            handle._set_arg_multi(tuple(pairs))
+        if self._scalars:
+            pairs = self._scalars.copy()
+            pairs[1::2] = self._take_scalars(values)
+            handle._set_arg_buf_multi(tuple(pairs))
+
+    def _check_local(self, values: Sequence[Any]) -> None:
+        asked = sum(value.size for value in values if type(value) is cl.LocalMemory)
+        most = self._device.limits["local_mem_size"]
+        if asked > most:
+            raise self._over(f"its local_mem_size is {most}, and devmod.Local arguments of {asked} bytes were given")
+
+    def _over(self, text: str) -> LaunchError:
+        return LaunchError(
+            f"the opencl function {self._name!r} cannot be launched so on {self._device}: {text}", kind="opencl", function=self._name
+        )
+
+
+def _taker(numbers: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that takes the values at those places, as fast as there is one."""
+    if numbers and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return itemgetter(slice(numbers[0], numbers[-1] + 1))
+    return itemgetter(*numbers) if numbers else tuple

@@ -1,0 +1,102 @@
+"""The real OpenCL module, and the programs that it builds."""
+
+from __future__ import annotations
+
+from devmod.backend import RealModule, read_payload
+from devmod.errors import FormatError
+from devmod.targets import find_spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from devmod import FunctionInfo
+    from devmod.backend import Launcher
+    from devmod.targets import TargetSpec
+    from devmod_opencl._program import Programs
+
+_SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
+#: How the vendors' binaries begin.
+_VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fELF"}
+
+
+class OpenCLModule(RealModule):
+    """OpenCL C, or a program's binary. It is built for a device at the first get_function on it, once for all its functions."""
+
+    @classmethod
+    def create(cls, code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Self:
+        """The module of a payload; the arguments are those of `devmod.create`."""
+        return cls(_spec(), fmt, fmap, code, source)
+
+    @classmethod
+    def load(cls, data: bytes | memoryview) -> Self:
+        """The module in the bytes that `save_to_bytes` gave."""
+        return cls.from_wire(_spec(), data)
+
+    @classmethod
+    def read(cls, path: str, fmt: str) -> Self:
+        """The module of a payload file and the metadata file beside it."""
+        fmt, fmap, code = read_payload(_spec(), path, fmt)
+        return cls(_spec(), fmt, fmap, code)
+
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        programs = self.programs()
+        from devmod_opencl._launch import OpenCLLauncher
+
+        return OpenCLLauncher(info, programs)
+
+    def programs(self) -> Programs:
+        """The module's programs, one for each device: made once, after a look at the payload that needs no driver.
+
+        Raises
+        ------
+        FormatError
+            The payload is none that OpenCL takes.
+        """
+
+        def make() -> Programs:
+            fmt, code = self.payload()
+            check(fmt, code)
+            from devmod_opencl._program import Programs
+
+            return Programs(fmt, bytes(code))
+
+        made: Programs = self._made.get(("programs",), make)
+        return made
+
+
+def check(fmt: str, code: bytes | memoryview) -> None:
+    """FormatError for a payload that no OpenCL device takes, as far as its bytes tell."""
+    head = bytes(code[:8])
+    if not len(code):
+        raise FormatError(f"the opencl payload of format {fmt!r} is empty", kind="opencl")
+    if head[:4] in _SPIRV:
+        raise FormatError(
+            f"the opencl payload of format {fmt!r} is SPIR-V, which opencl modules do not carry; keep the OpenCL C source (format 'cl'), "
+            "or a vulkan module for shaders",
+            kind="opencl",
+        )
+    magic = _VENDOR_MAGIC.get(fmt, b"")
+    if not head.startswith(magic):
+        raise FormatError(
+            f"the opencl payload of format {fmt!r} does not begin as such a file does ({magic!r}): it begins with {head!r}", kind="opencl"
+        )
+    if fmt == "cl":
+        try:
+            text = str(code, "utf-8")
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"the opencl payload of format 'cl' is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}",
+                kind="opencl",
+            ) from None
+        if "\0" in text:
+            raise FormatError(
+                f"the opencl payload of format 'cl' has a zero byte at {text.index(chr(0))}, which ends a source", kind="opencl"
+            )
+
+
+def _spec() -> TargetSpec:
+    spec = find_spec("opencl")
+    assert spec is not None  # it is one of core's own
+    return spec
