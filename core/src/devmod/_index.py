@@ -23,6 +23,8 @@ ALIGN = 64
 BUNDLE = "bundle"
 #: How large an index may be: some hundred thousand modules.
 MAX_INDEX = 64 << 20
+#: How many values an index may hold: a module takes about twenty.
+MAX_VALUES = 1 << 22
 #: How deep modules may import each other.
 MAX_DEPTH = 64
 
@@ -170,7 +172,7 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
     FormatError
         It is not of the form above; the message names the module and its field.
     """
-    reader = Reader(index, f"the index of {place}")
+    reader = Reader(index, f"the index of {place}", most=MAX_VALUES)
     roots: list[int] | None = None
     entries: list[Entry] | None = None
     taken: set[str] = set()
@@ -194,7 +196,7 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
 
 
 def _read_entry(reader: Reader, number: int) -> Entry:
-    where = f"modules, {number}"
+    reader.field = where = f"modules, {number}"
     fields: dict[str, Any] = {}
     start = reader.at
     for _ in range(reader.read_map()):
@@ -224,7 +226,7 @@ def _read_entry(reader: Reader, number: int) -> Entry:
     held = [key for key in ("offset", "size", "sha256") if key in fields]
     if len(held) != (0 if bare else 3):
         raise reader.error(
-            f"a {kind} module has {'no' if bare else 'an'} offset, size and sha256; found: {', '.join(held) or 'none'}", start
+            f"a module of kind {kind!r} has {'no' if bare else 'an'} offset, size and sha256; found: {', '.join(held) or 'none'}", start
         )
     digest = bytes(fields.get("sha256", bytes(32)))
     if len(digest) != 32:
@@ -289,7 +291,7 @@ def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
     for number, entry in enumerate(entries):
         if entry.offset is None:
             continue
-        where = f"the index of {place}: the bytes of module {number}, a {entry.kind} one,"
+        where = f"the index of {place}: the bytes of module {number} ({entry.kind})"
         if entry.offset < end:
             raise FormatError(f"{where} overlap those before them: they begin at {entry.offset}, and those end at {end}")
         if entry.offset != aligned(end):

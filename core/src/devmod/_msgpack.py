@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: How deep arrays and maps may lie in each other where a value of any sort may stand.
 MAX_DEPTH = 32
-#: How many values one reader reads. A value is an object of up to some hundred bytes in memory for one in the file.
-MAX_VALUES = 1 << 22
+#: How many values a reader reads, where it is not told. A value is an object of up to some hundred bytes in memory for one in the file.
+MAX_VALUES = 1 << 20
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -42,21 +42,23 @@ class Reader:
         What they are, for messages: "the bytes of the opencl module".
     kind
         The kind that a FormatError carries.
+    most
+        How many values are read.
 
     Notes
     -----
     ``field`` is what is being read, and ``at`` the offset of the next byte; messages name both.
     """
 
-    __slots__ = ("_left", "at", "data", "field", "kind", "what")
+    __slots__ = ("_left", "_most", "at", "data", "field", "kind", "what")
 
-    def __init__(self, data: memoryview, what: str, kind: str = "") -> None:
+    def __init__(self, data: memoryview, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
         self.data = data
         self.what = what
         self.kind = kind
         self.field = ""
         self.at = 0
-        self._left = MAX_VALUES
+        self._left = self._most = most
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """The error that names the field and the offset."""
@@ -171,7 +173,7 @@ class Reader:
         """The first byte of the next object."""
         self._left -= 1
         if self._left < 0:
-            raise self.error(f"more than {MAX_VALUES} values")
+            raise self.error(f"more than {self._most} values")
         if self.at >= len(self.data):
             raise self.error("the bytes end where an object should begin")
         mark: int = self.data[self.at]
