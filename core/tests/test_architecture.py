@@ -99,6 +99,7 @@ def test_source_has_no_variant_and_three_kinds_have_none_at_all() -> None:
         ("// .target sm_70\n/* .version 1.0 */ .version 7.0\n.target sm_80, texmode_independent\n", "compute_80:ptx7.0"),
         (".version 8.6 .target debug, sm_100f .address_size 64", "compute_100f:ptx8.6"),
         (".target sm_90\n", ""),
+        (".version 8.4 /* .target sm_90\n", ""),
         (".version 8.4\n", ""),
         (".version 8.4\n.target sm_9000000\n", ""),
         ("", ""),
@@ -137,6 +138,11 @@ def test_what_cannot_be_read_has_no_variant(name: str, at: int, value: int) -> N
     data = bytearray((VECTORS / name).read_bytes())
     data[at] = value
     assert variant(name.rpartition(".")[2], bytes(data)) == ""
+
+
+@pytest.mark.row("R40")
+def test_a_fatbin_that_ends_early_has_the_variants_that_are_whole() -> None:
+    assert variant("fatbin", (VECTORS / "mixed.fatbin").read_bytes()[:5000]) == "sm_80"
 
 
 @pytest.mark.row("R40")

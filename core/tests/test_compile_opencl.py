@@ -198,9 +198,14 @@ def test_the_default_key_of_a_source_is_cl() -> None:
 
 @pytest.mark.parametrize("standard", ["CL1.1", "CL1.2", "CL2.0", "CL3.0"])
 def test_the_language_versions(standard: str) -> None:
-    source = "__kernel void k(__global float *x, __local int *y) { x[get_global_id(0)] = sin(x[0]) + M_PI_F; }\n"
+    source = "__kernel void k(__global float *x, __local int *y) { x[get_global_id(0)] = sincos(x[0], x) + M_PI_F; }\n"
     module = devmod.compile(source, "opencl", options=[f"-cl-std={standard}"])
     assert list(module.functions["k"].arg_types) == ["handle", "handle"]
+
+
+def test_a_vendors_branch_is_not_taken() -> None:
+    source = "#if defined(cl_intel_subgroups) || defined(cl_amd_media_ops)\n#error a vendor's\n#endif\nkernel void k() {}\n"
+    assert list(devmod.compile(source, "opencl").functions) == ["k"]
 
 
 def test_a_language_version_that_is_none() -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MOST_NESTING = 64
 _MOST_BYTES = 64 << 20
 
-_BLANK = r"(?:[^\S\r\n]|/\*.*?\*/|\\\r?\n)*"
+#: Blanks inside a directive. A comment ends at its first end: the star round it must not try the others.
+_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
 _TOKEN = re.compile(
     r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
     |(?P<line>\r\n|\n|\r)

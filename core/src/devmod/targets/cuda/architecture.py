@@ -70,7 +70,7 @@ def _accelerated(compat: bytes) -> bool:
 def _ptx(text: bytes) -> str:
     import re
 
-    text = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", text, flags=re.DOTALL)
+    text = re.sub(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", b" ", text, flags=re.DOTALL)
     version = re.search(rb"(?:^|\s)\.version\s+(\d{1,3}\.\d{1,3})\s", text)
     target = re.search(rb"(?:^|\s)\.target\s+(?:\w+\s*,\s*)*?sm_(\d{2,3}[af]?)\b", text)
     if version is None or target is None:

@@ -39,8 +39,7 @@ def rank(variant: str, arch: str) -> int | None:
 
 
 def _number(name: str) -> int | None:
-    """A number that grows with the version: v5 is 50, v55 is 55, v68 is 68."""
+    """The number of a version, which grows with it (v5, v55, v60)."""
     digits = name.removeprefix("v").removesuffix("t")
-    if not name.startswith("v") or not (digits.isascii() and digits.isdigit()) or len(digits) > 3:
-        return None
-    return int(digits) * 10 if len(digits) == 1 else int(digits)
+    sound = name.startswith("v") and digits.isascii() and digits.isdigit() and len(digits) <= 3
+    return int(digits) if sound else None
