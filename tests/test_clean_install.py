@@ -143,7 +143,7 @@ import importlib.metadata as metadata
 import devmod_opencl
 entries = metadata.distribution("devmod-opencl").entry_points
 print(sorted({entry.attr for entry in entries if entry.module == "devmod_opencl" and entry.attr}))
-print(sorted(devmod_opencl.__all__))
+print(sorted(name for name in vars(devmod_opencl) if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING")))
 """
 
 
