@@ -180,6 +180,13 @@ def test_conditions_and_sizes_follow_the_defines() -> None:
     assert block.block == (16, 16, 1)
 
 
+def test_a_sources_own_options_count() -> None:
+    source = "//devmod: -DN=4 -cl-std=CL1.2\n__kernel __attribute__((reqd_work_group_size(N, 1, 1))) void k(__global int *pipe_) {}\n"
+    found = devmod.compile(source, "opencl").functions["k"].interface
+    assert found is not None
+    assert found.block == (4, 1, 1)
+
+
 @pytest.mark.row("R16", "R13")
 def test_the_payload_is_the_source_itself() -> None:
     module = build("vector_add")
@@ -366,8 +373,9 @@ MISSING = (
 
 @pytest.mark.row("R29")
 def test_without_libclang_the_error_says_both_ways() -> None:
-    script = WITHOUT + f"try: devmod.compile({SOURCE!r}, 'opencl')\nexcept devmod.ToolchainNotFoundError as error: print(error)"
-    assert run(script) == MISSING
+    for more in ("", ", fmap={'k': devmod.FunctionInfo('k', [])}"):  # one that says no arg_types leaves them to reflection
+        script = WITHOUT + f"try: devmod.compile({SOURCE!r}, 'opencl'{more})\nexcept devmod.ToolchainNotFoundError as error: print(error)"
+        assert run(script) == MISSING
 
 
 @pytest.mark.row("R29", "R42")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 _DEFINES = "defines"
 #: Options of OpenCL compilers that change what a program means before it is run: macros and types.
-_UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-U")
+_UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
 #: What the prelude may lack, since vendors add to the language: names and types, and what follows from them.
 _UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name|must use '\w+' tag to refer to type")
 _NUMBERS = {

@@ -36,7 +36,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     try:
         kernels, warnings, toolchain = read(request, done)
     except ToolchainNotFoundError:
-        if not request.fmap:
+        # Without reflection nothing can fill in what a declared function leaves empty.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
             raise
         kernels, warnings, toolchain = None, [], ""
     if kernels is not None and not kernels:
