@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -25,6 +29,8 @@ import json, sys
 import devmod
 print(json.dumps({name: each.who for name, each in devmod.registered("devmod.create").items()}))
 """
+#: Without the folders of installed packages; PYTHONPATH is all there is.
+PYTHON = (sys.executable, "-S", "-c")
 GOOD = "def create(code, fmt, fmap, source):\n    return None\n"
 
 
@@ -91,9 +97,24 @@ def wheel(path: Path, name: str, version: str, groups: Mapping[str, Mapping[str,
 def environment(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a process that sees these folders, core, and a cache folder of the test's own."""
     made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
-    made["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE)])
+    made["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(_dependencies())])
     # An imported module would leave __pycache__ in the folder, which is a change of it.
     return made | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | dict(extra or {})
+
+
+@functools.cache
+def _dependencies() -> Path:
+    """A folder with what core needs and no distribution, so that a process sees nothing that happens to be installed here."""
+    made = tempfile.TemporaryDirectory()
+    atexit.register(made.cleanup)
+    folder = Path(made.name)
+    for name in ("importlib_metadata", "zipp", "lazy_importer", "msgpack", "pluggy"):
+        found = importlib.util.find_spec(name)
+        if found is not None and found.origin is not None:
+            source = Path(found.origin)
+            source = source.parent if source.name == "__init__.py" else source
+            (folder / source.name).symlink_to(source)
+    return folder
 
 
 def run(
@@ -101,7 +122,7 @@ def run(
 ) -> tuple[str, str]:
     """What a new process prints, and what it says on standard error."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
+        [*PYTHON, textwrap.dedent(program)],
         env=environment(path, cache, extra),
         capture_output=True,
         text=True,
@@ -146,9 +167,13 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 """
 
-    def __init__(self, path: Iterable[Path], cache: Path, *, before: str = AN_HOUR_LATER, python: str = sys.executable) -> None:
+    def __init__(self, path: Iterable[Path], cache: Path, *, before: str = AN_HOUR_LATER, python: str = "") -> None:
         self.process = subprocess.Popen(
-            [python, "-c", self.LOOP], env=environment(path, cache), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*((python, "-c") if python else PYTHON), self.LOOP],
+            env=environment(path, cache),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.do(before + "import devmod")
 

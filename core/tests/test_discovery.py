@@ -16,7 +16,7 @@ from distributions import (
     AN_HOUR_LATER,
     GOOD,
     LIST,
-    SOURCE,
+    PYTHON,
     Session,
     entry_points,
     environment,
@@ -405,7 +405,7 @@ def test_without_a_usable_cache_folder_each_process_reads_for_itself(site: Path,
 @pytest.mark.row("R32")
 def test_many_processes_at_once(site: Path, cache: Path) -> None:
     started = [
-        subprocess.Popen([sys.executable, "-c", AN_HOUR_LATER + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*PYTHON, AN_HOUR_LATER + LIST], env=environment([site], cache), stdout=subprocess.PIPE, text=True)
         for _ in range(12)
     ]
     assert {each.communicate()[0] for each in started} == {'{"npu": "devmod-npu 1.0"}\n'}
@@ -649,8 +649,7 @@ def test_core_counts_once_with_and_without_metadata(tmp_path: Path, cache: Path)
     kinds = ["cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu"]
     expected = f"True\n{kinds}\ncuda\n"
     assert run(program, [folder], cache)[0] == expected
-    bare = f"import sys; sys.path[:] = [each for each in sys.path if 'site-packages' not in each]; sys.path.append({str(SOURCE)!r})\n"
-    assert run(bare + "\n".join(line.strip() for line in program.splitlines()), [], cache)[0] == expected
+    assert run(program, [], cache)[0] == expected
 
 
 @pytest.mark.row("R6", "R39")
