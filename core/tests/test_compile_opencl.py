@@ -69,14 +69,14 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
         ],
         "lanes": [
             scalar("c", "int8x2"),
-            scalar("uc", "uint8x4"),
+            scalar("uc", "uint8x3"),
             scalar("s", "int16x4"),
             scalar("i", "int32x8"),
             scalar("ul", "uint64x16"),
-            scalar("f", "float32x4"),
+            scalar("f", "float32x3"),
             scalar("d", "float64x2"),
             scalar("h", "float16x4"),
-            buffer("out", "float32x4"),
+            buffer("out", "float32x3"),
         ],
     },
     "images": {

@@ -1,4 +1,4 @@
-// Every sort of scalar and vector by value; a vector of three takes the place of four.
+// Every sort of scalar and vector by value.
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef enum { NEAREST, LINEAR } mode_t;

@@ -259,9 +259,8 @@ def _element(type_: Any) -> tuple[str, int]:
         return _element(type_.get_declaration().enum_type.get_canonical())
     if kind in ("EXTVECTOR", "VECTOR"):
         number, _ = _element(type_.element_type.get_canonical())
-        # A vector of three takes the place of one of four, in memory and as an argument.
-        lanes = 4 if type_.element_count == 3 else type_.element_count
-        return (f"{number}x{lanes}" if number else ""), 0
+        # A vector of three takes the place of one of four; the type says what it is, the runtime what place it takes.
+        return (f"{number}x{type_.element_count}" if number else ""), 0
     if kind in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
         return _element(type_.element_type.get_canonical())
     size = type_.get_size() if kind == "RECORD" else 0
