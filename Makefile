@@ -37,7 +37,7 @@ pythons: setup  ## core's tests with each Python of 3.11 to 3.13 on this machine
 	@$(BIN)/python tools/pythons.py
 
 bench: setup  ## run every benchmark and print its table
-	@for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@failed=0; for file in benchmarks/bench_*.py; do echo; echo "== $$file"; $(BIN)/python $$file || failed=1; done; exit $$failed
 
 golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
 	@$(BIN)/python tools/golden.py
