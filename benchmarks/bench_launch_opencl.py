@@ -1,6 +1,6 @@
 """What a launch costs the host: devmod's prepared launch and its general call beside pyopencl's own.
 
-    python benchmarks/bench_launch_opencl.py [--rounds 41] [--launches 500]
+    python benchmarks/bench_launch_opencl.py [--rounds 201] [--launches 100]
 
 The kernel adds 64 floats and takes three buffers and an int. pyopencl's ``kernel(queue, …)`` has its scalar types declared, which
 is its fastest way. The contenders take turns in each round, the queue is emptied between turns, and the figures are medians over the
@@ -63,8 +63,8 @@ def contenders() -> tuple[dict[str, Callable[[], object]], list[Callable[[], obj
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--launches", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=201)
+    parser.add_argument("--launches", type=int, default=100)
     given = parser.parse_args()
     made, waits = contenders()
     taken: dict[str, list[float]] = {name: [] for name in made}

@@ -53,9 +53,12 @@ class Stream(ABC):
     ----------
     device : Device
         Whose queue it is.
+    last
+        What the driver returned for the last launch, for the backend to ask about faults; None where nothing.
     """
 
     device: Device
+    last: Any = None
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -77,7 +77,9 @@ class Kernel(ABC):
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """A function that queues this launch each time it is called, with as little work as there can be.
 
-        Several threads may call it, and again before the last launch has finished.
+        Several threads may call it, and again before the last launch has finished. What it returns is kept as ``stream.last``
+        until the next; what it raises goes through `failed`. Best is a callable that is not written in Python, such as a
+        functools.partial of a driver's function.
         """
         kept = tuple(values)
 
@@ -85,6 +87,10 @@ class Kernel(ABC):
             self.enqueue(stream, shape, kept)
 
         return run
+
+    def failed(self, error: Exception) -> Exception:
+        """What to raise for what a prepared launch raised: LaunchError for the driver's own errors."""
+        return error
 
     @abstractmethod
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:

@@ -165,8 +165,7 @@ class OpenCLStream(Stream):
     Attributes
     ----------
     queue
-        pyopencl's CommandQueue. It changes once, when the first event is recorded: timestamps cost every launch a fifth, so a
-        queue has them only when somebody asks.
+        pyopencl's CommandQueue. It keeps no timestamps unless another library made it so: they cost every launch a fifth.
     last
         pyopencl's Event of the last launch, for what it reports.
     """
@@ -178,25 +177,32 @@ class OpenCLStream(Stream):
         self.queue = queue
         self.last: Any = None
         self._foreign = foreign
-        self._profiled = bool(queue.properties & cl.command_queue_properties.PROFILING_ENABLE)
-        self._lock = Lock()
+        self._made = Once()
 
     def __del__(self) -> None:
         if hasattr(self, "_foreign") and not self._foreign:
             self.device.orphan(self.queue)
 
-    def profiled(self) -> bool:
-        """Have the queue keep timestamps from now on; whether it does (another library's queue stays as it is)."""
-        with self._lock:
-            if not self._profiled and not self._foreign:
-                old = self.queue
-                try:
-                    self.queue = cl.CommandQueue(self.device.context, self.device.handle, cl.command_queue_properties.PROFILING_ENABLE)
-                except _driver.Error as error:
-                    raise refused(f"{self.device} gives no command queue with timestamps", error) from error
-                self._profiled = True
-                finish(old, self.device)
-            return self._profiled
+    @property
+    def timed(self) -> Any:
+        """The queue for what is timed: this one where it keeps timestamps, else one beside it."""
+
+        def make() -> Any:
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            if self.queue.properties & profiling:
+                return self.queue
+            try:
+                return cl.CommandQueue(self.device.context, self.device.handle, profiling)
+            except _driver.Error as error:
+                raise refused(f"{self.device} gives no command queue with timestamps", error) from error
+
+        return self._made.get("timed", make)
+
+    def mark(self) -> Any:
+        """pyopencl's Event at the present end of the queue."""
+        marker = cl.enqueue_marker(self.queue)
+        self.queue.flush()
+        return marker
 
     def synchronize(self) -> None:
         finish(self.queue, self.device)
@@ -214,13 +220,14 @@ class OpenCLStream(Stream):
                 raise LaunchError(f"{self.device} reports that a launch failed: {_driver.status_name(status)}", kind="opencl")
 
     def record(self) -> OpenCLEvent:
-        self.profiled()
         try:
-            handle = cl.enqueue_marker(self.queue)
-            self.queue.flush()
+            marker = timer = self.mark()
+            if self.timed is not self.queue:
+                timer = cl.enqueue_marker(self.timed, wait_for=[marker])
+                self.timed.flush()
         except _driver.Error as error:
             raise refused(f"{self.device} gives no event", error) from error
-        return OpenCLEvent(self.device, handle)
+        return OpenCLEvent(self.device, marker, timer)
 
     def wait(self, event: Event) -> None:
         if not isinstance(event, OpenCLEvent):
@@ -240,13 +247,14 @@ class OpenCLStream(Stream):
 
 
 class OpenCLEvent(Event):
-    """A marker in a command queue; `handle` is pyopencl's Event."""
+    """A marker in a command queue: `handle` is pyopencl's Event of it, `timer` one with its time."""
 
-    __slots__ = ("device", "handle")
+    __slots__ = ("device", "handle", "timer")
 
-    def __init__(self, device: OpenCLDevice, handle: Any) -> None:
+    def __init__(self, device: OpenCLDevice, handle: Any, timer: Any) -> None:
         self.device = device
         self.handle = handle
+        self.timer = timer
 
     def synchronize(self) -> None:
         try:
@@ -258,12 +266,11 @@ class OpenCLEvent(Event):
         if not isinstance(earlier, OpenCLEvent) or earlier.device is not self.device:
             whose = f"one of {earlier.device}" if isinstance(earlier, OpenCLEvent) else repr(earlier)
             raise ArgumentError(f"elapsed takes an event of {self.device}, not {whose}", kind="opencl", argument="earlier")
-        self.synchronize()
-        earlier.synchronize()
         try:
-            return float(self.handle.profile.end - earlier.handle.profile.end) * 1e-9
+            cl.wait_for_events([self.timer, earlier.timer])
+            return float(self.timer.profile.end - earlier.timer.profile.end) * 1e-9
         except _driver.Error as error:
-            raise refused(f"{self.device} keeps no timestamps in this queue", error) from error
+            raise refused(f"{self.device} gives no time of an event", error) from error
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
-from threading import Lock
 
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
 from devmod.errors import FormatError, LaunchError
@@ -98,24 +98,22 @@ class OpenCLKernel(Kernel):
         self._program = program
         self._device = device
         self._name = info.name
-        self._handle = self._new()
-        count = self._handle.num_args
+        handle = self._new()
+        count = handle.num_args
         if count != len(info.arg_types):
             raise FormatError(
                 f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap says {len(info.arg_types)}", kind="opencl"
             )
-        self._lock = Lock()
+        # One thread at a time sets arguments of a kernel object and enqueues it. Taking from and putting to a list is atomic.
+        self._free = [handle]
         # Objects of the driver and bytes are set by two calls of pyopencl, each for several arguments at once.
         kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
-        objects = [number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")]
-        scalars = [number for number in range(count) if number not in objects]
-        self._objects = [number for number in objects for _ in (0, 1)]
-        self._scalars = [number for number in scalars for _ in (0, 1)]
-        self._take_objects, self._take_scalars = _taker(objects), _taker(scalars)
+        self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
+        self._scalar_pairs = _pairs([number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")])
         self._has_local = any(kind in ("local", "handle") for kind in kinds)
         group = cl.kernel_work_group_info
-        self._most = min(device.limits["max_work_group_size"], self._handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
-        self._fixed = tuple(self._handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        self._most = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
+        self._fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
 
     def _new(self) -> Any:
         try:
@@ -157,39 +155,37 @@ class OpenCLKernel(Kernel):
         if self._has_local:
             self._check_local(values)
         try:
-            with self._lock:
-                self._set(self._handle, values)
-                stream.last = _enqueue(stream.queue, self._handle, shape[0], shape[1])  # type: ignore[attr-defined]
+            handle = self._free.pop()
+        except IndexError:
+            handle = self._new()
+        try:
+            if self._object_pairs is not None:
+                handle._set_arg_multi(self._object_pairs(values))
+            if self._scalar_pairs is not None:
+                handle._set_arg_buf_multi(self._scalar_pairs(values))
+            stream.last = _enqueue(stream.queue, handle, shape[0], shape[1])  # type: ignore[attr-defined]
         except _driver.Error as error:
-            raise refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error) from error
+            raise self.failed(error) from error
+        self._free.append(handle)
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, OpenCLStream)
-        handle = self._ready(values)
-        size, block = shape
-        enqueue, error_type = _enqueue, _driver.Error
+        return partial(_enqueue, stream.queue, self._ready(values), shape[0], shape[1])
 
-        def run() -> None:
-            try:
-                stream.last = enqueue(stream.queue, handle, size, block)
-            except error_type as error:
-                raise refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error) from error
-
-        return run
+    def failed(self, error: Exception) -> Exception:
+        if isinstance(error, _driver.Error):
+            return refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
+        return error
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, OpenCLStream)
-        if not stream.profiled():
-            raise LaunchError(
-                f"the command queue given for {self._device} keeps no timestamps; make it with PROFILING_ENABLE", kind="opencl"
-            )
         handle = self._ready(values)
         try:
-            event = _enqueue(stream.queue, handle, shape[0], shape[1])
+            event = _enqueue(stream.timed, handle, shape[0], shape[1], None, [stream.mark()])
             event.wait()
             return float(event.profile.end - event.profile.start) * 1e-9
         except _driver.Error as error:
-            raise refused(f"{self._device} refused a timed launch of the opencl function {self._name!r}", error) from error
+            raise self.failed(error) from error
 
     def _ready(self, values: Sequence[Any]) -> Any:
         """A kernel object of its own, its arguments set."""
@@ -197,20 +193,13 @@ class OpenCLKernel(Kernel):
             self._check_local(values)
         handle = self._new()
         try:
-            self._set(handle, values)
+            if self._object_pairs is not None:
+                handle._set_arg_multi(self._object_pairs(values))
+            if self._scalar_pairs is not None:
+                handle._set_arg_buf_multi(self._scalar_pairs(values))
         except _driver.Error as error:
-            raise refused(f"{self._device} refused the arguments of the opencl function {self._name!r}", error) from error
+            raise self.failed(error) from error
         return handle
-
-    def _set(self, handle: Any, values: Sequence[Any]) -> None:
-        if self._objects:
-            pairs = self._objects.copy()
-            pairs[1::2] = self._take_objects(values)
-            handle._set_arg_multi(tuple(pairs))
-        if self._scalars:
-            pairs = self._scalars.copy()
-            pairs[1::2] = self._take_scalars(values)
-            handle._set_arg_buf_multi(tuple(pairs))
 
     def _check_local(self, values: Sequence[Any]) -> None:
         asked = sum(value.size for value in values if type(value) is cl.LocalMemory)
@@ -224,8 +213,29 @@ class OpenCLKernel(Kernel):
         )
 
 
-def _taker(numbers: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function that takes the values at those places, as fast as there is one."""
-    if numbers and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return itemgetter(slice(numbers[0], numbers[-1] + 1))
-    return itemgetter(*numbers) if numbers else tuple
+def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
+    """A function from a call's values to ``(number, value, number, value, …)`` for those numbers; None where there are none.
+
+    Such a tuple is made in every call, so the usual sizes are written out: that takes a third of the time.
+    """
+    if len(numbers) == 1:
+        (a,) = numbers
+        return lambda v: (a, v[a])
+    if len(numbers) == 2:
+        a, b = numbers
+        return lambda v: (a, v[a], b, v[b])
+    if len(numbers) == 3:
+        a, b, c = numbers
+        return lambda v: (a, v[a], b, v[b], c, v[c])
+    if len(numbers) == 4:
+        a, b, c, d = numbers
+        return lambda v: (a, v[a], b, v[b], c, v[c], d, v[d])
+    take = itemgetter(*numbers) if numbers else None
+
+    def pairs(values: Sequence[Any]) -> tuple[Any, ...]:
+        assert take is not None
+        made = [number for number in numbers for _ in (0, 1)]
+        made[1::2] = take(values)
+        return tuple(made)
+
+    return pairs if numbers else None
