@@ -371,6 +371,7 @@ def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -
     assert (done.stdout.split(), done.stderr) == (["True"] * 4, "")
 
 
+@pytest.mark.parametrize("act", ["save", "load"])
 def test_a_pipe_is_refused_and_not_waited_for(act: str, tmp_path: Path) -> None:
     path = str(tmp_path / "pipe")
     os.mkfifo(path)

@@ -1,0 +1,403 @@
+"""`bundle` nodes: which candidate a function resolves to, and what is said when there is none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support import sample
+
+import devmod
+
+Register = Callable[[str, str, object], None]
+INFO = devmod.FunctionInfo("k", ["handle"])
+
+
+class FakeDevice:
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+
+
+class Runtime:
+    """A backend in this process: which variants it was asked for, and the devices that it has."""
+
+    def __init__(self, register: Register, kind: str, *archs: str, devices: bool = True) -> None:
+        self.kind = kind
+        self.loaded: list[bytes] = []
+        self.listed = 0
+        self.archs = archs
+        self.fails: Exception | None = None
+        register("devmod.load_from_bytes", kind, self.load)
+        if devices:
+            register("devmod.device", kind, self.devices)
+
+    def devices(self) -> list[FakeDevice]:
+        self.listed += 1
+        return [FakeDevice(arch) for arch in self.archs]
+
+    def load(self, data: memoryview) -> devmod.Module:
+        if self.fails is not None:
+            raise self.fails
+        self.loaded.append(bytes(data))
+        return Loaded(self.kind, bytes(data))
+
+
+class Loaded(devmod.Module):
+    """A real module; its function says what it was loaded from."""
+
+    def __init__(self, kind: str, data: bytes) -> None:
+        self._kind, self._data = kind, data
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    @property
+    def functions(self) -> dict[str, devmod.FunctionInfo]:
+        return {"f": INFO}
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        return lambda: (self._kind, name, self._data)
+
+    def save_to_bytes(self) -> bytes:
+        return self._data
+
+
+def made(kind: str, *names: str, code: bytes = b"") -> devmod.Module:
+    default, fmt, _ = sample(kind)
+    given = code if isinstance(default, bytes) else {"f": code}
+    return devmod.create_with_fallback(kind, given, fmt, dict.fromkeys(names or ("f",), INFO))
+
+
+def ptx(arch: str, body: str = "") -> devmod.Module:
+    code = f".version 8.0\n.target {arch}\n.address_size 64\n{body}".encode()
+    return devmod.create_with_fallback("cuda", code, "ptx", {"f": INFO})
+
+
+def loaded(*modules: devmod.Module, prefer: Any = ()) -> devmod.Module:
+    return devmod.loads(devmod.dumps(devmod.bundle(*modules)), prefer=prefer)
+
+
+def chosen(module: devmod.Module, name: str = "f") -> str:
+    found: str = module.get_function(name)()[0]
+    return found
+
+
+def missing(kind: str) -> str:
+    """What is said of a kind that is not installed, or is shut out as conftest.py does."""
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    return str(caught.value)
+
+
+# -- what a bundle is
+
+
+def test_a_bundle_has_the_functions_of_all_its_candidates() -> None:
+    first, second = made("cuda", "f", "g"), made("opencl", "g", "h")
+    node = devmod.bundle(first, devmod.bundle(second), first)
+    assert (node.kind, node.format, node.property_mask) == ("bundle", "", 2)
+    assert list(node.functions) == ["f", "g", "h"]
+    assert [each.kind for each in node.imports] == ["cuda", "bundle", "cuda"]
+    assert repr(node) == "<BundleModule bundle: f, g, h>"
+
+
+def test_an_unknown_function_says_what_there_is() -> None:
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        loaded(made("cuda", "scale"), made("opencl", "add")).get_function("scael")
+    assert str(caught.value) == "the bundle module has no function 'scael'; it has: 'scale', 'add'. Did you mean 'scale'?"
+
+
+# -- which one
+
+
+def test_the_first_that_is_installed_is_chosen(register: Register) -> None:
+    module = loaded(made("cuda"), made("opencl"), made("webgpu"))
+    Runtime(register, "webgpu", "")
+    assert chosen(module) == "webgpu"
+    Runtime(register, "opencl", "")
+    assert chosen(loaded(made("cuda"), made("opencl"), made("webgpu"))) == "opencl"
+
+
+def test_only_those_that_have_the_function_are_candidates(register: Register) -> None:
+    for kind in ("cuda", "opencl"):
+        Runtime(register, kind, "")
+    assert chosen(loaded(made("cuda", "g"), made("opencl", "f"))) == "opencl"
+
+
+def test_prefer_and_the_environment_change_the_order_of_kinds(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ("rocm", "opencl", "webgpu")
+    for kind in kinds:
+        Runtime(register, kind, "")
+    modules = [made(kind) for kind in kinds]
+    assert chosen(loaded(*modules)) == "rocm"
+    assert chosen(loaded(*modules, prefer=("vulkan", "webgpu", "opencl"))) == "webgpu"
+    assert chosen(loaded(*modules, prefer="opencl, webgpu")) == "opencl"
+    module = loaded(*modules)
+    monkeypatch.setenv("DEVMOD_PREFER", " webgpu ,opencl,")
+    assert chosen(module) == "webgpu"
+    assert chosen(loaded(*modules, prefer=["opencl"])) == "opencl"
+    monkeypatch.setenv("DEVMOD_PREFER", "opencl")
+    assert chosen(module) == "opencl"
+    monkeypatch.delenv("DEVMOD_PREFER")
+    assert chosen(module) == "rocm"
+
+
+def test_prefer_reaches_a_bundle_inside_the_tree(register: Register) -> None:
+    for kind in ("cuda", "opencl"):
+        Runtime(register, kind, "sm_90")
+    root = made("metal", "g")
+    root.import_module(devmod.bundle(made("cuda"), made("opencl")))
+    module = devmod.loads(devmod.dumps(root), prefer=("opencl",))
+    assert module.get_function("f", query_imports=True)()[0] == "opencl"
+
+
+def test_prefer_is_a_sequence_of_kinds() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.loads(devmod.dumps(made("cuda")), prefer=(1,))  # type: ignore[arg-type]
+    assert str(caught.value) == "prefer is a sequence of kinds such as ('cuda', 'opencl'), not (1,)"
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("arch", "wanted"),
+    [("sm_80", "sm_75"), ("sm_75", "sm_75"), ("sm_90", "sm_90"), ("sm_120", "sm_90"), ("sm_70", "sm_50")],
+)
+def test_within_a_kind_the_best_variant_is_chosen(register: Register, arch: str, wanted: str) -> None:
+    Runtime(register, "cuda", arch)
+    module = loaded(ptx("sm_90"), ptx("sm_50"), ptx("sm_75"))
+    assert f".target {wanted}\n".encode() in module.get_function("f")()[2]
+
+
+@pytest.mark.row("R40")
+def test_a_variant_that_fits_no_device_is_not_loaded(register: Register) -> None:
+    runtime = Runtime(register, "cuda", "sm_70", "sm_75")
+    other = Runtime(register, "opencl", "")
+    assert chosen(loaded(ptx("sm_90"), made("opencl"))) == "opencl"
+    assert (runtime.loaded, len(other.loaded)) == ([], 1)
+
+
+def test_a_variant_that_cannot_be_read_comes_after_all_that_fit(register: Register) -> None:
+    Runtime(register, "cuda", "sm_90")
+    unread = devmod.create_with_fallback("cuda", b"junk", "ptx", {"f": INFO})
+    assert b"sm_80" in loaded(unread, ptx("sm_80")).get_function("f")()[2]
+    assert b"junk" in loaded(unread, ptx("sm_100")).get_function("f")()[2]
+
+
+def test_the_first_device_that_any_variant_fits_decides(register: Register) -> None:
+    Runtime(register, "cuda", "sm_50", "sm_80", "sm_90")
+    assert b"sm_75" in loaded(ptx("sm_75"), ptx("sm_90")).get_function("f")()[2]
+
+
+@pytest.mark.row("R40")
+def test_a_map_of_shaders_fits_where_every_shader_fits(register: Register) -> None:
+    def rank(variant: str, arch: str) -> int | None:
+        return None if int(variant) > int(arch) else int(variant)
+
+    spec = devmod.TargetSpec(
+        "toy", title="Toy", distribution="devmod-toy", formats=("t",), shader_map=True, rank=rank,
+        architecture=lambda fmt, code: bytes(code).decode(),
+    )  # fmt: skip
+    register("devmod.targets", "toy", spec)
+    Runtime(register, "toy", "5")
+
+    def toy(*variants: str) -> devmod.Module:
+        return devmod.create_with_fallback("toy", {str(n): each.encode() for n, each in enumerate(variants)}, "t", {"f": INFO})
+
+    assert b"\xc4\x014" in loaded(toy("1", "9"), toy("2"), toy("4", "3"), toy("")).get_function("f")()[2]
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        loaded(toy("9", "1"), toy("8")).get_function("f")
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        "  1. toy/t for 1&9: no toy device fits 1&9; there is: 5\n"
+        "  2. toy/t for 8: no toy device fits 8; there is: 5"
+    )
+
+
+def test_an_architecture_reader_that_fails_is_no_reason_not_to_save(
+    register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def broken(fmt: str, code: object) -> str:
+        raise IndexError("too short")
+
+    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("t",), architecture=broken)
+    register("devmod.targets", "toy", spec)
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    data = devmod.dumps(devmod.create_with_fallback("toy", b"x", "t", {}))
+    assert b"variant" not in data
+    assert "devmod: the architecture of a toy/t payload could not be read: IndexError: too short\n" in capsys.readouterr().err
+
+
+def test_a_kind_that_lists_no_devices_fits_when_it_is_installed(register: Register) -> None:
+    Runtime(register, "opencl", devices=False)
+    assert chosen(loaded(made("cuda"), made("opencl"))) == "opencl"
+    constants = devmod.const_loader({"w": b"1"}, {"f": ["w"]})
+    (array,) = loaded(made("cuda"), constants).get_function("f")()
+    assert bytes(memoryview(array)) == b"1"
+
+
+def test_real_modules_are_candidates_too(register: Register) -> None:
+    node = devmod.bundle(made("cuda"), Loaded("opencl", b"real"))
+    assert node.get_function("f")() == ("opencl", "f", b"real")
+
+
+def test_the_choice_is_made_once_and_the_function_asked_for_each_time(register: Register) -> None:
+    runtime = Runtime(register, "opencl", "")
+    module = loaded(made("cuda"), made("opencl"))
+    for _ in range(3):
+        module.get_function("f")
+    assert (runtime.listed, len(runtime.loaded)) == (1, 1)
+
+
+def test_a_candidate_that_is_added_counts(register: Register) -> None:
+    Runtime(register, "opencl", "")
+    node = devmod.bundle(made("opencl"))
+    with pytest.raises(devmod.RuntimeNotLinkedError):
+        node.get_function("f")
+    node.import_module(devmod.loads(devmod.dumps(made("opencl"))))
+    assert chosen(node) == "opencl"
+
+
+def test_imports_of_candidates_are_asked_where_that_is_wanted(register: Register) -> None:
+    Runtime(register, "opencl", "")
+    first, second = made("cuda", "other"), made("webgpu", "another")
+    second.import_module(made("opencl", "f"))
+    module = loaded(first, second)
+    with pytest.raises(devmod.FunctionNotFoundError):
+        module.get_function("f")
+    assert module.get_function("f", query_imports=True)()[0] == "opencl"
+
+
+@pytest.mark.row("R32")
+def test_many_threads_resolve_and_load_once(register: Register) -> None:
+    runtime = Runtime(register, "opencl", "")
+    module = loaded(made("cuda"), made("opencl"))
+    barrier = threading.Barrier(32)
+    found = []
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(module.get_function("f")())
+
+    threads = [threading.Thread(target=ask) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 32
+    assert len(set(found)) == 1
+    assert len(runtime.loaded) == 1
+
+
+# -- what is passed over, and what is raised
+
+
+@pytest.mark.row("R8")
+def test_a_broken_runtime_is_passed_over(register: Register) -> None:
+    def cannot_list() -> list[FakeDevice]:
+        raise ImportError("libcuda is not there")
+
+    register("devmod.load_from_bytes", "cuda", lambda data: "no module")
+    register("devmod.load_from_bytes", "rocm", Loaded)
+    register("devmod.device", "rocm", cannot_list)
+    Runtime(register, "opencl", "")
+    assert chosen(loaded(made("cuda"), made("rocm"), made("opencl"))) == "opencl"
+
+
+def test_what_goes_wrong_in_the_chosen_one_is_raised_and_hides_nothing(register: Register) -> None:
+    runtime = Runtime(register, "cuda", "sm_90")
+    other = Runtime(register, "opencl", "")
+    runtime.fails = devmod.CompileError("bad source", log="line 1")
+    module = loaded(made("cuda"), made("opencl"))
+    with pytest.raises(devmod.CompileError) as caught:
+        module.get_function("f")
+    assert caught.value is runtime.fails
+    assert other.loaded == []
+    runtime.fails = None
+    assert chosen(module) == "cuda"
+
+
+@pytest.mark.row("R41")
+def test_damage_in_the_chosen_one_is_raised(register: Register) -> None:
+    Runtime(register, "cuda", "sm_90")
+    Runtime(register, "opencl", "")
+    data = bytearray(devmod.dumps(devmod.bundle(made("cuda", code=b"find me"), made("opencl"))))
+    data[data.index(b"find me")] ^= 1
+    with pytest.raises(devmod.FormatError, match=r"^the bundle in memory: the cuda module with 'f' is damaged: "):
+        devmod.loads(data).get_function("f")
+
+
+@pytest.mark.row("R4", "R24")
+def test_with_nothing_installed_each_candidate_says_how_it_is_added() -> None:
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        loaded(ptx("sm_90"), made("opencl")).get_function("f")
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        f"  1. cuda/ptx for {devmod.targets.find_spec('cuda').architecture('ptx', ptx('sm_90').code)}: {missing('cuda')}\n"
+        f"  2. opencl/cl: {missing('opencl')}"
+    )
+    assert (caught.value.kind, caught.value.function) == ("bundle", "f")
+
+
+@pytest.mark.row("R25")
+def test_fallbacks_say_that_they_are(register: Register) -> None:
+    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+        devmod.bundle(made("cuda"), devmod.loads(devmod.dumps(made("opencl")))).get_function("f")
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        "  1. cuda/cuda: a fallback, made while the runtime was not installed; pip install devmod-cuda\n"
+        f"  2. opencl/cl: {missing('opencl')}"
+    )
+
+
+def test_without_a_device_each_candidate_says_so(register: Register) -> None:
+    def no_driver() -> list[FakeDevice]:
+        raise devmod.DeviceNotFoundError("no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'")
+
+    Runtime(register, "cuda")
+    Runtime(register, "opencl", devices=False)
+    register("devmod.device", "opencl", no_driver)
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        loaded(made("cuda"), made("opencl"), made("webgpu")).get_function("f")
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        "  1. cuda/cuda: the cuda runtime is installed, and there is no cuda device\n"
+        "  2. opencl/cl: no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'\n"
+        f"  3. webgpu/wgsl: {missing('webgpu')}"
+    )
+
+
+@pytest.mark.row("R8")
+def test_a_broken_runtime_is_what_is_raised_when_nothing_else_is_left(register: Register) -> None:
+    def broken() -> list[FakeDevice]:
+        raise ImportError("libcuda is not there")
+
+    register("devmod.load_from_bytes", "cuda", Loaded)
+    register("devmod.device", "cuda", broken)
+    with pytest.raises(devmod.PluginError) as caught:
+        loaded(made("opencl"), made("cuda")).get_function("f")
+    assert str(caught.value) == (
+        "no candidate of the bundle can run 'f' here:\n"
+        f"  1. opencl/cl: {missing('opencl')}\n"
+        "  2. cuda/cuda: the cuda runtime failed to list its devices: ImportError: libcuda is not there"
+    )
+    assert isinstance(caught.value.__cause__, devmod.PluginError)
+    assert isinstance(caught.value.__cause__.__cause__, ImportError)
+
+
+def test_the_log_says_which_was_chosen_and_why(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    Runtime(register, "opencl", "pocl-cpu")
+    module = loaded(made("cuda"), made("opencl"))
+    module.get_function("f")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    loaded(made("cuda"), made("opencl")).get_function("f")
+    assert (
+        f"devmod: 'f' of the bundle resolves to opencl/cl: its runtime is installed; passed over cuda/cuda ({missing('cuda')})\n"
+    ) in capsys.readouterr().err
+    Runtime(register, "cuda", "sm_90", "sm_80")
+    loaded(ptx("sm_80"), made("opencl")).get_function("f")
+    assert "devmod: 'f' of the bundle resolves to cuda/ptx for " in (said := capsys.readouterr().err)
+    assert ": it fits cuda device 0, sm_90\n" in said
