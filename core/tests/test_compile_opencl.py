@@ -43,7 +43,7 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
         "fill_int4": [buffer("out", "int32x4"), scalar("value", "int32x4"), scalar("count", "uint64")],
     },
     "particles": {
-        "step": [
+        "advance": [
             buffer("particles", "uint8x48", "rw", 16),
             buffer("defaults", "uint8x25", "r", 1),
             scalar("now", "uint8x25", 1),

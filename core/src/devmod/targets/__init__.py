@@ -143,6 +143,9 @@ class TargetSpec:
 #: The kinds that core knows by itself, in the order of the contract.
 BUILT_IN = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
 
+#: The aliases in their specs, so that a look-up need not import seven specs to find that a name is none of them.
+BUILT_IN_ALIASES = {"hsaco": "rocm", "hip": "rocm"}
+
 
 def find_spec(kind: str) -> TargetSpec | None:
     """The spec of a kind, of core or of an installed wheel; None where nobody brings one.
@@ -177,7 +180,8 @@ def spec_of_loader(name: str) -> TargetSpec | None:
     from devmod._discovery import held
 
     with held():
-        return find_spec(name) or next((spec for spec in _specs() if name in spec.aliases), None)
+        found = find_spec(BUILT_IN_ALIASES.get(name, name))
+        return found or next((spec for spec in _specs(built_in=False) if name in spec.aliases), None)
 
 
 def format_of_suffix(suffix: str) -> str:
@@ -188,12 +192,13 @@ def format_of_suffix(suffix: str) -> str:
         return next((spec.suffixes[suffix] for spec in _specs() if suffix in spec.suffixes), suffix)
 
 
-def _specs() -> Iterator[TargetSpec]:
+def _specs(*, built_in: bool = True) -> Iterator[TargetSpec]:
     """The specs of core, then those of installed wheels that are sound: a broken one must not spoil the others."""
     from devmod import _registry
     from devmod.errors import PluginError
 
-    for kind in dict.fromkeys((*BUILT_IN, *_registry.registered("devmod.targets"))):
+    others = [kind for kind in _registry.registered("devmod.targets") if kind not in BUILT_IN]
+    for kind in (*(BUILT_IN if built_in else ()), *others):
         try:
             spec = find_spec(kind)
         except PluginError:

@@ -13,6 +13,6 @@ struct __attribute__((packed)) settings {
 
 union word { float f; uint bits; };
 
-__kernel void step(__global particle_t *particles, __constant struct settings *defaults, const struct settings now, union word seed, __global const union word *words) {
+__kernel void advance(__global particle_t *particles, __constant struct settings *defaults, const struct settings now, union word seed, __global const union word *words) {
   particles[get_global_id(0)].position += particles[get_global_id(0)].velocity * (float)now.dt;
 }

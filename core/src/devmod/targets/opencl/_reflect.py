@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
-from importlib import import_module
-from threading import Lock
 
 from devmod._info import Param
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.errors import CompileError
 from devmod.targets._declared import Found
+from devmod.targets._libclang import Libclang, libclang
 from devmod.targets.opencl import _prelude
+from devmod.targets.opencl.spec import SPEC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ _NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 _DEFINES = "defines"
 #: Options of OpenCL compilers that change what a program means before it is run: macros and types.
 _UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
-#: What the prelude may lack, since vendors add to the language: names and types, and what follows from them.
-_UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name|must use '\w+' tag to refer to type")
+#: What the prelude may lack, since vendors add to the language: names and types.
+_UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name")
 _NUMBERS = {
     "BOOL": "bool",
     "CHAR_S": "int8",
@@ -50,10 +49,8 @@ _NUMBERS = {
 }
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
 #: clang's address spaces: what a kernel's pointer points into.
-_GLOBAL, _LOCAL, _CONSTANT = 1, 2, 3
+_LOCAL, _CONSTANT = 2, 3
 _LARGEST_STRUCT = 0xFFFF
-
-_loading = Lock()
 
 
 def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], list[str], str]:
@@ -66,7 +63,8 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
     CompileError
         The program has errors other than unknown names and types.
     """
-    clang, toolchain = libclang()
+    library = libclang(SPEC, "OpenCL C")
+    clang = library.cindex
     chosen = any(option.startswith("-cl-std=") for option in done.options)
     unit, errors, warnings = _parse(clang, request, done, "" if chosen else "2.0")
     if errors and not chosen:
@@ -87,43 +85,8 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
             raise CompileError(
                 f"{where}: this include is no name in quotes or angles but a macro, and cannot be carried in the payload", kind="opencl"
             )
-    kernels = _kernels(clang, request, unit, [location for location, _ in warnings])
-    return kernels, [line for _, line in warnings], toolchain
-
-
-@cache
-def libclang() -> tuple[Any, str]:
-    """The module clang.cindex with its library loaded, and its name and version; a failure is not kept."""
-    with _loading:
-        try:
-            cindex: Any = import_module("clang.cindex")
-        except ImportError as error:
-            raise ToolchainNotFoundError(_missing("libclang is not installed"), kind="opencl") from error
-        try:
-            library = cindex.conf.lib
-            pretty = library.clang_getCursorPrettyPrinted
-            policy = library.clang_getCursorPrintingPolicy
-            library.clang_getClangVersion.restype = cindex._CXString
-            said = cindex._CXString.from_result(library.clang_getClangVersion(), None, None)
-        except (cindex.LibclangError, AttributeError) as error:
-            raise ToolchainNotFoundError(
-                _missing(f"libclang does not load ({error}); another package of that name may be in its place"), kind="opencl"
-            ) from error
-        import ctypes
-
-        policy.argtypes, policy.restype = [cindex.Cursor], ctypes.c_void_p
-        pretty.argtypes, pretty.restype = [cindex.Cursor, ctypes.c_void_p], cindex._CXString
-        library.clang_PrintingPolicy_setProperty.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint]
-        library.clang_PrintingPolicy_dispose.argtypes = [ctypes.c_void_p]
-        version = re.search(r"\d+(?:\.\d+)+", said or "")
-        return cindex, f"libclang {version[0] if version else 'unknown'}"
-
-
-def _missing(what: str) -> str:
-    return (
-        f'cannot read the kernels of the OpenCL C source: {what}. Either pip install "devmod-core[build-opencl]", '
-        "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
-    )
+    kernels = _kernels(library, request, unit, [location for location, _ in warnings])
+    return kernels, [line for _, line in warnings], library.toolchain
 
 
 _Diagnostic = tuple[tuple[str, int, int], str]
@@ -167,13 +130,13 @@ def _lines(errors: Sequence[_Diagnostic], warnings: Sequence[_Diagnostic]) -> li
     return [line for _, line in errors] + [line for _, line in warnings]
 
 
-def _kernels(clang: Any, request: CompileRequest, unit: Any, unknown: Sequence[tuple[str, int, int]]) -> dict[str, Found]:
+def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Sequence[tuple[str, int, int]]) -> dict[str, Found]:
     kernels: dict[str, Found] = {}
     blocks: dict[str, tuple[int, int, int]] = {}
     for cursor in unit.cursor.get_children():
-        if cursor.kind != clang.CursorKind.FUNCTION_DECL:
+        if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
             continue
-        declaration = _printed(clang, cursor)
+        declaration = library.declaration(cursor)
         if not re.search(r"\b(?:__)?kernel\b", declaration):
             continue
         # An attribute of a prototype counts for the definition, which does not repeat it.
@@ -183,19 +146,6 @@ def _kernels(clang: Any, request: CompileRequest, unit: Any, unknown: Sequence[t
         if cursor.is_definition():
             kernels[cursor.spelling] = _kernel(cursor, request, unknown)
     return {name: Found(found.symbol, found.types, found.params, blocks.get(name), found.where) for name, found in kernels.items()}
-
-
-def _printed(clang: Any, cursor: Any) -> str:
-    """The declaration as clang prints it: macros expanded, numbers evaluated, no body, no string literals."""
-    library = clang.conf.lib
-    policy = library.clang_getCursorPrintingPolicy(cursor)
-    try:
-        terse = 17  # CXPrintingPolicy_TerseOutput
-        library.clang_PrintingPolicy_setProperty(policy, terse, 1)
-        text = clang._CXString.from_result(library.clang_getCursorPrettyPrinted(cursor, policy), None, None)
-    finally:
-        library.clang_PrintingPolicy_dispose(policy)
-    return re.sub(r'"(?:\\.|[^"\\])*"', '""', text or "")
 
 
 def _kernel(cursor: Any, request: CompileRequest, unknown: Sequence[tuple[str, int, int]]) -> Found:
