@@ -332,7 +332,7 @@ def test_plugins_lists_what_is_registered_in_the_process(capsys: pytest.CaptureF
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
     code, out, _ = run(capsys, "plugins")
     assert code == 0
-    assert "devmod.create  npu   in this process  " in out
+    assert any(line.split()[:5] == ["devmod.create", "npu", "in", "this", "process"] for line in out.splitlines())
 
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
