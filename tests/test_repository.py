@@ -49,6 +49,15 @@ def test_the_links_between_documents_lead_somewhere() -> None:
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} → {target}"
 
 
+def test_the_index_of_the_decisions_lists_each_by_its_title() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    for record in sorted(folder.glob("[0-9]*.md")):
+        number, title = record.read_text().splitlines()[0].removeprefix("# ").split(": ", 1)
+        assert record.name.startswith(number), record.name
+        assert f"- [{number}]({record.name}) {title}\n" in index, record.name
+
+
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
     from devmod.targets import BUILT_IN
