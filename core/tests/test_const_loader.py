@@ -1,0 +1,195 @@
+"""const_loader: named constants, and what each init symbol is handed."""
+
+from __future__ import annotations
+
+import array
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+
+import devmod
+
+pytestmark = pytest.mark.row("R20")
+
+W = np.arange(6, dtype=np.float32).reshape(2, 3)
+B = np.array([1, -2, 3], dtype=np.int32)
+
+
+def made() -> devmod.Module:
+    return devmod.const_loader({"w": W, "b": B}, {"__init__": ["w", "b"], "later": []})
+
+
+def test_the_layout() -> None:
+    assert made().save_to_bytes() == (
+        b"\x82"
+        b"\xa1b\x93\x93\x00\x20\x01\x91\x03\xc4\x0c" + B.tobytes() + b"\xa1w\x93\x93\x02\x20\x01\x92\x02\x03\xc4\x18" + W.tobytes() +
+        b"\x82\xa8__init__\x92\xa1w\xa1b\xa5later\x90"
+    )  # fmt: skip
+
+
+def loaded() -> devmod.Module:
+    return devmod.load_from_bytes("const_loader", made().save_to_bytes())
+
+
+def stored() -> devmod.Module:
+    return devmod.loads(devmod.dumps(made()))
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("make", [made, loaded, stored])
+def test_constants_in_every_state(make: Any) -> None:
+    module = make()
+    assert (module.kind, module.property_mask) == ("const_loader", 3)
+    assert module.functions == {name: devmod.FunctionInfo(name, ()) for name in ("__init__", "later")}
+    w, b = module.get_function("__init__")()
+    assert (w.shape, w.dtype, b.shape, b.dtype) == ((2, 3), "float32", (3,), "int32")
+    np.testing.assert_array_equal(w.numpy(), W)
+    np.testing.assert_array_equal(np.from_dlpack(module.get_global("b")), B)
+    assert module["later"]() == ()
+    assert module.save_to_bytes() == made().save_to_bytes()
+    view = memoryview(module.get_global("w"))
+    assert (view.readonly, view.tolist()) == (True, W.tolist())
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        module.get_function("init")
+    assert str(caught.value).startswith("the const_loader module has no function 'init'; it has: '__init__', 'later'")
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        module.get_global("W")
+    assert str(caught.value) == "the const_loader module has no constant 'W'; it has: 'b', 'w'"
+
+
+def test_an_init_symbol_of_an_import_is_found_where_that_is_wanted() -> None:
+    outer = devmod.const_loader({}, {"a": []})
+    outer.import_module(made())
+    assert len(outer.get_function("__init__", query_imports=True)()) == 2
+    with pytest.raises(devmod.FunctionNotFoundError):
+        outer.get_function("__init__")
+    with pytest.raises(devmod.FunctionNotFoundError):
+        outer.get_function("nothing", query_imports=True)
+
+
+class OnlyDLPack:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __dlpack__(self, **how: Any) -> Any:
+        return self.value.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> Any:
+        return self.value.__dlpack_device__()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype", "shape"),
+    [
+        (b"abc", "uint8", (3,)),
+        (bytearray(b"abc"), "uint8", (3,)),
+        (memoryview(b"abcd").cast("i"), "int32", (1,)),
+        (memoryview(b"abcdefgh").cast("H", [2, 2]), "uint16", (2, 2)),
+        (array.array("d", [1.5]), "float64", (1,)),
+        (array.array("q", [1]), "int64", (1,)),
+        (np.array(2.5), "float64", ()),
+        (np.float32(2.5), "float32", ()),
+        (np.zeros((0, 3), np.float16), "float16", (0, 3)),
+        (np.ones((2, 2), np.bool_), "bool", (2, 2)),
+        (np.ones(2, np.complex64), "complex64", (2,)),
+        (W.T, "float32", (3, 2)),
+        (W[:, ::-1], "float32", (2, 3)),
+        (np.ones((2, 1), "<u2"), "uint16", (2, 1)),
+        (OnlyDLPack(W), "float32", (2, 3)),
+    ],
+)
+def test_any_array_of_the_host_is_taken(tensor: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    module = devmod.load_from_bytes("const_loader", devmod.const_loader({"x": tensor}, {}).save_to_bytes())
+    found = module.get_global("x")
+    assert (found.dtype, found.shape) == (dtype, shape)
+    expected = tensor.value if isinstance(tensor, OnlyDLPack) else np.asarray(memoryview(tensor))
+    np.testing.assert_array_equal(np.asarray(found.numpy()).reshape(expected.shape), expected)
+
+
+def test_an_array_of_ours_keeps_a_type_that_buffers_do_not_have() -> None:
+    data = msgpack.packb({"x": [[4, 16, 1], [2], b"\x80\x3f\x00\x40"]}) + msgpack.packb({})
+    found = devmod.load_from_bytes("const_loader", data).get_global("x")
+    assert found.dtype == "bfloat16"
+    assert devmod.const_loader({"x": found}, {}).save_to_bytes() == data
+
+
+def test_what_is_written_later_to_an_array_does_not_count() -> None:
+    own = W.copy()
+    module = devmod.const_loader({"w": own}, {})
+    own[:] = 9
+    np.testing.assert_array_equal(module.get_global("w").numpy(), W)
+
+
+def test_a_read_only_array_is_not_copied() -> None:
+    data = bytes(1000)
+    parts = devmod.const_loader({"x": data}, {}).wire_parts()
+    assert any(isinstance(part, memoryview) and part.obj is data for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "by_symbol", "said"),
+    [
+        ([1], {}, "const_loader: tensors is a map of names, not list"),
+        ({1: W}, {}, "const_loader: tensors is a map of names; 1 is no string"),
+        ({"x": 1.5}, {}, "const_loader: the constant 'x' is an array of the host (NumPy, DLPack or another buffer), not float"),
+        ({"x": "text"}, {}, "const_loader: the constant 'x' is an array of the host (NumPy, DLPack or another buffer), not str"),
+        ({"x": np.array(["a"])}, {}, "const_loader: the constant 'x' has elements of the format '1w', which has no type here"),
+        ({"x": np.ones(1, ">f4")}, {}, "const_loader: the constant 'x' has elements of the format '>f', which has no type here"),
+        ({"x": W}, 5, "const_loader: by_symbol is a map of names, not int"),
+        ({"x": W}, {"i": "x"}, "const_loader: the init symbol 'i' is given a sequence of names, not a string"),
+        ({"x": W}, {"i": ["x", "y"]}, "const_loader: the init symbol 'i' is handed constants that are not there: 'y'"),
+    ],
+)
+def test_what_cannot_be_a_constant_is_refused(tensors: Any, by_symbol: Any, said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.const_loader(tensors, by_symbol)
+    assert str(caught.value) == said
+
+
+def wire(constants: Any, symbols: Any) -> bytes:
+    return msgpack.packb(constants) + msgpack.packb(symbols)
+
+
+F32 = [2, 32, 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "constants: the bytes end where an object should begin, at byte 0"),
+        (b"\x80", "init symbols: the bytes end where an object should begin, at byte 1"),
+        (b"\x80\x80\x00", "1 more byte follows the last field, at byte 2"),
+        (b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x", "constants: the key 'x' stands twice, at byte 15"),
+        (wire({"x": [F32, [1]]}, {}), "constant 'x': expected [type, shape, elements], found an array of 2, at byte 3"),
+        (wire({"x": [F32, [2], b"0000"]}, {}), "constant 'x': 4 bytes for float32 of shape (2,), which takes 8, at byte 10"),
+        (wire({"x": [F32, [-1], b"0000"]}, {}), "constant 'x': -1 is not between 0 and 9223372036854775807, at byte 9"),
+        (wire({"x": [F32, [1] * 65, b"0000"]}, {}), "constant 'x': 65 dimensions, and the most there are is 64, at byte 3"),
+        (
+            wire({"x": [F32, [2**62] * 3, b"0000"]}, {}),
+            f"constant 'x': 4 bytes for float32 of shape {(2**62,) * 3}, which takes {4 * 2**186}, at byte 36",
+        ),
+        (wire({"x": [F32, [1], "0000"]}, {}), "constant 'x': expected a binary, found a string, at byte 10"),
+        (wire({}, {"i": "x"}), "init symbol 'i': expected an array, found a string, at byte 4"),
+        (wire({}, {"i": [1]}), "init symbol 'i': expected a string, found an integer, at byte 5"),
+    ],
+)
+def test_bytes_that_are_none_say_where(data: bytes, said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_from_bytes("const_loader", data)
+    assert str(caught.value) == f"the bytes of the const_loader module: {said}"
+
+
+def test_bytes_with_a_constant_that_is_not_there() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_from_bytes("const_loader", wire({}, {"i": ["x"]}))
+    assert str(caught.value) == "const_loader: the init symbol 'i' is handed constants that are not there: 'x'"
+
+
+@pytest.mark.parametrize(("dtype", "count", "size"), [([0, 4, 1], 3, 2), ([1, 1, 1], 3, 3), ([17, 4, 2], 3, 3), ([2, 32, 4], 2, 32)])
+def test_elements_of_less_than_a_byte_lie_packed(dtype: list[int], count: int, size: int) -> None:
+    data = wire({"x": [dtype, [count], bytes(size)]}, {})
+    assert devmod.load_from_bytes("const_loader", data).save_to_bytes() == data
+    with pytest.raises(devmod.FormatError):
+        devmod.load_from_bytes("const_loader", wire({"x": [dtype, [count], bytes(size + 1)]}, {}))

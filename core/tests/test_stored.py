@@ -1,0 +1,206 @@
+"""Stored modules: listed and inspected with nothing loaded, loaded once at the first use, saved as they came."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import Raw, from_wire
+from support import KINDS, MAP_KINDS, sample
+
+import devmod
+
+Register = Callable[[str, str, object], None]
+
+
+def stored(kind: str = "opencl", **changes: Any) -> devmod.Module:
+    code, fmt, fmap = sample(kind)
+    given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
+    return devmod.loads(devmod.dumps(devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"])))
+
+
+@pytest.mark.row("R24", "R26")
+@pytest.mark.parametrize("kind", KINDS)
+def test_inspection_needs_no_runtime(kind: str) -> None:
+    code, fmt, fmap = sample(kind)
+    made, found = devmod.create_with_fallback(kind, code, fmt, fmap), stored(kind)
+    assert (found.kind, found.format, found.functions, found.code) == (kind, fmt, fmap, code)
+    for name in ("", fmt, "asm", "nonsense"):
+        assert found.inspect_source(name) == made.inspect_source(name)
+    assert dict(found.source) == {}
+    assert repr(found) == f"<StoredModule {kind}/{fmt}: add>"
+
+
+@pytest.mark.row("R26")
+def test_the_texts_of_several_shaders_are_joined() -> None:
+    found = stored("webgpu", code={"a": b"one", "b": b"two"})
+    assert found.inspect_source() == found.inspect_source("wgsl") == "one\ntwo"
+
+
+@pytest.mark.row("R4", "R24")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_use_of_a_kind_that_is_not_here_is_the_registrys_error(kind: str) -> None:
+    with pytest.raises(devmod.NotRegisteredError) as direct:
+        devmod.load_from_bytes(kind, b"")
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        stored(kind)["add"]
+    assert str(caught.value) == str(direct.value)
+    assert caught.value.key == f"devmod.load_from_bytes.{kind}"
+
+
+@pytest.mark.row("R5", "R24")
+def test_the_real_module_is_loaded_from_the_very_bytes_at_the_first_use(register: Register) -> None:
+    seen: list[memoryview] = []
+    register("devmod.load_from_bytes", "opencl", lambda data: seen.append(data) or Raw("opencl", bytes(data)))
+    found = stored()
+    wire = found.save_to_bytes()
+    assert seen == []
+    assert found.get_function("add")() == "add"
+    assert found["add"]() == "add"
+    (data,) = seen
+    assert data.readonly
+    assert bytes(data) == wire == found.save_to_bytes()
+
+
+def test_an_unknown_function_loads_nothing(register: Register) -> None:
+    register("devmod.load_from_bytes", "opencl", lambda data: pytest.fail("was loaded"))
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        stored()["ad"]
+    assert str(caught.value) == "the opencl module has no function 'ad'; it has: 'add'. Did you mean 'add'?"
+
+
+def test_imports_are_asked_where_that_is_wanted(register: Register) -> None:
+    register("devmod.load_from_bytes", "cuda", lambda data: Raw("cuda", bytes(data)))
+    root = devmod.create_with_fallback("opencl", b"", "cl", {})
+    middle = devmod.create_with_fallback("metal", {}, "metal", {})
+    root.import_module(middle)
+    middle.import_module(devmod.create_with_fallback("cuda", b"", "cuda", {"deep": devmod.FunctionInfo("d", [])}))
+    found = devmod.loads(devmod.dumps(root))
+    assert found.get_function("deep", query_imports=True)() == "deep"
+    for query in (False, True):
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            found.get_function("deep" if not query else "none", query_imports=query)
+        assert str(caught.value).startswith("the opencl module has no function ")
+
+
+def test_globals_come_from_the_real_module(register: Register) -> None:
+    class WithGlobal(Raw):
+        def get_global(self, name: str) -> Any:
+            return f"global {name}"
+
+    register("devmod.load_from_bytes", "opencl", lambda data: WithGlobal("opencl", bytes(data)))
+    assert stored().get_global("table") == "global table"
+
+
+@pytest.mark.row("R32")
+def test_many_threads_load_once_and_share_a_failure_which_is_not_kept(register: Register) -> None:
+    calls = []
+    release = threading.Event()
+    failing = True
+
+    def load(data: memoryview) -> devmod.Module:
+        calls.append(threading.get_ident())
+        assert release.wait(30)
+        if failing:
+            raise OSError("the driver is busy")
+        return Raw("opencl", bytes(data))
+
+    register("devmod.load_from_bytes", "opencl", load)
+    found = stored()
+
+    def ask_in_threads(count: int) -> list[object]:
+        results: list[object] = []
+        barrier = threading.Barrier(count + 1)
+
+        def ask() -> None:
+            barrier.wait()
+            try:
+                results.append(found.get_function("add")())
+            except OSError as error:
+                results.append(error)
+
+        threads = [threading.Thread(target=ask) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        barrier.wait()
+        # All but the one that loads are waiting for it, or soon will be; those that come later would load anew.
+        while not calls:
+            pass
+        threading.Event().wait(0.2)
+        release.set()
+        for thread in threads:
+            thread.join()
+        return results
+
+    errors = ask_in_threads(64)
+    assert len(calls) == 1
+    assert len(errors) == 64
+    assert len({id(error) for error in errors}) == 1
+    assert str(errors[0]) == "the driver is busy"
+    failing = False
+    assert found.get_function("add")() == "add"
+    assert len(calls) == 2
+    assert found.get_function("add")() == "add"
+    assert len(calls) == 2
+
+
+def test_a_loader_that_needs_itself_says_so(register: Register) -> None:
+    found = stored()
+    register("devmod.load_from_bytes", "opencl", lambda data: found.get_function("add"))
+    with pytest.raises(RuntimeError, match=r"^making 'real' needs 'real' itself$"):
+        found.get_function("add")
+
+
+@pytest.mark.row("R24")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_raw_payload_is_written_as_the_fallback_writes_it(kind: str, tmp_path: Path) -> None:
+    code, fmt, fmap = sample(kind)
+    suffix = next(key for key, value in devmod.targets.find_spec(kind).suffixes.items() if value == fmt)
+    for folder, module in (("a", devmod.create_with_fallback(kind, code, fmt, fmap)), ("b", stored(kind))):
+        (tmp_path / folder).mkdir()
+        module.write_to_file(tmp_path / folder / f"k.{suffix}")
+    for name in (f"k.{suffix}", "k.tvm_meta.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_kind_without_a_spec_has_no_raw_payload_that_we_know(tmp_path: Path) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        from_wire("npu", b"123").write_to_file(tmp_path / "k.npu")
+    assert str(caught.value) == "a module of kind 'npu' has no raw payload to write; use devmod.save"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_index_that_names_other_functions_than_the_bytes_is_refused() -> None:
+    data = devmod.create_with_fallback("opencl", b"", "cl", {"real": devmod.FunctionInfo("r", [])}).save_to_bytes()
+    found = from_wire("opencl", data, ("listed",))
+    with pytest.raises(devmod.FormatError) as caught:
+        found.functions  # noqa: B018
+    assert str(caught.value) == (
+        "the bundle in memory: the index gives the opencl module the functions 'listed', and its bytes have 'real'"
+    )
+
+
+@pytest.mark.row("R8")
+def test_a_broken_target_spec_spoils_its_own_kind_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = devmod.create_with_fallback("opencl", b"", "cl", {"f": devmod.FunctionInfo("f", [])})
+    data = devmod.dumps(devmod.bundle(Raw("npu", b"x", functions=("f",)), sound))
+    info = tmp_path / "devmod_npu-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devmod-npu\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[devmod.targets]\nnpu = devmod_npu_that_is_not_there:SPEC\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-npu")
+    npu, opencl = devmod.loads(data).imports
+    assert list(opencl.functions) == ["f"]
+    with pytest.raises(devmod.PluginError, match=r"^devmod\.targets\.npu is broken: devmod-npu 1"):
+        npu.functions  # noqa: B018
+    assert devmod.dumps(devmod.loads(data)) == data
+
+
+@pytest.mark.parametrize("kind", MAP_KINDS)
+def test_shaders_are_slices_of_the_stored_bytes(kind: str) -> None:
+    found = stored(kind)
+    assert all(isinstance(shader, memoryview) and shader.readonly for shader in found.code.values())
