@@ -24,7 +24,7 @@ def test_make_help_lists_every_task() -> None:
 
 def test_ci_runs_the_command_that_people_run() -> None:
     script = ROOT / ".ci" / "run"
-    assert "\nmake test\n" in script.read_text()
+    assert "\nmake test ||" in script.read_text()
     assert script.stat().st_mode & 0o111
 
 
