@@ -33,13 +33,13 @@ def symbol_bytes(path: str, name: str) -> memoryview | None:
     data = mapped(path)
     if bytes(data[:4]) != b"\x7fELF":
         raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
-    try:
-        with open(path, "rb") as file:
+    with open(path, "rb") as file:
+        try:
             return _find(ELFFile(file), data, path, name)
-    except (DevmodError, OSError, MemoryError):
-        raise
-    except Exception as error:  # the reader has a dozen of its own, and Python's for what it did not foresee
-        raise FormatError(f"{path!r} is a damaged ELF file: {type(error).__name__}: {error}") from error
+        except DevmodError:
+            raise
+        except Exception as error:  # the reader has a dozen of its own, and Python's for what it did not foresee
+            raise FormatError(f"{path!r} is a damaged ELF file: {type(error).__name__}: {error}") from error
 
 
 def _find(elf: Any, data: memoryview, path: str, name: str) -> memoryview | None:

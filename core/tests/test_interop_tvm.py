@@ -1,0 +1,498 @@
+"""TVM's bytes in and out, on files that TVM wrote (vectors/tvm) and on bytes made by hand."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stored import Raw
+from support import KINDS, sample
+
+import devmod
+from devmod.interop import tvm
+
+VECTORS = Path(__file__).parent / "vectors" / "tvm"
+BLOBS = sorted(path.name for path in VECTORS.glob("*.tvmimports"))
+
+
+def u64(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def text(value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return u64(len(data)) + data
+
+
+def blob(rows: list[int], children: list[int], *modules: bytes, size: int | None = None) -> bytes:
+    body = u64(len(rows), *rows) + u64(len(children), *children) + b"".join(modules)
+    return u64(len(body) if size is None else size) + body
+
+
+FMAP = u64(1) + text("f") + text("k") + u64(2) + b"\x03\x40\x01\x00\x00\x20\x01\x00" + u64(1) + text("blockIdx.x") + u64(2) + bytes(8)
+OPENCL = text("cl") + FMAP + text("code")
+
+
+def module_of(
+    kind: str, interface: devmod.Interface | None = None, types: list[str] | None = None, tags: list[str] | None = None
+) -> devmod.Module:
+    code, fmt, _ = sample(kind)
+    info = devmod.FunctionInfo("k", ["handle"] if types is None else types, ["blockIdx.x"] if tags is None else tags, (), interface)
+    return devmod.create_with_fallback(kind, code, fmt, {"f": info})
+
+
+# -- what TVM wrote
+
+
+def test_the_vectors_are_all_here() -> None:
+    assert len(BLOBS) == 9
+    assert (VECTORS / "vadd.opencl.so").exists()
+
+
+@pytest.mark.row("R19", "R21", "R24")
+@pytest.mark.parametrize("name", BLOBS)
+def test_what_tvm_wrote_is_dumped_as_it_came_also_by_way_of_a_devmod_file(name: str) -> None:
+    data = (VECTORS / name).read_bytes()
+    root = tvm.load_imports(data)
+    assert root.kind == "_lib"
+    assert tvm.dump_imports(root) == data
+    saved = devmod.dumps(root)
+    assert tvm.dump_imports(devmod.loads(saved)) == data
+    for module in root.imports:
+        bytes_of_it = tvm.dump_module_bytes(module)
+        assert bytes_of_it in data
+        again = tvm.load_module_bytes(module.kind, bytearray(bytes_of_it))
+        assert tvm.dump_module_bytes(again) == bytes_of_it
+        assert again.save_to_bytes() == module.save_to_bytes() != bytes_of_it
+        assert type(module).__name__ not in ("FallbackModule",)
+
+
+@pytest.mark.row("R17", "R24")
+@pytest.mark.parametrize("name", [name for name in BLOBS if "const" not in name])
+def test_modules_from_tvm_are_stored_modules_of_their_kind(name: str) -> None:
+    program, kind, _ = name.split(".")
+    (module,) = tvm.load_imports((VECTORS / name).read_bytes()).imports
+    assert module.kind == kind
+    ((key, info),) = module.functions.items()
+    assert key == info.name == f"{program}_kernel"
+    assert info.arg_types == ("handle",) * 3
+    assert info.interface is None
+    axes = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x") if program == "matmul" else ("blockIdx.x", "threadIdx.x")
+    writes = ("paramWriteAccess:[0,0,1]",) if kind == "webgpu" else ()
+    assert info.launch_param_tags == axes + writes
+    assert info.arg_extra_tags == (() if kind == "webgpu" else (0, 0, 0))
+    assert module.format == {"cuda": "cuda", "opencl": "cl", "metal": "metal", "webgpu": "wgsl"}[kind]
+    assert f"{program}_kernel" in module.inspect_source()
+    remade = devmod.create_with_fallback(kind, module.code, module.format, module.functions)
+    assert remade.save_to_bytes() == module.save_to_bytes()
+    assert tvm.dump_module_bytes(remade) == tvm.dump_module_bytes(module)
+
+
+@pytest.mark.row("R20")
+def test_constants_from_tvm() -> None:
+    root = tvm.load_imports((VECTORS / "vadd_const.opencl+const_loader.tvmimports").read_bytes())
+    constants, opencl = root.imports
+    assert (constants.kind, opencl.kind) == ("const_loader", "opencl")
+    w, b = constants.get_function("__init__")()
+    np.testing.assert_array_equal(w.numpy(), np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert (b.dtype, b.shape) == ("int32", (3,))
+    assert len(root.get_function("__init__", query_imports=True)()) == 2
+    made = devmod.const_loader({"w": w, "b": b}, {"__init__": ["w", "b"]})
+    assert made.save_to_bytes() == constants.save_to_bytes()
+    assert tvm.dump_module_bytes(made) == tvm.dump_module_bytes(constants)
+
+
+def test_a_library_is_read_and_not_executed(tmp_path: Path) -> None:
+    root = tvm.load_library(VECTORS / "vadd.opencl.so")
+    assert tvm.dump_imports(root) == (VECTORS / "vadd.opencl.tvmimports").read_bytes()
+    script = f"""
+import devmod
+devmod.interop.tvm.load_library({str(VECTORS / "vadd.opencl.so")!r})
+with open("/proc/self/maps") as file:
+    print([line.split()[1] for line in file if "vadd" in line and "x" in line.split()[1]])
+"""
+    if os.path.exists("/proc/self/maps"):
+        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.row("R25")
+def test_the_host_librarys_place_says_where_a_function_is() -> None:
+    root = tvm.load_imports((VECTORS / "vadd.opencl.tvmimports").read_bytes())
+    assert (root.kind, dict(root.functions), root.property_mask) == ("_lib", {}, 2)
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        root["vadd_kernel"]
+    assert str(caught.value) == (
+        "the _lib module has no function 'vadd_kernel'; it has: none. Its opencl import has it: "
+        "get_function('vadd_kernel', query_imports=True)"
+    )
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        root.get_function("x", query_imports=True)
+    assert str(caught.value) == "the _lib module has no function 'x'; it has: none"
+    with pytest.raises(devmod.FormatError) as refused:
+        root.save_to_bytes()
+    assert str(refused.value) == "a module of kind '_lib' cannot be saved to bytes"
+
+
+# -- all kinds
+
+
+def test_the_layout_of_a_modules_bytes() -> None:
+    module = tvm.load_module_bytes("opencl", OPENCL)
+    assert module.functions == {"f": devmod.FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [0, 0])}
+    assert (module.format, module.code) == ("cl", b"code")
+    remade = devmod.create_with_fallback("opencl", b"code", "cl", module.functions)
+    assert tvm.dump_module_bytes(remade) == OPENCL
+
+
+@pytest.mark.row("R15", "R17")
+def test_the_layout_of_a_vulkan_modules_bytes() -> None:
+    shader = struct.pack("<IQ2I", 1, 2, 0x07230203, 0x00010300)
+    data = text("spv") + FMAP + u64(1) + text("f") + text(shader)
+    module = tvm.load_module_bytes("vulkan", data)
+    assert module.code == {"f": shader}
+    assert tvm.dump_module_bytes(devmod.create_with_fallback("vulkan", {"f": shader}, "spv", module.functions)) == data
+
+
+@pytest.mark.row("R17", "R19")
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_goes_to_tvm_and_back(kind: str) -> None:
+    made = module_of(kind)
+    found = tvm.load_module_bytes(kind, tvm.dump_module_bytes(made))
+    assert (found.kind, found.format, found.functions, found.code) == (kind, made.format, made.functions, made.code)
+    assert found.save_to_bytes() == made.save_to_bytes()
+
+
+def test_a_plugins_own_module_is_dumped_from_its_bytes() -> None:
+    made = module_of("cuda")
+    assert tvm.dump_module_bytes(Raw("cuda", made.save_to_bytes())) == tvm.dump_module_bytes(made)
+
+
+def test_an_alias_of_a_kind_keeps_its_name_in_tvms_bytes() -> None:
+    body = text("hsaco") + FMAP + text("code")
+    data = blob([0, 1, 1], [1], text("_lib"), text("hip") + text(body))
+    root = tvm.load_imports(data)
+    assert root.imports[0].kind == "rocm"
+    assert tvm.dump_imports(root) == data
+
+
+def test_a_tree_of_ones_own_is_packed_the_importer_first() -> None:
+    root, left, right, shared = (module_of(kind) for kind in ("opencl", "cuda", "rocm", "metal"))
+    for importer, imported in ((root, left), (root, right), (left, shared), (right, shared)):
+        importer.import_module(imported)
+    data = tvm.dump_imports(root)
+    assert data[8:].startswith(u64(5, 0, 2, 3, 4, 4) + u64(4, 1, 2, 3, 3) + text("opencl"))
+    found = tvm.load_imports(data)
+    assert found.imports[0].imports[0] is found.imports[1].imports[0]
+    assert tvm.dump_imports(found) == data
+
+
+def test_the_order_that_came_is_kept_until_the_tree_changes() -> None:
+    modules = [text(kind) + text(OPENCL) for kind in ("opencl",) * 3]
+    data = blob([0, 1, 1, 2], [2, 1], *modules)  # 0 imports 2, which imports 1
+    root = tvm.load_imports(data)
+    assert tvm.dump_imports(root) == data
+    assert tvm.dump_imports(root.imports[0]) == blob([0, 1, 1], [1], *modules[:2])
+    root.import_module(module_of("cuda"))
+    assert tvm.load_imports(tvm.dump_imports(root)).imports[1].kind == "cuda"
+
+
+def test_a_module_that_only_tvm_knows_keeps_its_place_and_its_bytes() -> None:
+    data = blob([0, 1, 2, 2], [1, 2], text("_lib"), text("relax.VMExecutable") + text(b"\x01\x02"), text("opencl") + text(OPENCL))
+    root = tvm.load_imports(data)
+    (foreign,) = root.imports
+    assert (foreign.kind, foreign.property_mask, foreign.imports[0].kind) == ("relax.VMExecutable", 0, "opencl")
+    assert tvm.dump_imports(root) == data
+    with pytest.raises(devmod.FunctionNotFoundError) as missing:
+        foreign["main"]
+    assert str(missing.value) == "the 'relax.VMExecutable' module has no function 'main'; it has: none"
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.dumps(root)
+    assert str(caught.value) == "a _ForeignModule of kind 'relax.VMExecutable' cannot be saved: no file may hold such a kind"
+    foreign = tvm.load_imports(blob([0, 0], [], text("llvm") + text(b"")))
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.dumps(foreign)
+    assert str(caught.value) == "a module of TVM's kind 'llvm' has no form in devmod; interop.tvm.dump_imports writes it as it came"
+
+
+def test_tvm_has_no_place_for_a_bundle_or_a_kind_of_ones_own() -> None:
+    for module, kind in ((devmod.bundle(module_of("cuda")), "bundle"), (Raw("npu", b""), "npu")):
+        for dump in (tvm.dump_module_bytes, tvm.dump_imports):
+            with pytest.raises(devmod.FormatError) as caught:
+                dump(module)
+            assert str(caught.value) == f"TVM has no modules of the kind {kind!r}; of a bundle, dump a candidate"
+
+
+# -- functions that TVM could not call
+
+P, B = devmod.Param, devmod.Block
+Interface = devmod.Interface
+
+
+@pytest.mark.parametrize(
+    ("kind", "interface", "types"),
+    [
+        ("opencl", Interface([P("n", "scalar", "int32"), P("x", "buffer", "float32", "rw")]), ["int32", "handle"]),
+        ("cuda", Interface([P("x", "buffer", access="rw")], block=(64, 1, 1)), ["handle"]),
+        ("metal", Interface([P("x", "buffer", at=0), P("y", "buffer", at=1), P("n", "scalar", at=(0, 0))], [B(2, 8)]), ["handle", "handle", "int32"]),
+        ("vulkan", Interface([P("x", "buffer", at=(0, 0)), *(P(n, "scalar", at=(0, 8 * i)) for i, n in enumerate("ab"))], [B("push", 16)]), ["handle", "int32", "float32"]),
+        ("vulkan", Interface([P("x", "buffer", at=(0, 0)), P("n", "scalar", at=(0, 0))], [B((0, 1), 8)]), ["handle", "int32"]),
+    ],
+)  # fmt: skip
+def test_an_interface_that_says_what_tvm_takes_for_granted_is_left_out(kind: str, interface: devmod.Interface, types: list[str]) -> None:
+    with_interface, without = module_of(kind, interface, types), module_of(kind, None, types)
+    assert tvm.dump_module_bytes(with_interface) == tvm.dump_module_bytes(without)
+    assert with_interface.save_to_bytes() != without.save_to_bytes()
+
+
+def test_a_webgpu_interface_as_tvm_has_it() -> None:
+    tags = ["blockIdx.x", "paramWriteAccess:[0,1]"]
+    params = [P("x", "buffer", at=(0, 0)), P("y", "buffer", at=(0, 1)), P("n", "scalar", at=(0, 0)), P("m", "scalar", at=(0, 4))]
+    made = module_of("webgpu", Interface(params, [B((0, 2), 12)]), ["handle", "handle", "int32", "float32"], tags)
+    assert tvm.load_module_bytes("webgpu", tvm.dump_module_bytes(made)).functions["f"].launch_param_tags == tuple(tags)
+
+
+@pytest.mark.parametrize(
+    ("kind", "interface", "types", "tags", "said"),
+    [
+        ("cuda", None, ["handle"], ["gridIdx.x"], "it has the launch tag 'gridIdx.x', which TVM does not know"),
+        ("cuda", None, ["handle"], ["paramWriteAccess:[1]"], "it has the launch tag 'paramWriteAccess:[1]', which TVM does not know"),
+        (
+            "cuda", None, [], ["tirx.use_dyn_shared_memory", "blockIdx.x"],
+            "its launch tag 'tirx.use_dyn_shared_memory' is not the last",
+        ),
+        (
+            "opencl", None, ["handle", "float16"], [],
+            "its argument 1 is a float16; TVM passes buffers and int64, int32, uint32, float64, float32",
+        ),
+        (
+            "opencl", Interface([P("s", "scalar", "uint8x12", align=4)]), ["uint8x12"], [],
+            "its argument 0 is a uint8x12; TVM passes buffers and int64, int32, uint32, float64, float32",
+        ),
+        (
+            "metal", None, ["int32", "handle"], [],
+            "its argument 1 is a buffer behind a scalar, argument 0; TVM wants a metal function's buffers first",
+        ),
+        ("opencl", Interface([P("t", "local")]), ["handle"], [], "its argument 't' is of the kind local; TVM knows buffers and scalars"),
+        ("opencl", Interface([P("i", "image")]), ["handle"], [], "its argument 'i' is of the kind image; TVM knows buffers and scalars"),
+        ("cuda", Interface([P("x", "buffer", at=3)]), ["handle"], [], "its argument 'x' has a place of its own, 3; TVM goes by the order"),
+        (
+            "hexagon", Interface([P("x", "buffer")]), ["handle"], [],
+            "it takes its arguments as C functions do, and TVM calls by its packed convention",
+        ),
+        ("metal", Interface([P("x", "buffer", at=1)]), ["handle"], [], "its buffer 'x' lies at 1; TVM binds it at 0"),
+        ("vulkan", Interface([P("x", "buffer", at=(1, 0))]), ["handle"], [], "its buffer 'x' lies at (1, 0); TVM binds it at 0"),
+        (
+            "vulkan", Interface([P("n", "scalar", at=(0, 0)), P("m", "scalar", at=(0, 4))], [B("push", 8)]), ["int32", "int32"], [],
+            "its scalar 'm' lies at (0, 4); TVM writes it to byte 8 of the only block",
+        ),
+        (
+            "vulkan", Interface([P("n", "scalar", at=(0, 0))], [B((0, 3), 8)]), ["int32"], [],
+            "its scalars do not lie where TVM writes them, at push or (0, 0)",
+        ),
+        (
+            "metal", Interface([P("n", "scalar", at=(0, 0))], [B(1, 8)]), ["int32"], [],
+            "its scalars do not lie where TVM writes them, at 0",
+        ),
+        ("webgpu", Interface([P("x", "buffer", at=(0, 0))]), ["handle"], [], "it has no launch tag paramWriteAccess for its 1 buffers"),
+        (
+            "webgpu", Interface([P("n", "scalar", at=(0, 8))], [B((0, 0), 12)]), ["int32"], ["paramWriteAccess:[]"],
+            "its scalar 'n' lies at (0, 8); TVM writes it to byte 0 of the only block",
+        ),
+    ],
+)  # fmt: skip
+def test_a_function_that_tvm_could_not_call_is_refused(kind: str, interface: Any, types: list[str], tags: list[str], said: str) -> None:
+    made = module_of(kind, interface, types, tags)
+    for dump in (tvm.dump_module_bytes, tvm.dump_imports):
+        with pytest.raises(devmod.FormatError) as caught:
+            dump(made)
+        assert str(caught.value) == f"TVM cannot call the {kind} function 'f': {said}"
+        assert (caught.value.kind, caught.value.function) == (kind, "f")
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("opencl", b"", "fmt: 8 bytes are due, and 0 are left, at byte 0"),
+        ("opencl", u64(2**63), "fmt: 9223372036854775808 bytes are due, and 0 are left, at byte 8"),
+        ("opencl", text(b"\xff"), "fmt: a string is not UTF-8, at byte 0"),
+        ("opencl", OPENCL + b"!", "1 more bytes follow the last field, at byte 106"),
+        ("opencl", OPENCL[:-1], "code: 4 bytes are due, and 3 are left, at byte 102"),
+        ("opencl", text("cl") + u64(2**60), "fmap: a count of 1152921504606846976, and 0 bytes are left, at byte 10"),
+        ("opencl", text("cl") + u64(2) + FMAP[8:] + FMAP[8:] + text(""), "fmap: the key 'f' stands twice, at byte 94"),
+        (
+            "opencl",
+            text("cl") + u64(1) + text("f") + text("k") + u64(2**40),
+            "fmap of 'f', arg_types: a count of 1099511627776, and 0 bytes are left, at byte 36",
+        ),
+        ("webgpu", FMAP + u64(2) + (text("f") + text("")) * 2, "code: the key 'f' stands twice, at byte 109"),
+        ("const_loader", u64(2) + text("a") * 2, "names: the key 'a' stands twice, at byte 17"),
+        ("const_loader", u64(1) + text("a") + u64(0), "names: 1 names and 0 tensors, at byte 17"),
+        (
+            "const_loader",
+            u64(1) + text("a") + u64(1, 5, 0) + bytes(28),
+            "constant 'a': a tensor does not begin with TVM's magic number and a zero, at byte 25",
+        ),
+    ],
+)
+def test_bytes_that_are_no_module_say_where(kind: str, data: bytes, said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_module_bytes(kind, data)
+    assert str(caught.value) == f"TVM's bytes of the {kind} module: {said}"
+
+
+MAGIC = 0xDD5E40F096B4A13F
+
+
+def constants(device: int = 1, ndim: int = 1, dtype: bytes = b"\x02\x20\x01\x00", shape: tuple[int, ...] = (1,), size: int = 4) -> bytes:
+    tensor = u64(MAGIC, 0) + struct.pack("<iii", device, 0, ndim) + dtype + struct.pack(f"<{len(shape)}q", *shape) + u64(size) + b"0000"
+    return u64(1) + text("a") + u64(1) + tensor + u64(1) + text("i") + u64(1) + u64(1) + text("a")
+
+
+def test_constants_made_by_hand_are_read() -> None:
+    module = tvm.load_module_bytes("const_loader", constants())
+    assert tvm.dump_module_bytes(module) == constants()
+    assert tvm.dump_module_bytes(devmod.loads(devmod.dumps(module))) == constants()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"device": 2}, "a tensor of the device type 2, and only the CPU's (1) are saved"),
+        ({"ndim": -1}, "-1 dimensions; there are 0 to 64"),
+        ({"ndim": 2**31 - 1}, "2147483647 dimensions; there are 0 to 64"),
+        ({"shape": (-1,)}, "the shape (-1,)"),
+        ({"shape": (2,)}, "4 bytes for float32 of shape (2,), which takes 8"),
+        ({"size": 2**62}, "4611686018427387904 bytes for float32 of shape (1,), which takes 4"),
+    ],
+)
+def test_bad_constants_say_what(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_module_bytes("const_loader", constants(**changes))
+    assert str(caught.value) == f"TVM's bytes of the const_loader module: constant 'a': {said}, at byte 25"
+
+
+LIB = text("_lib")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "length: 8 bytes are due, and 0 are left, at byte 0"),
+        (u64(5), "length: 5 bytes are said to follow, and 0 do, at byte 0"),
+        (blob([0, 0], [], LIB, size=2**63), "length: 9223372036854775808 bytes are said to follow, and 44 do, at byte 0"),
+        (blob([], []), "children: there is no module, at byte 8"),
+        (blob([0], []), "children: there is no module, at byte 8"),
+        (u64(8, 2**61), "row pointers: a count of 2305843009213693952, and 0 bytes are left, at byte 8"),
+        (blob([0, 1], [], LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
+        (blob([1, 1], [0], LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
+        (blob([0, 2, 1], [1], LIB, LIB), "children: the row pointers do not rise from 0 to the number of children, at byte 8"),
+        (blob([0, 1], [7], LIB), "children: module 7 is imported, and there are 1, at byte 8"),
+        (blob([0, 0], [], LIB, b"!"), "1 more bytes follow the last field, at byte 52"),
+        (blob([0, 1, 1], [1], LIB), "module 1: 8 bytes are due, and 0 are left, at byte 68"),
+        (blob([0, 1, 1], [1], LIB, text("opencl")), "module 1: 8 bytes are due, and 0 are left, at byte 82"),
+        (blob([0, 1, 1], [1], LIB, text("opencl"), text("x")), "module 1: fmt: 8 bytes are due, and 1 are left, at byte 0"),
+        (blob([0, 0, 0], [], LIB, LIB), "2 modules, and 1 of them hang in the tree of the first"),
+    ],
+)
+def test_bytes_that_are_no_imports_blob_say_where(data: bytes, said: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_imports(data)
+    assert str(caught.value) == f"the imports blob: {said}"
+
+
+@pytest.mark.parametrize(("rows", "children"), [([0, 1], [0]), ([0, 1, 2], [1, 0]), ([0, 1, 2, 3], [1, 2, 1])])
+def test_a_cycle_is_refused(rows: list[int], children: list[int]) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_imports(blob(rows, children, *[LIB] * (len(rows) - 1)))
+    assert str(caught.value) == "the _lib module imports itself, directly or through others: a program is a tree"
+
+
+def test_a_very_deep_tree_is_read_without_recursion() -> None:
+    depth = 20_000
+    data = blob([*range(depth), depth - 1], list(range(1, depth)), *[LIB] * depth)
+    root = tvm.load_imports(data)
+    assert tvm.dump_imports(root) == data
+    with pytest.raises(devmod.FunctionNotFoundError):
+        root.get_function("f", query_imports=True)
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.dumps(root)
+    assert str(caught.value) == "the index of the bundle to be saved: module 64 lies more than 64 imports deep"
+
+
+@pytest.mark.parametrize("kind", ["llvm", "relax.VMExecutable", "", "x" * 200, "no\nkind"])
+def test_a_kind_that_devmod_does_not_know_is_no_single_module(kind: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_module_bytes(kind, b"")
+    shown = repr(kind) if len(kind) < 100 else f"'{'x' * 100}'… (200 characters)"
+    assert str(caught.value) == f"a module of the kind {shown} has no form that devmod knows"
+
+
+@pytest.mark.parametrize("load", [tvm.load_imports, lambda data: tvm.load_module_bytes("cuda", data)])
+def test_what_is_no_buffer_is_an_argument_error(load: Callable[[Any], Any]) -> None:
+    with pytest.raises(devmod.ArgumentError, match=r"^load_\w+\((kind, )?data\): data is bytes or another buffer, not str$"):
+        load("text")
+
+
+# -- libraries
+
+
+def test_a_library_needs_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "elftools"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "elftools", None)
+    monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        tvm.load_library("k.so")
+    assert str(caught.value) == "reading 'k.so' takes pyelftools, which is not installed: pip install 'devmod-core[tvm]'"
+
+
+def test_files_that_are_no_library_of_tvms(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        tvm.load_library(tmp_path / "missing.so")
+    with pytest.raises(IsADirectoryError):
+        tvm.load_library(tmp_path)
+    path = tmp_path / "k.so"
+    for data in (b"", b"MZ" + bytes(100)):
+        path.write_bytes(data)
+        with pytest.raises(devmod.FormatError) as caught:
+            tvm.load_library(path)
+        assert str(caught.value) == f"{str(path)!r} is not an ELF shared library: it does not begin with the ELF magic bytes"
+    library = (VECTORS / "vadd.opencl.so").read_bytes()
+    path.write_bytes(library.replace(b"__tvm_ffi__library_bin\0", b"__tvm_ffi__library_bim\0"))
+    with pytest.raises(devmod.FormatError) as caught:
+        tvm.load_library(path)
+    assert str(caught.value) == (
+        f"{str(path)!r} has no symbol '__tvm_ffi__library_bin': TVM did not export it, or it holds no device modules"
+    )
+
+
+def test_a_library_cut_short_or_damaged_is_a_format_error(tmp_path: Path) -> None:
+    library = (VECTORS / "vadd.opencl.so").read_bytes()
+    path = tmp_path / "k.so"
+    good = tvm.dump_imports(tvm.load_library(VECTORS / "vadd.opencl.so"))
+    outcomes, said = set(), []
+    for size in (*range(4, 64, 7), *range(64, len(library), 997)):
+        path.write_bytes(library[:size])
+        with pytest.raises(devmod.FormatError):
+            tvm.load_library(path)
+    for at in (*range(4, 64), *range(64, len(library), 61)):
+        damaged = bytearray(library)
+        damaged[at] ^= 0xFF
+        path.write_bytes(damaged)
+        try:
+            outcomes.add(tvm.dump_imports(tvm.load_library(path)) == good)
+        except devmod.FormatError as error:
+            said.append(str(error))
+    assert True in outcomes
+    assert said
+    assert all(each.startswith(repr(str(path))) for each in said)
