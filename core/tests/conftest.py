@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 
 import pytest
 
 import devmod
+from devmod import _discovery
+
+FOUND = _discovery._found
+
+
+@functools.cache
+def installed() -> frozenset[str]:
+    """Where the distributions with devmod entries are that happen to be installed beside core."""
+    return frozenset(each.location for each in FOUND())
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +26,8 @@ def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyt
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
     for name in ("DEVMOD_COMPILE_FORCE_FALLBACK", "DEVMOD_PLUGINS_DENY", "DEVMOD_PLUGINS_CHOOSE", "DEVMOD_PREFER", "DEVMOD_LOG"):
         monkeypatch.delenv(name, raising=False)
+    beside = installed()
+    monkeypatch.setattr(_discovery, "_found", lambda: (each for each in FOUND() if each.location not in beside))
 
 
 @pytest.fixture

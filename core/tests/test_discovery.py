@@ -349,7 +349,7 @@ def test_a_damaged_index_is_no_index(site: Path, cache: Path, tmp_path: Path, da
     npu(other, name="acme-tpu", kind="tpu")
     assert len(seen([site, other], cache)) == 2
     file = _index_of(cache, site)
-    if damage == "written by others":
+    if damage in ("written by others", "another version"):
         _plant(file)
     DAMAGE[damage](file)
     assert seen([site, other], cache) == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
@@ -443,6 +443,14 @@ def test_of_a_distribution_found_twice_the_first_counts(site: Path, tmp_path: Pa
     for _ in range(2):
         assert seen([site, second], cache) == {"npu": "devmod-npu 1.0"}
         assert seen([second, site], cache) == {"npu": "devmod-npu 2.0"}
+
+
+@pytest.mark.row("R9")
+def test_of_two_versions_in_one_folder_the_later_install_counts(site: Path, cache: Path) -> None:
+    time.sleep(0.02)
+    install(site, "devmod.NPU", "0.9", {"devmod.create": {"tpu": "devmod_npu:create"}})
+    for _ in range(2):
+        assert seen([site], cache) == {"tpu": "devmod.NPU 0.9"}
 
 
 @pytest.mark.row("R9")

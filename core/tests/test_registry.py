@@ -16,6 +16,7 @@ import pytest
 from distributions import GOOD, PYTHON, SOURCE, Session, environment, install, npu, run, uninstall, wheel
 
 import devmod
+from devmod import targets
 from devmod.targets import TargetSpec, find_spec
 
 Register = Callable[[str, str, object], None]
@@ -447,16 +448,21 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
 
 
 @pytest.mark.row("R9")
-def test_a_claim_of_a_core_key_is_a_conflict_too(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(site, "acme-const", "1.0", {"devmod.load_from_file": {"so": "acme_const:entry"}})
-    with pytest.raises(devmod.ConflictError) as caught:
-        devmod.load_from_file("x.so", "so")
-    assert str(caught.value) == (
-        f"devmod.load_from_file.so is claimed by devmod-core {devmod.__version__} and acme-const 1.0. Uninstall one, or choose one by the "
-        "environment variable: DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-const"
+def test_a_claim_of_a_core_key_is_a_conflict_too(tmp_path: Path) -> None:
+    install(tmp_path / "site", "acme-so", "1.0", {"devmod.load_from_file": {"so": "acme_so:entry"}})
+    program = """
+        import devmod
+        try:
+            devmod.load_from_file("x.so", "so")
+        except (devmod.ConflictError, OSError) as error:
+            print(error)
+        """
+    assert run(program, [tmp_path / "site"], tmp_path / "cache")[0] == (
+        f"devmod.load_from_file.so is claimed by devmod-core {devmod.__version__} and acme-so 1.0. Uninstall one, or choose one by the "
+        "environment variable: DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-so\n"
     )
-    monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", "devmod.load_from_file.so=devmod-core")
-    assert devmod.registered("devmod.load_from_file")["so"].distribution == "devmod-core"
+    choice = {"DEVMOD_PLUGINS_CHOOSE": "devmod.load_from_file.so=devmod-core"}
+    assert "No such file or directory: 'x.so'" in run(program, [tmp_path / "site"], tmp_path / "cache", choice)[0]
 
 
 # -- which distributions may be used ------------------------------------------------------------------------------------
@@ -726,6 +732,12 @@ def test_cores_table_is_what_its_metadata_declares() -> None:
     assert {group: dict(entries) for group, entries in declared.items()} == _registry.CORE_ENTRIES
     for group, entries in _registry.CORE_ENTRIES.items():
         assert set(entries) <= set(devmod.registered(group))
+
+
+@pytest.mark.row("R2")
+def test_the_table_of_aliases_is_what_the_specs_say() -> None:
+    specs = [find_spec(kind) for kind in targets.BUILT_IN]
+    assert {alias: spec.kind for spec in specs if spec is not None for alias in spec.aliases} == targets.BUILT_IN_ALIASES
 
 
 @pytest.mark.row("R29")

@@ -114,9 +114,11 @@ def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'devmod' has no attribute {name!r}")
-    from importlib import import_module
+    import sys
 
-    value: object = import_module(f"devmod.{home or name}")
+    module = f"devmod.{home or name}"
+    __import__(module)  # importlib itself costs more to import than most modules of ours
+    value: object = sys.modules[module]
     if home:
         value = getattr(value, name)
     globals()[name] = value

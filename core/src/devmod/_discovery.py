@@ -249,11 +249,11 @@ def read_index(path: str) -> Folder | None:
 
 
 def parse_index(path: str, data: bytes) -> Folder | None:
-    """What an index file says; None where it is damaged, of another version or of another folder."""
+    """What an index file says; None where it is damaged or of another version."""
     head, _, body = data.partition(b"\n")
     if head != f"{MAGIC} {check_value(body)} {len(body)}".encode():
         return None
-    folder = Folder("", "")
+    folder = Folder(path, "")
     try:
         for line in body.decode("utf-8", "surrogateescape").split("\n"):
             letter, *fields = line.split("\t")
@@ -271,12 +271,12 @@ def parse_index(path: str, data: bytes) -> Folder | None:
             elif letter == "N":
                 (folder.names,) = fields
             elif letter == "F":
-                folder.stamp, folder.path = fields
+                folder.stamp, _ = fields  # the path is for people; the file's name has it
             elif line:
                 return None
     except (ValueError, IndexError):
         return None
-    return folder if folder.path == path else None
+    return folder
 
 
 def unescaped(field: str) -> str:
