@@ -280,6 +280,42 @@ def test_where_times_are_normalized_each_process_reads_the_folder_again(site: Pa
     assert folders_read([site], cache, before=before) == [str(site)]
 
 
+def _image(file: Path, folder: Path) -> None:
+    """An ext4 image of a folder, with whole seconds alone and one time for all of it."""
+    with open(file, "wb") as made:
+        made.truncate(8 << 20)
+    commands = ["mke2fs", "-q", "-t", "ext4", "-I", "128", "-U", "00000000-0000-0000-0000-000000000001", "-d", str(folder), str(file)]
+    subprocess.run(commands, check=True, capture_output=True)
+    inside = ["/", *(f"/{each.relative_to(folder)}" for each in sorted(folder.rglob("*")))]
+    times = "".join(f"set_inode_field {each} {field} 19800101000000\n" for each in inside for field in ("mtime", "ctime"))
+    subprocess.run(["debugfs", "-w", "-f", "-", str(file)], input=times, text=True, check=True, capture_output=True)
+
+
+def test_one_real_image_in_the_place_of_another(site: Path, tmp_path: Path, cache: Path) -> None:
+    place = tmp_path.resolve() / "mounted"
+    place.mkdir()
+    (site / "devmod_npu.py").unlink()
+    stamps = []
+    for number, after in enumerate(({"npu": "devmod-npu 1.0"}, {"tpu": "devmod-npu 1.0"}, {"tpu": "devmod-npu 1.0", "oth": "other 1.0"})):
+        image = tmp_path / f"image{number}"
+        if number == 1:
+            _rewrite_entry_points(site)
+        elif number == 2:  # none of ours before
+            (site / "other-1.0.dist-info" / "entry_points.txt").write_text("[devmod.create]\noth = other:main\n")
+        try:
+            _image(image, site)
+            subprocess.run(["mount", "-o", "loop,ro", str(image), str(place)], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"no image can be made and mounted here: {error}")
+        try:
+            about = place.stat()
+            stamps.append((about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size))
+            assert seen([place], cache) == after
+        finally:
+            subprocess.run(["umount", str(place)], check=True, capture_output=True)
+    assert len(set(stamps)) == 1  # or it would have shown nothing
+
+
 def test_an_index_is_not_used_where_times_are_normalized_later(indexed: Path, cache: Path) -> None:
     before = NORMALIZED.format(str(indexed)) + AN_HOUR_LATER
     assert folders_read([indexed], cache, before=before) == [str(indexed)]
