@@ -501,7 +501,10 @@ def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, c
 def test_a_folder_on_the_path_twice_is_one(site: Path, tmp_path: Path, cache: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(site)
-    assert seen([site, link, site], cache) == {"npu": "devmod-npu 1.0"}
+    out, log = run(AN_HOUR_LATER + LIST, [link, site, link], cache, {"DEVMOD_LOG": "debug"})
+    assert out == '{"npu": "devmod-npu 1.0"}\n'
+    assert log.count("with devmod entries") == 1
+    assert f"read {str(site)!r}" in log
 
 
 def test_what_pip_could_not_remove_is_ignored(site: Path, cache: Path) -> None:
