@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
 from devmod._scalars import fast_packer, packer
 from devmod.errors import FormatError
@@ -40,13 +42,13 @@ class Argument:
     may_be_local
         Whether a `Local` is taken too: a handle of a function without an interface may be a ``__local`` pointer.
     fast, pack
-        For a scalar: the converter of exact ints and floats, and the one of everything (`devmod._scalars`).
+        For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._scalars`).
     """
 
     __slots__ = ("_base", "_unit", "fast", "kind", "may_be_local", "name", "number", "pack", "type", "written")
 
     def __init__(self, number: int, name: str, kind: str, type: str, written: bool, may_be_local: bool, pack: Packer | None) -> None:  # noqa: A002
-        self.number, self.name, self.kind, self.type = number, name, kind, type
+        self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.may_be_local = written, may_be_local
         self.pack = pack
         self.fast = fast_packer(type) if kind == "scalar" else None

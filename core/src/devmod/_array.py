@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 from devmod._buffer import BufferBase
 from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
 from devmod.errors import ArgumentError, FormatError
@@ -208,7 +210,8 @@ class DeviceArray(Array):
     __slots__ = ("_nbytes", "device", "memory", "owner")
 
     def __init__(self, device: Device, memory: object, shape: Sequence[int], dtype: str, owner: object = None) -> None:
-        self.shape, self.dtype = tuple(shape), dtype
+        # Interned, so that a call finds the type it wants by identity.
+        self.shape, self.dtype = tuple(shape), intern(dtype)
         self.device, self.memory, self.owner = device, memory, owner
         self._nbytes = count_of(self.shape) * dtype_bytes(parse_dtype(dtype))
 

@@ -11,7 +11,7 @@ from devmod.errors import ArgumentError, LaunchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from devmod._arguments import Argument
@@ -36,7 +36,7 @@ class Call:
     Attributes
     ----------
     kernel, where, shape, values
-        What `Kernel.enqueue` takes; `shape` is None for a grid with a zero in it. Values for host arrays come when it is launched.
+        What `Kernel.prepare` takes; `shape` is None for a grid with a zero in it. Values for host arrays come when it is launched.
 
     Raises
     ------
@@ -75,11 +75,15 @@ class Call:
             self.where = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
         self.kernel: Kernel = function.open(device)
         self.shape: Any = None
+        self._enqueue: Callable[[list[Any]], None]
         if launch is not None:
             self.shape = self.kernel.shape(launch)
-            if plain_count and shared_memory == 0:
-                plain = any(each.kind == "buffer" for each in function._plan.arguments)
-                function._remember((device if plain else None, grid, block, stream), self.kernel, self.where, self.shape)
+            if not bound:
+                # What a plain call would look for: with launch values behind the arguments, or shared memory, there is none.
+                has_buffers = any(each.kind == "buffer" for each in function._plan.arguments)
+                plain = plain_count and shared_memory == 0
+                key = (device if has_buffers else None, grid, block, stream) if plain else (device, launch.key, self.where)
+                self._enqueue = function.caller(key, self.kernel, self.where, self.shape)
 
     def launch(self) -> None:
         """Launch it once. With arrays of the host, wait and copy back."""
@@ -89,7 +93,7 @@ class Call:
         if self.transfers:
             self._launch_with_host(self.where)
         else:
-            self.kernel.enqueue(self.where, self.shape, self.values)
+            self._enqueue(self.values)
         # What another library does next with its memory is not in our stream's order unless it is queued there too.
         if any(each is not self.where for each in self._adopted_streams):
             self.where.synchronize()
@@ -105,7 +109,7 @@ class Call:
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
             values[number] = memories[transfer_number]
-        self.kernel.enqueue(where, self.shape, values)
+        self._enqueue(values)
         waited = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:

@@ -53,12 +53,9 @@ class Stream(ABC):
     ----------
     device : Device
         Whose queue it is.
-    last
-        What the driver returned for the last launch, for the backend to ask about faults; None where nothing.
     """
 
     device: Device
-    last: Any = None
 
     @abstractmethod
     def synchronize(self) -> None:

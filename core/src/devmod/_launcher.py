@@ -50,13 +50,18 @@ class LaunchShape:
         self.cluster = cluster
         self.shared_memory = shared_memory
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All of it, to be compared."""
+        return (self.grid, self.block, self.cluster, self.shared_memory)
+
 
 class Kernel(ABC):
     """One function on one device, ready to be enqueued. Its methods may be called by several threads at once."""
 
     @abstractmethod
     def shape(self, launch: LaunchShape) -> Any:
-        """The launch's shape as `enqueue` wants it. Core keeps what is returned and hands it in again.
+        """The launch's shape as the other methods want it. Core keeps what is returned and hands it in again.
 
         Raises
         ------
@@ -65,32 +70,21 @@ class Kernel(ABC):
         """
 
     @abstractmethod
-    def enqueue(self, stream: Stream, shape: Any, values: Sequence[Any]) -> None:
-        """Queue one launch and return. What `values` holds must stay valid in the driver until the launch is done.
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
+        """A function that queues one launch with the values it is given, and returns.
 
-        Raises
-        ------
-        LaunchError
-            The driver refuses.
+        Core makes it once for a stream and a shape, keeps it, and calls it for every such call. What the values hold must
+        stay valid in the driver until the launch is done. It raises LaunchError where the driver refuses.
         """
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        """A function that queues this launch each time it is called, with as little work as there can be.
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], None]:
+        """A function that queues this one launch each time it is called, with as little work as there can be.
 
-        Several threads may call it, and again before the last launch has finished. What it returns is kept as ``stream.last``
-        until the next; what it raises goes through `failed`. Best is a callable that is not written in Python, such as a
-        functools.partial of a driver's function.
+        Several threads may call it, and again before the last launch has finished. It raises LaunchError where the driver
+        refuses.
         """
-        kept = tuple(values)
-
-        def run() -> None:
-            self.enqueue(stream, shape, kept)
-
-        return run
-
-    def failed(self, error: Exception) -> Exception:
-        """What to raise for what a prepared launch raised: LaunchError for the driver's own errors."""
-        return error
+        call, kept = self.caller(stream, shape), tuple(values)
+        return lambda: call(kept)
 
     @abstractmethod
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:

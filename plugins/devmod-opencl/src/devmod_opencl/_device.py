@@ -153,7 +153,6 @@ class OpenCLDevice(Device):
             cl.enqueue_copy(stream.queue, out, memory, is_blocking=True)
         except _driver.Error as error:
             raise refused(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
-        stream.check()
 
     def __repr__(self) -> str:
         return super().__repr__() + (" in another context" if self.foreign else "")
@@ -166,8 +165,6 @@ class OpenCLStream(Stream):
     ----------
     queue
         pyopencl's CommandQueue. It keeps no timestamps unless another library made it so: they cost every launch a fifth.
-    last
-        pyopencl's Event of the last launch, for what it reports.
     """
 
     device: OpenCLDevice
@@ -175,7 +172,6 @@ class OpenCLStream(Stream):
     def __init__(self, device: OpenCLDevice, queue: Any, *, foreign: bool = False) -> None:
         self.device = device
         self.queue = queue
-        self.last: Any = None
         self._foreign = foreign
         self._made = Once()
 
@@ -206,18 +202,6 @@ class OpenCLStream(Stream):
 
     def synchronize(self) -> None:
         finish(self.queue, self.device)
-        self.check()
-
-    def check(self) -> None:
-        """LaunchError where the last launch, which is over, did not end well."""
-        last, self.last = self.last, None
-        if last is not None:
-            try:
-                status = last.command_execution_status
-            except _driver.Error as error:
-                raise refused(f"{self.device} reports a fault of a launch", error) from error
-            if status < 0:
-                raise LaunchError(f"{self.device} reports that a launch failed: {_driver.status_name(status)}", kind="opencl")
 
     def record(self) -> OpenCLEvent:
         try:

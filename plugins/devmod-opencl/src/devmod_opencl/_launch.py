@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from operator import itemgetter
 
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from devmod_opencl._device import OpenCLDevice
     from devmod_opencl._program import Programs
 
-_enqueue = cl.enqueue_nd_range_kernel
+# pyopencl's stubs do not know that the arguments may all be given by place.
+_enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 
 
 class OpenCLLauncher(Launcher):
@@ -106,11 +106,11 @@ class OpenCLKernel(Kernel):
             )
         # One thread at a time sets arguments of a kernel object and enqueues it. Taking from and putting to a list is atomic.
         self._free = [handle]
-        # Objects of the driver and bytes are set by two calls of pyopencl, each for several arguments at once.
+        # The driver's objects are set in one call of pyopencl. Bytes go another way: its general one tries every other type first.
         kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
-        self._scalar_pairs = _pairs([number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")])
-        self._has_local = any(kind in ("local", "handle") for kind in kinds)
+        self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
+        self._has_local = "local" in kinds
         group = cl.kernel_work_group_info
         self._most = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
         self._fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
@@ -151,31 +151,53 @@ class OpenCLKernel(Kernel):
         used = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
         return size[:used], launch.block[:used]
 
-    def enqueue(self, stream: Stream, shape: Any, values: Sequence[Any]) -> None:
-        if self._has_local:
-            self._check_local(values)
-        try:
-            handle = self._free.pop()
-        except IndexError:
-            handle = self._new()
-        try:
-            if self._object_pairs is not None:
-                handle._set_arg_multi(self._object_pairs(values))
-            if self._scalar_pairs is not None:
-                handle._set_arg_buf_multi(self._scalar_pairs(values))
-            stream.last = _enqueue(stream.queue, handle, shape[0], shape[1])  # type: ignore[attr-defined]
-        except _driver.Error as error:
-            raise self.failed(error) from error
-        self._free.append(handle)
-
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, OpenCLStream)
-        return partial(_enqueue, stream.queue, self._ready(values), shape[0], shape[1])
+        # This is the path of every plain call: what it uses is at hand in local names, and nothing is looked up twice.
+        queue, (size, block) = stream.queue, shape
+        take, give, new = self._free.pop, self._free.append, self._new
+        objects, scalars = self._object_pairs, self._scalars
+        # All arguments are given: nanobind takes longer to fill in what is left out.
+        enqueue, error_type = _enqueue, _driver.Error
 
-    def failed(self, error: Exception) -> Exception:
-        if isinstance(error, _driver.Error):
-            return refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
-        return error
+        def call(values: Sequence[Any]) -> None:
+            try:
+                handle = take()
+            except IndexError:
+                handle = new()
+            try:
+                handle._set_arg_multi(objects(values))
+                for number in scalars:
+                    handle._set_arg_buf(number, values[number])
+                enqueue(queue, handle, size, block, None, None, False, False)
+            except error_type as error:
+                raise self._failed(error) from error
+            give(handle)
+
+        if not self._has_local:
+            return call
+
+        def check_and_call(values: Sequence[Any]) -> None:
+            self._check_local(values)
+            call(values)
+
+        return check_and_call
+
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], None]:
+        assert isinstance(stream, OpenCLStream)
+        queue, (size, block), handle = stream.queue, shape, self._ready(values)
+        enqueue, error_type = _enqueue, _driver.Error
+
+        def run() -> None:
+            try:
+                enqueue(queue, handle, size, block, None, None, False, False)
+            except error_type as error:
+                raise self._failed(error) from error
+
+        return run
+
+    def _failed(self, error: Exception) -> LaunchError:
+        return refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, OpenCLStream)
@@ -185,7 +207,7 @@ class OpenCLKernel(Kernel):
             event.wait()
             return float(event.profile.end - event.profile.start) * 1e-9
         except _driver.Error as error:
-            raise self.failed(error) from error
+            raise self._failed(error) from error
 
     def _ready(self, values: Sequence[Any]) -> Any:
         """A kernel object of its own, its arguments set."""
@@ -193,12 +215,11 @@ class OpenCLKernel(Kernel):
             self._check_local(values)
         handle = self._new()
         try:
-            if self._object_pairs is not None:
-                handle._set_arg_multi(self._object_pairs(values))
-            if self._scalar_pairs is not None:
-                handle._set_arg_buf_multi(self._scalar_pairs(values))
+            handle._set_arg_multi(self._object_pairs(values))
+            for number in self._scalars:
+                handle._set_arg_buf(number, values[number])
         except _driver.Error as error:
-            raise self.failed(error) from error
+            raise self._failed(error) from error
         return handle
 
     def _check_local(self, values: Sequence[Any]) -> None:
@@ -213,11 +234,13 @@ class OpenCLKernel(Kernel):
         )
 
 
-def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]] | None:
-    """A function from a call's values to ``(number, value, number, value, …)`` for those numbers; None where there are none.
+def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """A function from a call's values to ``(number, value, number, value, …)`` for those numbers.
 
     Such a tuple is made in every call, so the usual sizes are written out: that takes a third of the time.
     """
+    if not numbers:
+        return lambda v: ()
     if len(numbers) == 1:
         (a,) = numbers
         return lambda v: (a, v[a])
@@ -230,12 +253,12 @@ def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]] | N
     if len(numbers) == 4:
         a, b, c, d = numbers
         return lambda v: (a, v[a], b, v[b], c, v[c], d, v[d])
-    take = itemgetter(*numbers) if numbers else None
+    take = itemgetter(*numbers)
+    blank = [number for number in numbers for _ in (0, 1)]
 
     def pairs(values: Sequence[Any]) -> tuple[Any, ...]:
-        assert take is not None
-        made = [number for number in numbers for _ in (0, 1)]
+        made = blank.copy()
         made[1::2] = take(values)
         return tuple(made)
 
-    return pairs if numbers else None
+    return pairs
