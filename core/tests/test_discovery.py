@@ -490,9 +490,14 @@ def test_of_two_versions_in_one_folder_the_later_install_counts(site: Path, cach
 
 
 @pytest.mark.row("R9")
-def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, cache: Path) -> None:
+@pytest.mark.parametrize("by", ["pip", "distutils"])
+def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, cache: Path, by: str) -> None:
     first = tmp_path / "first"
-    install(first, "Devmod.NPU", "0.1")
+    if by == "pip":
+        install(first, "Devmod.NPU", "0.1")
+    else:
+        first.mkdir()
+        (first / "devmod_npu-0.1-py3.11.egg-info").write_text("Metadata-Version: 1.0\nName: devmod-npu\nVersion: 0.1\n")
     for _ in range(2):
         assert seen([first, site], cache) == {}
 
@@ -622,7 +627,9 @@ def test_archives_on_the_path(site: Path, tmp_path: Path, cache: Path, name: str
         )
         time.sleep(0.02)
         npu(site, name="acme-tpu", kind="tpu")
+        about = archive.stat()
         _zip(site, archive)
+        os.utime(archive, ns=(about.st_atime_ns, about.st_mtime_ns))
         assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
     assert seen([archive], cache) == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
 
