@@ -65,6 +65,30 @@ def test_the_real_module_is_loaded_from_the_very_bytes_at_the_first_use(register
     assert bytes(data) == wire == found.save_to_bytes()
 
 
+class Real(devmod.backend.PayloadModule):
+    """What a wheel brings, as far as its bytes go."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        return lambda: name
+
+
+@pytest.mark.row("R18", "R19")
+@pytest.mark.parametrize("kind", KINDS)
+def test_real_fallback_and_stored_modules_of_one_payload_save_the_same(kind: str, register: Register) -> None:
+    code, fmt, fmap = sample(kind)
+    spec = devmod.targets.find_spec(kind)
+    made = [devmod.create_with_fallback(kind, code, fmt, fmap)]
+    register("devmod.create", kind, lambda code, fmt, fmap, source: Real(spec, fmt, fmap, code, source))
+    register("devmod.load_from_bytes", kind, lambda data: Real(spec, *devmod.backend.decode(spec, data), wire=data))
+    made.append(devmod.create(kind, code, fmt, fmap, {"asm": "; never saved"}))
+    made.append(devmod.load_from_bytes(kind, made[0].save_to_bytes()))
+    made += [devmod.loads(devmod.dumps(each)) for each in tuple(made)]
+    assert [type(each).__name__ for each in made] == ["FallbackModule", "Real", "Real", *["StoredModule"] * 3]
+    assert len({each.save_to_bytes() for each in made}) == 1
+    assert len({devmod.dumps(each) for each in made}) == 1
+    assert made[-1].get_function("add")() == "add"
+
+
 def test_an_unknown_function_loads_nothing(register: Register) -> None:
     register("devmod.load_from_bytes", "opencl", lambda data: pytest.fail("was loaded"))
     with pytest.raises(devmod.FunctionNotFoundError) as caught:

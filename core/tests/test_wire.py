@@ -101,6 +101,13 @@ def test_a_payload_is_neither_copied_when_written_nor_when_read() -> None:
     assert decode(find_spec("cuda"), data)[2].obj is data
 
 
+@pytest.mark.row("R16")
+def test_opencl_carries_no_spir_v() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        saved("opencl", fmt="spv")
+    assert str(caught.value) == "opencl has no format 'spv'; its formats: cl, clbin, xclbin, awsxclbin, aocx"
+
+
 def test_maps_keep_their_order() -> None:
     fmap = {name: devmod.FunctionInfo(name, []) for name in "zebra"}
     assert list(objects(saved("cuda", fmap=fmap))[1]) == list("zebra")
