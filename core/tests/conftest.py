@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import devmod
-from devmod import _discovery
+from devmod import _discovery, _registry
 
 FOUND = _discovery._found
 
@@ -26,6 +26,7 @@ def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyt
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
     for name in ("DEVMOD_COMPILE_FORCE_FALLBACK", "DEVMOD_PLUGINS_DENY", "DEVMOD_PLUGINS_CHOOSE", "DEVMOD_PREFER", "DEVMOD_LOG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_registry, "_hits", {})  # a hit is kept for the process, and other tests are in it too
     beside = installed()
     monkeypatch.setattr(_discovery, "_found", lambda: (each for each in FOUND() if each.location not in beside))
 
