@@ -66,7 +66,7 @@ class ShapeReader:
         elif grid is not None or block is not None:
             raise self._wrong("grid" if grid is not None else "block", "has neither grid nor block: a call of it is one call")
         triples[1] = self._block(block, triples[1] if from_args and any(which == 1 for which, _ in plan.launch) else None, bool(from_args))
-        shared = self._shared(shared_memory) or triples[3][0]
+        shared = self._shared(shared_memory if shared_memory != 0 else triples[3][0])
         if 0 in triples[0]:
             return args, None
         x, y, z = triples[0]

@@ -1,0 +1,404 @@
+"""Arrays on the host and on a device, streams and events, and how devices are found."""
+
+from __future__ import annotations
+
+import gc
+import io
+import itertools
+import math
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_backend as toy
+
+import devmod
+from devmod import _dlpack
+from devmod._device import HostArray
+from devmod._scalars import Unfit, packer
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[list[toy.ToyDevice]]:
+    with toy.fresh_devices() as made:
+        yield made
+
+
+def host(array: np.ndarray[Any, Any], dtype: str = "") -> HostArray:
+    return HostArray(array.tobytes(), array.shape, dtype or array.dtype.name)
+
+
+NUMBERS = [
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+    "complex64",
+    "complex128",
+]
+SHAPES: list[tuple[int, ...]] = [(), (4,), (2, 3), (3, 0, 2), (0,), (2, 1, 2, 2)]
+
+
+# -- arrays of the host
+
+
+@pytest.mark.row("R20")
+@pytest.mark.parametrize(("dtype", "shape"), list(itertools.product(NUMBERS, SHAPES)))
+def test_a_host_array_by_every_way_out(dtype: str, shape: tuple[int, ...]) -> None:
+    expected = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    array = host(expected)
+    for got in (array.numpy(), np.asarray(array), np.from_dlpack(array)):
+        assert (got.dtype, got.shape) == (expected.dtype, shape)
+        np.testing.assert_array_equal(got, expected)
+        assert not got.flags.writeable
+    view = memoryview(array)
+    assert (view.shape, view.readonly, view.nbytes) == (shape, True, expected.nbytes)
+    assert view.c_contiguous
+    assert bytes(array) == expected.tobytes()
+    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes) == (shape, dtype, len(shape), expected.size, expected.nbytes)
+
+
+@pytest.mark.row("R20")
+def test_a_host_array_is_used_without_numpy() -> None:
+    program = (
+        "import sys, struct\n"
+        "from devmod._device import HostArray\n"
+        "a = HostArray(struct.pack('<6e', *range(6)), (2, 3), 'float16')\n"
+        "v = memoryview(a)\n"
+        "assert (v.format, v.shape, v.strides) == ('e', (2, 3), (6, 2)), v.format\n"
+        "assert struct.unpack('<6e', bytes(v)) == (0, 1, 2, 3, 4, 5)\n"
+        "a.__dlpack__(max_version=(1, 0))\n"
+        "assert 'numpy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_view_keeps_the_memory_and_the_memory_is_not_copied() -> None:
+    data = bytearray(struct.pack("<4f", 1, 2, 3, 4))
+    array = HostArray(memoryview(data), (4,), "float32")
+    view, arrays = memoryview(array), [np.asarray(array), np.from_dlpack(array)]
+    data[:4] = struct.pack("<f", 9)
+    assert [each[0] for each in arrays] == [9, 9]
+    assert view.cast("B")[:4] == data[:4]
+    del array
+    gc.collect()
+    assert arrays[0].tolist() == [9, 2, 3, 4]
+    with pytest.raises(BufferError):
+        data.clear()
+    view.release()
+    del view, arrays
+    gc.collect()
+    data.clear()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda array: io.BytesIO(b"1234").readinto(array),
+        lambda array: struct.pack_into("<i", array, 0, 1),
+        lambda array: memoryview(array).__setitem__(0, 1.0),
+        lambda array: np.asarray(array).__setitem__(0, 1.0),
+    ],
+)
+def test_a_host_array_cannot_be_written(write: Callable[[HostArray], object]) -> None:
+    array = host(np.ones(4, "float32"))
+    with pytest.raises((TypeError, BufferError, ValueError)):
+        write(array)
+    assert array.numpy().tolist() == [1, 1, 1, 1]
+
+
+def test_types_that_the_buffer_protocol_does_not_have_show_their_bits() -> None:
+    assert np.asarray(HostArray(b"\x80\x3f\x00\x40", (2,), "bfloat16")).tolist() == [0x3F80, 0x4000]
+    assert np.asarray(HostArray(b"\x38\x40", (2,), "float8_e4m3fn")).tolist() == [0x38, 0x40]
+    assert memoryview(HostArray(bytes(32), (2,), "float32x4")).shape == (2, 4)
+    assert HostArray(bytes(32), (2,), "float32x4").numpy().shape == (2, 4)
+
+
+def test_bfloat16_in_numpy_with_ml_dtypes() -> None:
+    pytest.importorskip("ml_dtypes")
+    assert HostArray(b"\x80\x3f\x00\x40", (2,), "bfloat16").numpy().astype("float32").tolist() == [1.0, 2.0]
+
+
+def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
+    program = (
+        "import sys; sys.modules['ml_dtypes'] = None\n"
+        "import devmod\n"
+        "from devmod._device import HostArray\n"
+        "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
+        "except devmod.FormatError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "NumPy has no bfloat16 by itself: pip install ml_dtypes, or read the bits through memoryview(array) (a host array's)\n"
+    )
+
+
+def test_bytes_that_do_not_fit_the_shape() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        HostArray(bytes(12), (2, 2), "float32")
+    assert str(caught.value) == "an array of shape (2, 2) and type float32 has 16 bytes, not 12"
+
+
+# -- DLPack
+
+
+@pytest.mark.row("R20")
+def test_dlpack_says_that_it_is_read_only_and_gives_back() -> None:
+    before = len(_dlpack._handed_out)
+    array = host(np.arange(6, dtype="int32").reshape(2, 3))
+    taken = np.from_dlpack(array)
+    assert len(_dlpack._handed_out) == before + 1
+    assert not taken.flags.writeable
+    copied = np.from_dlpack(array, copy=True)
+    copied[:] = 0
+    assert taken.tolist() == [[0, 1, 2], [3, 4, 5]]
+    unused = (array.__dlpack__(), array.__dlpack__(max_version=(1, 0)))
+    assert "dltensor_versioned" in repr(unused[1])
+    assert len(_dlpack._handed_out) == before + 4
+    del taken, copied, unused
+    gc.collect()
+    assert len(_dlpack._handed_out) == before
+
+
+def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
+    array = host(np.arange(3, dtype="int32"))
+
+    class Old:
+        def __dlpack__(self, stream: object = None) -> object:
+            return array.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return array.__dlpack_device__()
+
+    class Adapter(Old):
+        def __dlpack__(self, **_: object) -> object:
+            return array.__dlpack__()
+
+    taken = np.from_dlpack(Adapter())
+    assert taken.tolist() == [0, 1, 2]
+    assert array.numpy().tolist() == [0, 1, 2]
+    with pytest.raises(BufferError) as caught:
+        array.__dlpack__(copy=False)
+    assert str(caught.value) == (
+        "this array is read-only, which DLPack before version 1 cannot say: ask with max_version=(1, 0), or allow a copy"
+    )
+    with pytest.raises(BufferError) as caught:
+        array.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
+    assert str(caught.value) == "this array is in the memory of the host; it cannot be handed to the DLPack device (2, 0)"
+
+
+def test_what_dlpack_handed_out_may_outlive_the_program() -> None:
+    program = (
+        "import numpy as np\n"
+        "from devmod._device import HostArray\n"
+        "a = HostArray(b'abcd', (4,), 'int8')\n"
+        "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
+        "import builtins; builtins.keep = keep\n"
+    )
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_device_array_is_handed_on_as_a_copy_on_the_host(devices: list[toy.ToyDevice]) -> None:
+    array = devices[0].from_numpy(np.arange(3, dtype="float32"))
+    assert array.__dlpack_device__() == (12, 0)
+    with pytest.raises(BufferError) as caught:
+        array.__dlpack__()
+    assert str(caught.value) == (
+        "this array is in the memory of toy device 0 (toy number 0), which DLPack consumers cannot use; ask for a copy on the host "
+        "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
+    )
+    assert np.from_dlpack(array, device="cpu").tolist() == [0, 1, 2]
+
+
+# -- arrays of a device
+
+
+@pytest.mark.parametrize(("dtype", "shape"), list(itertools.product(NUMBERS, SHAPES)))
+def test_from_numpy_and_back(dtype: str, shape: tuple[int, ...], devices: list[toy.ToyDevice]) -> None:
+    expected = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    array = devices[0].from_numpy(expected)
+    assert isinstance(array, devmod.Array)
+    assert (array.dtype, array.shape, array.nbytes) == (dtype, shape, expected.nbytes)
+    got = array.numpy()
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_from_numpy_takes_what_numpy_takes(devices: list[toy.ToyDevice]) -> None:
+    assert devices[0].from_numpy(np.arange(12).reshape(3, 4)[:, ::2]).numpy().tolist() == [[0, 2], [4, 6], [8, 10]]
+    assert devices[0].from_numpy([1, 2]).numpy().tolist() == [1, 2]  # type: ignore[arg-type]
+    assert devices[0].from_numpy(np.zeros(2, "i4,f4")).dtype == "uint8x8"
+    constant = HostArray(b"\x80\x3f", (1,), "bfloat16")
+    assert devices[0].from_numpy(constant).dtype == "bfloat16"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [np.array(["a"]), np.array([None]), np.ones(1, ">f4"), np.array(["2020"], "M8[s]")])
+def test_from_numpy_refuses_what_no_device_knows(value: Any, devices: list[toy.ToyDevice]) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devices[0].from_numpy(value)
+    assert str(caught.value) == f"from_numpy takes an array of numbers: {value.dtype} is not a type that a device knows"
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "lengths", "name"),
+    [
+        (3, "float32", (3,), "float32"),
+        ((2, np.int64(3)), np.float16, (2, 3), "float16"),
+        ([0], "float32x4", (0,), "float32x4"),
+        ((), "bool", (), "bool"),
+    ],
+)
+def test_empty(shape: Any, dtype: Any, lengths: tuple[int, ...], name: str, devices: list[toy.ToyDevice]) -> None:
+    array = devices[0].empty(shape, dtype)
+    assert (array.shape, array.dtype) == (lengths, name)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "text"),
+    [
+        (-1, "float32", "-1 is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
+        ((2, 1.5), "float32", "(2, 1.5) is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
+        ("3", "float32", "'3' is not a shape; a shape is a length, or a tuple of lengths, from 0 up"),
+        (3, "float33x", "'float33x' is not an element type; use a name such as 'float32', or a NumPy dtype"),
+        (3, object(), None),
+        (3, "U4", "'U4' is not an element type; use a name such as 'float32', or a NumPy dtype"),
+    ],
+)
+def test_empty_of_nonsense(shape: Any, dtype: Any, text: str | None, devices: list[toy.ToyDevice]) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devices[0].empty(shape, dtype)
+    assert str(caught.value) == (text or f"{dtype!r} is not an element type; use a name such as 'float32', or a NumPy dtype")
+
+
+def test_memory_that_is_not_there_is_told(devices: list[toy.ToyDevice]) -> None:
+    with pytest.raises(devmod.LaunchError) as caught:
+        devices[0].empty(1 << 40, "float64")
+    assert str(caught.value) == f"toy device 0 (toy number 0) cannot hold an array of {8 << 40} bytes"
+
+
+def test_a_fault_shows_when_the_array_is_read(devices: list[toy.ToyDevice]) -> None:
+    array = devices[0].from_numpy(np.ones(2, "float32"))
+    devices[0].default_stream.fault = "out of bounds"
+    with pytest.raises(devmod.LaunchError) as caught:
+        array.numpy()
+    assert str(caught.value) == "toy device 0 (toy number 0) reports a fault of a launch: out of bounds"
+    assert array.numpy().tolist() == [1, 1]
+
+
+def test_how_arrays_and_devices_are_shown(devices: list[toy.ToyDevice]) -> None:
+    assert repr(devices[1].empty((2, 3), "float32")) == "<Array float32[2, 3] on toy device 1 (toy number 1)>"
+    assert repr(host(np.zeros(2, "int8"))) == "<HostArray int8[2]>"
+    assert len(devices[0].empty((2, 3), "int8")) == 2
+
+
+# -- finding devices
+
+
+def test_devices_are_found_by_kind_and_number(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+    register("devmod.device", "toy", lambda: toy.DEVICES)
+    assert devmod.device("toy") is devices[0]
+    assert devmod.device("toy", 1) is devices[1]
+    assert devmod.devices() == devices
+    for index in (2, -1, "0", 1.0):
+        with pytest.raises(devmod.DeviceNotFoundError) as caught:
+            devmod.device("toy", index)  # type: ignore[arg-type]
+        assert str(caught.value) == f"there is no toy device {index!r}; there are: 0 toy number 0; 1 toy number 1"
+
+
+@pytest.mark.row("R4")
+def test_a_device_of_a_runtime_that_is_not_installed() -> None:
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        devmod.device("cuda")
+    assert "devmod.device.cuda" in str(caught.value)
+    assert "pip install devmod-cuda" in str(caught.value)
+
+
+@pytest.mark.row("R8")
+def test_one_kind_without_devices_or_broken_leaves_the_others(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+    def missing() -> list[devmod.Device]:
+        raise devmod.DeviceNotFoundError("no driver", kind="tin")
+
+    register("devmod.device", "tin", missing)
+    register("devmod.device", "toy", lambda: toy.DEVICES)
+    assert devmod.devices() == devices
+    register("devmod.device", "wood", lambda: [3])
+    with pytest.warns(RuntimeWarning) as warned:
+        assert devmod.devices() == devices
+    text = (
+        "devmod.device.wood is broken: in this process returned int, not a sequence of devmod.Device. "
+        "Report it to its publisher, or uninstall it"
+    )
+    assert [str(each.message) for each in warned] == [text]
+    with pytest.raises(devmod.PluginError) as caught:
+        devmod.device("wood")
+    assert str(caught.value) == text
+
+
+# -- rounding, against every value of a type
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
+     "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"],
+)  # fmt: skip
+def test_small_floats_are_rounded_to_nearest_even(name: str) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    type_ = getattr(ml_dtypes, name)
+    width = np.dtype(type_).itemsize
+    count = {"float6_e2m3fn": 64, "float6_e3m2fn": 64, "float4_e2m1fn": 16}.get(name, 1 << 8 * width)
+    codes = np.arange(count).astype(f"uint{8 * width}")
+    with np.errstate(invalid="ignore"):
+        values = codes.view(type_).astype("float64")
+    order = sorted((float(value), int(code)) for value, code in zip(values, codes, strict=True) if math.isfinite(value) and value > 0)
+    pack = packer(name)
+    for value, code in order:
+        assert int.from_bytes(pack(value), "little") == code
+        if name != "float8_e8m0fnu":
+            assert float(np.frombuffer(pack(-value), type_)[0]) == -value
+    step = max(1, len(order) // 300)
+    for (low, low_code), (high, high_code) in list(itertools.pairwise(order))[::step]:
+        middle = (low + high) / 2
+        even = low_code if low_code % 2 == 0 else high_code
+        assert int.from_bytes(pack(middle), "little") == even
+        assert int.from_bytes(pack(math.nextafter(middle, 0)), "little") == low_code
+        assert int.from_bytes(pack(math.nextafter(middle, math.inf)), "little") == high_code
+    with pytest.raises(Unfit):
+        pack(order[-1][0] * 1.5)
+
+
+def test_float8_e8m0fnu_is_powers_of_two() -> None:
+    pack = packer("float8_e8m0fnu")
+    assert [pack(value)[0] for value in (1.0, 2.0, 0.5, 2.0**127, 2.0**-127, 1.49, 1.51, math.nan)] == [
+        127,
+        128,
+        126,
+        254,
+        0,
+        127,
+        128,
+        255,
+    ]
+    for value in (0.0, -1.0, math.inf, 2.0**128):
+        with pytest.raises(Unfit):
+            pack(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("bfloat16", 0x7FC0), ("float8_e4m3fn", 0x7F), ("float8_e5m2fnuz", 0x80), ("float8_e5m2", 0x7E)]
+)
+def test_nan_has_its_code(name: str, code: int) -> None:
+    assert int.from_bytes(packer(name)(math.nan), "little") == code

@@ -1,0 +1,663 @@
+"""Calling functions: arguments, shapes, host arrays, bound launches; on a backend that is a few Python functions."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_backend as toy
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+
+TAGS = ("blockIdx.x", "threadIdx.x")
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[list[toy.ToyDevice]]:
+    with toy.fresh_devices() as made:
+        yield made
+
+
+def axpy_info(**changes: Any) -> FunctionInfo:
+    params = [
+        Param("x", "buffer", "float32", "r"),
+        Param("y", "buffer", "float32", "rw"),
+        Param("alpha", "scalar", "float32"),
+        Param("n", "scalar", "int32"),
+    ]
+    return FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], TAGS, (), Interface(params, **changes))
+
+
+def axpy(shape: Any, x: bytearray, y: bytearray, alpha: bytes, n: bytes) -> None:
+    count = int.from_bytes(n, "little")
+    toy.floats(y)[:count] += np.frombuffer(alpha, np.float32)[0] * toy.floats(x)[:count]
+
+
+def make_axpy(**changes: Any) -> devmod.Function:
+    return toy.module({"axpy": axpy_info(**changes)}, {"axpy": axpy})["axpy"]
+
+
+def one(
+    param: Param, *, run: Callable[..., None] | None = None, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, declared: str = ""
+) -> Any:
+    """A function of one argument, and the list of the values its kernel is given."""
+    seen: list[Any] = []
+
+    def record(shape: Any, value: Any) -> None:
+        seen.append(value)
+        if run is not None:
+            run(shape, value)
+
+    kinds = {"buffer": "handle", "local": "handle", "image": "handle", "sampler": "handle"}
+    info = FunctionInfo("f", [declared or kinds.get(param.kind, param.type)], (), (), Interface([param]))
+    return toy.module({"f": info}, {"f": record}, launcher)["f"], seen
+
+
+# -- what a call does
+
+
+@pytest.mark.row("R34")
+def test_numpy_arrays_are_copied_in_and_what_is_written_back() -> None:
+    f = make_axpy()
+    x, y = np.arange(8, dtype="float32"), np.ones(8, "float32")
+    f(x, y, 2.0, 8, grid=1, block=8)
+    np.testing.assert_array_equal(y, 2 * np.arange(8) + 1)
+    np.testing.assert_array_equal(x, np.arange(8))
+
+
+@pytest.mark.row("R34")
+def test_device_arrays_stay_where_they_are(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x, y = devices[0].from_numpy(np.arange(8, dtype="float32")), devices[0].from_numpy(np.ones(8, "float32"))
+    before = len(devices[0].allocated)
+    for _ in range(3):
+        f(x, y, 2, 8, grid=(1,), block=(8, 1))
+    assert len(devices[0].allocated) == before
+    np.testing.assert_array_equal(y.numpy(), 6 * np.arange(8) + 1)
+
+
+@pytest.mark.row("R35")
+@pytest.mark.parametrize("values", [(3, 16), (np.int64(3), np.uint8(16))])
+def test_launch_values_may_follow_the_arguments_as_in_tvm(devices: list[toy.ToyDevice], values: tuple[Any, Any]) -> None:
+    f = make_axpy()
+    y = devices[0].from_numpy(np.ones(8, "float32"))
+    f(y, y, 0.0, 8, *values)
+    ((shape, _),) = devices[0].default_stream.queued
+    assert (shape.grid, shape.block) == ((3, 1, 1), (16, 1, 1))
+
+
+@pytest.mark.row("R35")
+def test_every_launch_tag_has_its_place(devices: list[toy.ToyDevice]) -> None:
+    tags = [
+        "blockIdx.y", "blockIdx.x", "blockIdx.z", "threadIdx.y", "threadIdx.x", "threadIdx.z", "clusterCtaIdx.x",
+        "tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch", "paramWriteAccess:[1]", "tirx.use_dyn_shared_memory",
+    ]  # fmt: skip
+    f = toy.module({"f": FunctionInfo("f", ["handle"], tags)}, launcher=toy.SharedLauncher)["f"]
+    f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 4096)
+    ((shape, _),) = devices[0].default_stream.queued
+    assert (shape.grid, shape.block, shape.cluster, shape.shared_memory) == ((1, 2, 3), (2, 4, 5), (7, 1, 1), 4096)
+
+
+@pytest.mark.row("R35")
+def test_param_write_access_says_which_buffers_are_written() -> None:
+    info = FunctionInfo("f", ["handle", "float32", "handle"], [*TAGS, "paramWriteAccess:[0,1]"])
+
+    def run(shape: Any, a: bytearray, s: bytes, b: bytearray) -> None:
+        a[:] = b"\xff" * len(a)
+        b[:] = b"\x01" * len(b)
+
+    f = toy.module({"f": info}, {"f": run})["f"]
+    a, b = np.zeros(4, "uint8"), np.zeros(4, "uint8")
+    a.flags.writeable = False
+    f(a, 1.0, b, grid=1, block=1)
+    assert (a.tolist(), b.tolist()) == ([0] * 4, [1] * 4)
+
+
+def test_a_zero_in_the_grid_launches_nothing_and_still_checks(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    y = np.ones(8, "float32")
+    f(y, y, 1.0, 8, grid=(4, 0), block=8)
+    assert devices[0].default_stream.queued == []
+    assert y.tolist() == [1.0] * 8
+    with pytest.raises(devmod.ArgumentError):
+        f(y, y, "1", 8, grid=0, block=8)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2)])
+def test_empty_arrays_are_legal(shape: tuple[int, ...]) -> None:
+    f = make_axpy()
+    y = np.ones(shape, "float32")
+    f(y, y, 1.0, 0, grid=1, block=1)
+
+
+def test_the_same_host_memory_is_one_device_buffer(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    y = np.arange(8, dtype="float32")
+    f(y, y, 1.0, 8, grid=1, block=1)
+    assert y.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert devices[0].allocated == [32]
+    devices[0].allocated.clear()
+    f(y[:3], y, 1.0, 3, grid=1, block=1)
+    assert devices[0].allocated == [32]
+    assert y.tolist() == [0, 4, 8, 6, 8, 10, 12, 14]
+
+
+def test_memory_shared_in_part_is_refused_where_one_is_written() -> None:
+    f = make_axpy()
+    y = np.arange(8, dtype="float32")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(y[:-1], y[1:], 1.0, 7, grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 2 'y' overlaps argument 1 'x' in part, and the kernel writes to one of them; pass a copy of it"
+    )
+    f(y[::2], y[1::2], 1.0, 4, grid=1, block=1)  # interleaved, and apart
+    assert y.tolist() == [0, 1, 2, 5, 4, 9, 6, 13]
+
+
+@pytest.mark.parametrize("view", [lambda a: a[::2, ::3], lambda a: a.T, lambda a: np.asfortranarray(a), lambda a: a[::-1]])
+def test_arrays_that_are_not_contiguous_are_copied_through(view: Callable[[Any], Any]) -> None:
+    f, seen = one(Param("a", "buffer", "int32", "rw"), run=lambda shape, a: a.__setitem__(slice(0, 4), b"\x07\0\0\0"))
+    a = view(np.arange(24, dtype="int32").reshape(4, 6))
+    expected = np.ascontiguousarray(a)
+    given = expected.tobytes()
+    f(a, grid=1, block=1)
+    expected.reshape(-1)[0] = 7
+    np.testing.assert_array_equal(a, expected)
+    assert bytes(seen[0])[4:] == given[4:]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        lambda: bytearray(b"\x01\x02\x03\x04"),
+        lambda: memoryview(bytearray(b"\x01\x02\x03\x04")),
+        lambda: array.array("B", b"\x01\x02\x03\x04"),
+        lambda: (ctypes.c_uint8 * 4)(1, 2, 3, 4),
+        lambda: np.array([1, 2, 3, 4], "uint8"),
+    ],
+)
+def test_whatever_has_a_writable_buffer_is_a_host_array(host: Callable[[], Any]) -> None:
+    f, _ = one(Param("a", "buffer", "uint8", "rw"), run=lambda shape, a: a.reverse())
+    value = host()
+    f(value, grid=1, block=1)
+    assert bytes(value) == b"\x04\x03\x02\x01"
+
+
+def test_host_arrays_come_by_dlpack_too() -> None:
+    class Exporter:
+        def __init__(self) -> None:
+            self.array = np.arange(4, dtype="float32")
+
+        def __dlpack__(self, **kwargs: Any) -> Any:
+            return self.array.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+    f, _ = one(Param("a", "buffer", "float32", "rw"), run=lambda shape, a: a.__setitem__(slice(0, 4), b"\0\0\x80?"))
+    value = Exporter()
+    f(value, grid=1, block=1)
+    assert value.array.tolist() == [1, 1, 2, 3]
+
+
+def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
+    constant = devmod.const_loader({"w": np.arange(4, dtype="float32")}, {}).get_global("w")
+    f, seen = one(Param("a", "buffer", "float32", "r"))
+    f(constant, grid=1, block=1)
+    assert toy.floats(seen[0]).tolist() == [0, 1, 2, 3]
+    g, _ = one(Param("a", "buffer", "float32"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        g(constant, grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f': argument 1 'a' is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)"
+    )
+
+
+# -- scalars and structs
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "expected"),
+    [
+        ("int32", -1, b"\xff\xff\xff\xff"),
+        ("int32", np.int64(7), b"\x07\0\0\0"),
+        ("uint8", 255, b"\xff"),
+        ("int64", -(2**63), b"\0\0\0\0\0\0\0\x80"),
+        ("float32", 1, b"\0\0\x80?"),
+        ("float32", np.float64(1), b"\0\0\x80?"),
+        ("float64", 1.0, b"\0\0\0\0\0\0\xf0?"),
+        ("float32", float("inf"), b"\0\0\x80\x7f"),
+        ("float16", 2049.0, b"\x00\x68"),  # a tie: to even
+        ("bfloat16", 1.00390625, b"\x80?"),  # a tie: to even
+        ("bfloat16", 1.01171875, b"\x82?"),
+        ("float8_e4m3fn", 448.0, b"\x7e"),
+        ("float8_e5m2", -1.125, b"\xbc"),  # a tie: to even
+        ("bool", True, b"\x01"),
+        ("bool", np.False_, b"\0"),
+        ("complex64", 1 + 2j, b"\0\0\x80?\0\0\0@"),
+        ("int16x2", (1, -1), b"\x01\0\xff\xff"),
+        ("float32x3", np.ones(3, "float32"), b"\0\0\x80?" * 3 + b"\0\0\0\0"),  # three lanes take four in OpenCL
+        ("uint8x4", b"abcd", b"abcd"),
+        ("uint8x4", [1, 2, 3, 4], b"\x01\x02\x03\x04"),
+    ],
+)
+def test_scalars_become_the_bytes_of_their_type(type_: str, value: Any, expected: bytes) -> None:
+    f, seen = one(Param("s", "scalar", type_))
+    for _ in range(2):  # the second call takes the short path where there is one
+        f(value, grid=1, block=1)
+    assert seen == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x01\0\0\0\0\0\x80?",
+        bytearray(b"\x01\0\0\0\0\0\x80?"),
+        np.array([(1, 1.0)], "i4,f4")[0],
+        type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.c_float)]})(1, 1.0),
+    ],
+)
+def test_structs_are_bytes_of_exactly_their_size(value: Any) -> None:
+    f, seen = one(Param("s", "scalar", "uint8x8", align=4))
+    f(value, grid=1, block=1)
+    assert seen == [b"\x01\0\0\0\0\0\x80?"]
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("type_", "value", "why"),
+    [
+        ("int32", 2**31, "2147483648 does not fit int32 (-2147483648 to 2147483647)"),
+        ("uint8", -1, "-1 does not fit uint8 (0 to 255)"),
+        ("int32", 1.0, "1.0 is not a whole number"),
+        ("int32", "1", "'1' is not a whole number"),
+        ("int32", None, "None is not a whole number"),
+        ("int32", np.zeros(2), "an array of shape (2,) is not a whole number"),
+        ("float32", 1e39, "1e+39 does not fit float32"),
+        ("float16", 65520.0, "65520.0 does not fit float16"),
+        ("bfloat16", 3.4e38, "3.4e+38 does not fit bfloat16"),
+        ("float8_e4m3fn", 465.0, "465.0 does not fit float8_e4m3fn"),
+        ("float8_e4m3fn", float("inf"), "inf does not fit float8_e4m3fn"),
+        ("float32", 1j, "1j is not a number"),
+        ("float32", "1", "'1' is not a number"),
+        ("float32", 10**400, "an int of 401 digits does not fit a floating-point type"),
+        ("bool", 2, "2 is not a bool"),
+        ("float32x4", (1, 2, 3), "3 lanes cannot be passed as float32x4, which has 4 lanes"),
+        ("float32x4", 1.0, "1.0 is not a sequence of 4 lanes"),
+        ("int8x2", (1, 128), "lane 1: 128 does not fit int8 (-128 to 127)"),
+        ("float32x4", np.zeros((2, 2)), "an array of shape (2, 2) cannot be passed as float32x4, which has 4 lanes"),
+    ],
+)
+def test_a_scalar_that_does_not_fit_is_named(type_: str, value: Any, why: str) -> None:
+    f, seen = one(Param("s", "scalar", type_))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(value, grid=1, block=1)
+    assert str(caught.value) == f"the toy function 'f': argument 1 's': {why}"
+    assert (caught.value.argument, caught.value.function, caught.value.kind) == ("s", "f", "toy")
+    assert seen == []
+
+
+def test_a_float_that_equals_an_int_met_before_is_still_no_int() -> None:
+    f, _ = one(Param("s", "scalar", "int32"))
+    f(3, grid=1, block=1)
+    with pytest.raises(devmod.ArgumentError):
+        f(3.0, grid=1, block=1)
+
+
+def test_the_two_zeros_are_two_values() -> None:
+    f, seen = one(Param("s", "scalar", "float32"))
+    f(0.0, grid=1, block=1)
+    f(-0.0, grid=1, block=1)
+    assert seen == [b"\0\0\0\0", b"\0\0\0\x80"]
+
+
+def test_a_struct_of_another_size_is_refused() -> None:
+    f, _ = one(Param("s", "scalar", "uint8x8", align=4))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(b"abc", grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 1 's': bytes of 3 bytes cannot be passed as uint8x8, which has 8 bytes"
+
+
+def test_local_memory_is_an_argument() -> None:
+    f, seen = one(Param("t", "local", "float32"))
+    for _ in range(2):
+        f(devmod.Local(256), grid=1, block=1)
+    assert seen == [("local", 256)] * 2
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(256, grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f': argument 1 't' is 256, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
+    )
+    g, _ = one(Param("a", "buffer", "float32"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        g(devmod.Local(256), grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 1 'a' is a Local, and the kernel takes an array of float32"
+
+
+@pytest.mark.parametrize("nbytes", [0, -4, 1.5, "4", None])
+def test_a_local_has_a_size(nbytes: Any) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.Local(nbytes)
+    assert str(caught.value) == f"Local(nbytes) takes a number of bytes from 1 up, not {nbytes!r}"
+
+
+# -- wrong calls
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("args", "keywords", "text"),
+    [
+        ((), {}, "takes 4 arguments (x, y, alpha, n); its launch values (blockIdx.x, threadIdx.x) may follow them; 0 were given"),
+        (
+            (1, 2, 3, 4, 5),
+            {},
+            "takes 4 arguments (x, y, alpha, n); its launch values (blockIdx.x, threadIdx.x) may follow them; 5 were given",
+        ),
+        ("good", {}, "needs grid=, the number of blocks: an int, or up to three of them for x, y, z"),
+        ("good", {"grid": 1}, "needs block=, the number of threads in a block: an int, or up to three of them for x, y, z"),
+        ("good", {"grid": (1, 1, 1, 1), "block": 1}, "was given grid=(1, 1, 1, 1): it is an int, or up to three of them for x, y, z"),
+        ("good", {"grid": -1, "block": 1}, "was given grid=-1: -1 is not a count from 0 up"),
+        ("good", {"grid": 1.5, "block": 1}, "was given grid=1.5: 1.5 is not a whole number"),
+        ("good", {"grid": 2**64, "block": 1}, f"was given grid={2**64}: {2**64} is not a count from 0 up"),
+        ("good", {"grid": 1, "block": (8, 0)}, "was given block=(8, 0): 0 is not a count from 1 up"),
+        ("good", {"grid": 1, "block": "8"}, "was given block='8': '8' is not a whole number"),
+        ("good", {"grid": 1, "block": 1, "shared_memory": 4}, "cannot be given shared_memory=4: a toy has none"),
+        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=: -4 is not a count from 0 up"),
+        ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3 and no stream of kind toy"),
+        ("dims", {"grid": 1}, "is called with grid= or block= and with launch values behind its arguments; give one of them"),
+    ],
+)
+def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str, devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    y = devices[0].from_numpy(np.ones(8, "float32"))
+    given = {"good": (y, y, 1.0, 8), "dims": (y, y, 1.0, 8, 1, 8)}.get(args, args) if isinstance(args, str) else args
+    for call in (f, f.bind):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            call(*given, **keywords)
+        assert str(caught.value) == f"the toy function 'axpy' {text}"
+    assert devices[0].default_stream.queued == []
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("number", "value", "text"),
+    [
+        (0, np.ones(8), "argument 1 'x' is an array of float64, and the kernel takes float32"),
+        (0, 1.0, "argument 1 'x' is 1.0, and the kernel takes an array of float32"),
+        (0, None, "argument 1 'x' is None, and the kernel takes an array of float32"),
+        (0, [1.0], "argument 1 'x' is a list, and the kernel takes an array of float32"),
+        (0, np.float32(1), "argument 1 'x' is a float32, and the kernel takes an array of float32"),
+        (0, np.array(["a"]), "argument 1 'x' has elements of a type that no device knows: <U1 is not a type that a device knows"),
+        (0, np.ones(8, ">f4"), "argument 1 'x' has elements of a type that no device knows: >f4 is not a type that a device knows"),
+        (1, b"\0" * 32, "argument 2 'y' is an array of uint8, and the kernel takes float32"),
+    ],
+)
+def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyDevice]) -> None:
+    args: list[Any] = [np.ones(8, "float32"), np.ones(8, "float32"), 1.0, 8]
+    args[number] = value
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make_axpy()(*args, grid=1, block=8)
+    assert str(caught.value) == f"the toy function 'axpy': {text}"
+    assert devices[0].default_stream.queued == []
+    assert devices[0].allocated == []
+
+
+@pytest.mark.row("R34")
+def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[1].from_numpy(np.ones(8, "float32"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(x, y, 1.0, 8, grid=1, block=8)
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 2 'y' is on toy device 1 (toy number 1), and argument 1 'x' is on toy device 0 (toy number 0); "
+        "a launch runs on one device"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(y, y, 1.0, 8, grid=1, block=8, stream=devices[0].stream())
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 1 'x' is on toy device 1 (toy number 1), and the stream is on toy device 0 (toy number 0); "
+        "a launch runs on one device"
+    )
+
+
+@pytest.mark.row("R33")
+def test_a_function_serves_several_devices_and_is_built_once_for_each(devices: list[toy.ToyDevice]) -> None:
+    module = toy.module({"axpy": axpy_info()}, {"axpy": axpy})
+    f = module["axpy"]
+    for device in (devices[1], devices[0], devices[1]):
+        y = device.from_numpy(np.ones(8, "float32"))
+        f(y, y, 1.0, 8, grid=1, block=8)
+        assert y.numpy().tolist() == [2.0] * 8
+    x = np.ones(8, "float32")
+    f(x, x, 1.0, 8, grid=1, block=8, stream=devices[1].stream())
+    assert x.tolist() == [2.0] * 8
+    assert module.built == [("axpy", 0), ("axpy", 1)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "dtype", "shape", "good"),
+    [
+        ("float32x4", "float32", (8, 4), True),
+        ("float32x4", "float32", (3,), False),
+        ("float32x3", "float32", (2, 4), True),
+        ("float32x3", "float32", (2, 3), False),
+        ("float32x4", "V16", (8,), True),
+        ("uint8x12", "i4,f4,f4", (8,), True),
+        ("uint8x12", "uint8", (24,), True),
+        ("uint8x12", "uint8", (23,), False),
+        ("uint8x12", "i4", (3,), False),
+        ("uint8x12", "i4,f4", (3,), False),
+        ("uint8", "V4", (1,), False),
+        ("", "float64", (3,), True),
+        ("int32", "uint32", (3,), False),
+        ("complex64", "complex64", (3,), True),
+        ("bool", "bool", (3,), True),
+    ],
+)
+def test_which_elements_hold_which(type_: str, dtype: str, shape: tuple[int, ...], good: bool) -> None:
+    f, seen = one(Param("a", "buffer", type_, "rw"))
+    value = np.zeros(shape, dtype)
+    if good:
+        f(value, grid=1, block=1)
+        assert len(seen[0]) == value.nbytes
+    else:
+        with pytest.raises(devmod.ArgumentError):
+            f(value, grid=1, block=1)
+
+
+def test_a_fixed_block_may_be_left_out_and_not_changed(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy(block=(8, 2, 1))
+    y = devices[0].from_numpy(np.ones(8, "float32"))
+    f(y, y, 1.0, 8, grid=1)
+    f(y, y, 1.0, 8, grid=1, block=(8, 2))
+    assert [shape.block for shape, _ in devices[0].default_stream.queued] == [(8, 2, 1)] * 2
+    for args, keywords in (((), {"grid": 1, "block": 16}), ((1, 16), {})):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(y, y, 1.0, 8, *args, **keywords)
+        assert (
+            str(caught.value)
+            == "the toy function 'axpy' is built for blocks of (8, 2, 1) threads, and (16, 1, 1) was given; leave block= out"
+        )
+
+
+def test_a_kind_without_a_grid(devices: list[toy.ToyDevice]) -> None:
+    f, seen = one(Param("s", "scalar", "int8"), launcher=toy.GridlessLauncher)
+    f(3)
+    assert seen == [b"\x03"]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(3, grid=1)
+    assert str(caught.value) == "the toy function 'f' has neither grid nor block: a call of it is one call"
+
+
+@pytest.mark.parametrize(("kind", "what"), [("image", "images"), ("sampler", "samplers")])
+def test_images_and_samplers_are_listed_and_not_called(kind: str, what: str) -> None:
+    f, _ = one(Param("i", kind))
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(3, grid=1, block=1)
+    assert str(caught.value) == f"the toy function 'f' cannot be called: argument 1 'i' is of kind {kind}, and {what} are not supported yet"
+
+
+def test_limits_of_the_device_are_checked_once_before_anything_is_copied(devices: list[toy.ToyDevice]) -> None:
+    y = np.ones(8, "float32")
+    with pytest.raises(devmod.LaunchError) as caught:
+        make_axpy()(y, y, 1.0, 8, grid=1, block=65)
+    assert str(caught.value) == "max_block is 64, and block=(65, 1, 1) was asked for"
+    assert devices[0].allocated == []
+
+
+def test_arguments_without_names_are_counted() -> None:
+    f = toy.module({"f": FunctionInfo("f", ["handle", "float32"])})["f"]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.zeros(1), "x", grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 2: 'x' is not a number"
+    assert caught.value.argument == "2"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' takes 2 arguments (buffer, float32); 0 were given"
+
+
+# -- arrays of other libraries
+
+
+def test_a_foreign_array_is_used_in_place_and_waited_for(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x = toy.ForeignArray(devices[0], np.ones(8, "float32"))
+    devices[0].default_stream.fault = "waited"  # what a wait reports shows that there was one
+    with pytest.raises(devmod.LaunchError, match="waited"):
+        f(x, x, 1.0, 8, grid=1, block=8)
+    assert toy.floats(x.data).tolist() == [2.0] * 8
+
+
+def test_a_foreign_array_brings_its_stream(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    stream = devices[0].stream()
+    x = toy.ForeignArray(devices[0], np.ones(8, "float32"), stream)
+    f(x, x, 1.0, 8, grid=1, block=8)
+    assert len(stream.queued) == 1
+    assert devices[0].default_stream.queued == []
+
+
+def test_what_a_backend_refuses_in_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make_axpy()(toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8)  # type: ignore[arg-type]
+    assert str(caught.value) == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
+
+
+def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevice]) -> None:
+    other = toy.ToyDevice(0)
+    other.kind = "tin"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make_axpy()(other.empty(8, "float32"), 1, 1.0, 8, grid=1, block=8)
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 1 'x' is on tin device 0 (toy number 0); copy it through the host: pass array.numpy()"
+    )
+
+
+# -- bound launches
+
+
+def test_a_bound_launch_launches_again_and_holds_its_arrays(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[0].from_numpy(np.zeros(8, "float32"))
+    launch = f.bind(x, y, 2.0, 8, grid=1, block=8)
+    assert isinstance(launch, devmod.Launch)
+    held = weakref.ref(x)
+    del x
+    gc.collect()
+    assert held() is not None
+    for _ in range(3):
+        assert launch() is None  # type: ignore[func-returns-value]
+    assert launch.time() == 0.25
+    assert y.numpy().tolist() == [8.0] * 8
+    assert launch.function is f
+    del launch
+    gc.collect()
+    assert held() is None
+
+
+def test_bind_takes_no_host_array(devices: list[toy.ToyDevice]) -> None:
+    y = devices[0].empty(8, "float32")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        make_axpy().bind(np.ones(8, "float32"), y, 2.0, 8, grid=1, block=8)
+    assert str(caught.value) == (
+        "the toy function 'axpy': argument 1 'x' is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)"
+    )
+
+
+def test_a_bound_launch_of_an_empty_grid(devices: list[toy.ToyDevice]) -> None:
+    y = devices[0].empty(8, "float32")
+    launch = make_axpy().bind(y, y, 2.0, 8, grid=0, block=8)
+    launch()
+    assert launch.time() == 0.0
+    assert devices[0].default_stream.queued == []
+
+
+def test_a_plain_call_keeps_nothing_alive(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    y = devices[0].from_numpy(np.ones(8, "float32"))
+    for _ in range(3):
+        f(y, y, 1.0, 8, grid=1, block=8)
+    gone = weakref.ref(y)
+    del y
+    devices[0].default_stream.queued.clear()
+    gc.collect()
+    assert gone() is None
+
+
+# -- functions of a module
+
+
+@pytest.mark.row("R32")
+def test_sixty_four_threads_build_once() -> None:
+    module = toy.module({"axpy": axpy_info()}, {"axpy": axpy})
+    start = threading.Barrier(64)
+    found: list[devmod.Function] = []
+
+    def ask() -> None:
+        start.wait()
+        found.append(module["axpy"])
+
+    threads = [threading.Thread(target=ask) for _ in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 64
+    assert len(set(map(id, found))) == 1
+    assert module.built == [("axpy", 0)]
+
+
+def test_specialize_gives_another_function(devices: list[toy.ToyDevice]) -> None:
+    def run(shape: Any, y: bytearray, add: int = 1) -> None:
+        toy.floats(y)[:] += add
+
+    info = FunctionInfo("f", ["handle"], TAGS)
+    f = toy.module({"f": info}, {"f": run})["f"]
+    y = devices[0].from_numpy(np.zeros(2, "float32"))
+    f.specialize(add=10)(y, grid=1, block=1)
+    f(y, grid=1, block=1)
+    assert y.numpy().tolist() == [11.0, 11.0]
+
+
+def test_how_a_function_is_shown() -> None:
+    f = make_axpy()
+    assert repr(f) == "<Function toy axpy(x, y, alpha, n)>"
+    assert (f.name, f.info) == ("axpy", axpy_info())
+
+
+@pytest.mark.row("R23", "R25")
+def test_an_unknown_name_needs_no_device() -> None:
+    module = toy.module({"axpy": axpy_info()})
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        module.get_function("axpi")
+    assert str(caught.value) == "the toy module has no function 'axpi'; it has: 'axpy'. Did you mean 'axpy'?"
+    assert module.built == []

@@ -1,0 +1,198 @@
+"""A backend in this process, for core's tests of the launch path: memory is a bytearray, a kernel is a Python function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import devmod
+from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, RealModule, Unfit
+from devmod.targets import TargetSpec
+
+SPEC = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",), compiled_as={"text": "toy"})
+
+
+class ToyEvent(devmod.Event):
+    def __init__(self, at: float) -> None:
+        self.at = at
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed(self, earlier: devmod.Event) -> float:
+        assert isinstance(earlier, ToyEvent)
+        return self.at - earlier.at
+
+
+class ToyStream(devmod.Stream):
+    """It keeps what was queued, in order; `fault` is what the device reports when it is waited for."""
+
+    def __init__(self, device: ToyDevice) -> None:
+        self.device = device
+        self.queued: list[Any] = []
+        self.fault = ""
+
+    def synchronize(self) -> None:
+        fault, self.fault = self.fault, ""
+        if fault:
+            raise devmod.LaunchError(f"{self.device} reports a fault of a launch: {fault}", kind="toy")
+
+    def record(self) -> ToyEvent:
+        return ToyEvent(float(len(self.queued)))
+
+    def wait(self, event: devmod.Event) -> None:
+        self.queued.append(("wait", event))
+
+
+class ToyDevice(devmod.Device):
+    kind = "toy"
+    limits = {"max_block": 64}
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.name = f"toy number {index}"
+        self.allocated: list[int] = []
+        self._stream = ToyStream(self)
+
+    @property
+    def default_stream(self) -> ToyStream:
+        return self._stream
+
+    def stream(self) -> ToyStream:
+        return ToyStream(self)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def allocate(self, nbytes: int) -> bytearray:
+        assert nbytes >= 1
+        if nbytes > 1 << 20:
+            raise devmod.LaunchError(f"{self} cannot hold an array of {nbytes} bytes", kind="toy")
+        self.allocated.append(nbytes)
+        return bytearray(nbytes)
+
+    def write(self, memory: bytearray, data: memoryview, stream: devmod.Stream) -> None:
+        memory[: data.nbytes] = data
+
+    def read(self, memory: bytearray, out: memoryview, stream: devmod.Stream) -> None:
+        stream.synchronize()
+        out[:] = memory[: out.nbytes]
+
+
+class ForeignArray:
+    """An array of a library that the toy backend knows; `stream` is where that library works."""
+
+    def __init__(self, device: ToyDevice, data: np.ndarray[Any, Any], stream: ToyStream | None = None) -> None:
+        self.on, self.data, self.work = device, bytearray(data.tobytes()), stream
+        self.dtype, self.shape = data.dtype.name, data.shape
+
+
+class ToyKernel(Kernel):
+    def __init__(self, device: devmod.Device, run: Callable[..., None]) -> None:
+        self.device = device
+        self.run = run
+
+    def shape(self, launch: LaunchShape) -> LaunchShape:
+        x, y, z = launch.block
+        if x * y * z > 64:
+            raise devmod.LaunchError(f"max_block is 64, and block={launch.block} was asked for", kind="toy")
+        return launch
+
+    def caller(self, stream: devmod.Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+        assert isinstance(stream, ToyStream)
+
+        def call(values: Sequence[Any]) -> None:
+            stream.queued.append((shape, list(values)))
+            self.run(shape, *values)
+
+        return call
+
+    def time(self, stream: devmod.Stream, shape: LaunchShape, values: Sequence[Any]) -> float:
+        self.caller(stream, shape)(values)
+        return 0.25
+
+
+class ToyLauncher(Launcher):
+    kind = "toy"
+    no_shared_memory = "a toy has none"
+
+    def __init__(self, module: ToyModule, name: str, run: Callable[..., None]) -> None:
+        self.module, self.name, self.run = module, name, run
+
+    def default_device(self) -> devmod.Device:
+        return DEVICES[0]
+
+    def kernel(self, device: devmod.Device) -> ToyKernel:
+        self.module.payload()
+        with self.module.lock:
+            self.module.built.append((self.name, device.index))
+        return ToyKernel(device, self.run)
+
+    def adopt(self, value: object) -> tuple[DeviceArray, devmod.Stream | None] | None:
+        if isinstance(value, ForeignArray):
+            if not value.shape:
+                raise Unfit("is a foreign array without dimensions")
+            return DeviceArray(value.on, value.data, value.shape, value.dtype), value.work
+        return None
+
+    def local(self, nbytes: int) -> tuple[str, int]:
+        return ("local", nbytes)
+
+    def specialized(self, constants: Mapping[str, object]) -> Launcher:
+        return ToyLauncher(self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants))
+
+
+class GridlessLauncher(ToyLauncher):
+    has_grid = False
+
+
+class SharedLauncher(ToyLauncher):
+    no_shared_memory = ""
+
+
+class ToyModule(RealModule):
+    launcher_type: type[ToyLauncher] = ToyLauncher
+    runs: Mapping[str, Callable[..., None]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.built: list[tuple[str, int]] = []
+        self.lock = threading.Lock()
+
+    def launcher(self, name: str, info: devmod.FunctionInfo) -> Launcher:
+        return self.launcher_type(self, name, self.runs.get(name, lambda shape, *values: None))
+
+
+DEVICES = [ToyDevice(0), ToyDevice(1)]
+
+
+def module(
+    functions: Mapping[str, devmod.FunctionInfo],
+    runs: Mapping[str, Callable[..., None]] | None = None,
+    launcher: type[ToyLauncher] = ToyLauncher,
+) -> ToyModule:
+    """A toy module with these functions, each running its Python function with (shape, *values)."""
+    made = ToyModule(SPEC, "toy", functions, b"toy source")
+    made.runs = runs or {}
+    made.launcher_type = launcher
+    return made
+
+
+@contextmanager
+def fresh_devices() -> Iterator[list[ToyDevice]]:
+    """Two new devices for the time of a test."""
+    before = DEVICES[:]
+    DEVICES[:] = [ToyDevice(0), ToyDevice(1)]
+    try:
+        yield DEVICES
+    finally:
+        DEVICES[:] = before
+
+
+def floats(memory: bytearray) -> np.ndarray[Any, Any]:
+    """A bytearray as float32, writable."""
+    return np.frombuffer(memory, np.float32, len(memory) // 4)
