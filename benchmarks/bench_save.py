@@ -50,8 +50,8 @@ print(held("VmHWM") - before, 0, 0)
 PEAK_OPEN = """
 import time
 import devmod
-began = time.perf_counter()
 import sys
+began = time.perf_counter()
 devmod.load(sys.argv[1])
 first = (time.perf_counter() - began) * 1e3
 def held(key):
@@ -74,10 +74,12 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def in_new_process(script: str, *arguments: object) -> list[float]:
-    """The numbers that a script prints."""
-    done = subprocess.run([sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=True)
-    return [float(word) for word in done.stdout.split()]
+def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
+    """The numbers that a script prints, each the median over some processes; one before them writes what Python caches."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    printed = [subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout for _ in range(processes + 1)]
+    return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed[1:]), strict=True)]
 
 
 def write_raw(path: Path, code: bytes) -> None:
@@ -120,7 +122,7 @@ def main() -> int:
         ratio = medians["devmod.save"] / bound
         devmod.save(module, bundle)
         (extra_save, _, _) = in_new_process(PEAK_SAVE, Path(folder, "peak"), len(code))
-        (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle)
+        (extra_open, first, again) = in_new_process(PEAK_OPEN, bundle, processes=9)
     print(f"\n{'open, first in a process':36}{first:8.2f} ms  (with what it imports)")
     print(f"{'open, again':36}{again:8.2f} ms")
     print(f"{'peak memory of saving, above payload':36}{extra_save:8.1f} MiB")
@@ -129,6 +131,7 @@ def main() -> int:
         text
         for text, bad in (
             (f"saving took {ratio:.2f} of the slower part; {MAX_RATIO} is promised", ratio > MAX_RATIO),
+            (f"opening took {first:.2f} ms the first time; {MAX_OPEN} is promised", first > MAX_OPEN),
             (f"opening took {again:.2f} ms; {MAX_OPEN} is promised", again > MAX_OPEN),
             (f"saving took {extra_save:.0f} MiB; {MAX_EXTRA_MIB} is promised", extra_save > MAX_EXTRA_MIB),
             (f"opening took {extra_open:.0f} MiB; {MAX_EXTRA_MIB} is promised", extra_open > MAX_EXTRA_MIB),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 
-from devmod import _wire
 from devmod._index import BUNDLE, HEADER, MAX_INDEX, Entry, aligned, pack_head, pack_index, read_head, read_index
 from devmod._module import Module
 from devmod._names import well_formed
@@ -133,7 +132,9 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     ArgumentError
         `data` is no buffer.
     """
-    return _open(_wire.snapshot(data, "loads(data)"), "the bundle in memory", prefer)
+    from devmod._wire import snapshot
+
+    return _open(snapshot(data, "loads(data)"), "the bundle in memory", prefer)
 
 
 def load_from_file(path: str, fmt: str) -> Module:
@@ -146,11 +147,12 @@ def load_from_file(path: str, fmt: str) -> Module:
 
 def mapped(name: str) -> memoryview:
     """The bytes of a regular file, mapped."""
-    import errno
     import mmap
 
     there = os.stat(name)  # before the opening: a pipe would block it
     if stat.S_ISDIR(there.st_mode):
+        import errno
+
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(there.st_mode):
         raise FormatError(f"{name!r} is a device, a pipe or a socket; for bytes that are no file there is devmod.loads")

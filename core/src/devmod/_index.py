@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from devmod import _wire
 from devmod._msgpack import Reader
 from devmod._names import well_formed
 from devmod._stored import LIBRARY
@@ -75,15 +74,15 @@ def aligned(offset: int) -> int:
 
 def _sha256(data: bytes | memoryview) -> bytes:
     """The digest of an index. It is small, and hashlib, which loads OpenSSL, takes longer to import than all else here."""
-    from importlib import import_module
-
-    for name in ("_sha2", "_sha256", "hashlib"):  # the first is Python 3.12's, the second 3.11's; neither need be there
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:  # Python 3.11 has it under another name, and neither need be there
         try:
-            digest: bytes = import_module(name).sha256(data).digest()
+            from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
-            continue
-        return digest
-    raise AssertionError("hashlib is part of Python")
+            from hashlib import sha256
+    digest: bytes = sha256(data).digest()
+    return digest
 
 
 # -- writing
@@ -91,7 +90,9 @@ def _sha256(data: bytes | memoryview) -> bytes:
 
 def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
     """The index in msgpack. Its length does not depend on the digests, which are known last."""
-    return _wire.pack({"roots": roots, "modules": [entry.to_dict() for entry in entries]}, "the index of a bundle")
+    from devmod._wire import pack
+
+    return pack({"roots": roots, "modules": [entry.to_dict() for entry in entries]}, "the index of a bundle")
 
 
 def pack_head(index: bytes) -> bytes:

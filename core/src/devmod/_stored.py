@@ -1,18 +1,15 @@
 """Stored modules: what a file holds, listed and inspected with no backend imported, and loaded at the first use (R24).
 
-The one place that decides between stored and real.
+The one place that decides between stored and real. Opening a file imports this and little else: what parses a module is imported
+when one is looked into.
 """
 
 from __future__ import annotations
 
-from devmod import _wire
-from devmod._info import FunctionInfo
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE, Module
 from devmod._once import Once
-from devmod._payload import PayloadModule, inspect_payload
 from devmod._tree import owner_of
 from devmod.errors import FormatError, function_not_found, quoted
-from devmod.targets import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._device import Array
+    from devmod._info import FunctionInfo
     from devmod._payload import Binary, Code, Origin
     from devmod.targets import TargetSpec
 
@@ -90,6 +88,8 @@ class StoredModule(Module):
     def functions(self) -> Mapping[str, FunctionInfo]:
         contents = self._contents()
         if contents is None:
+            from devmod._info import FunctionInfo
+
             return {name: FunctionInfo(name, ()) for name in self._names or ()}
         if self._names is not None and tuple(contents[1]) != self._names:
             raise FormatError(
@@ -135,6 +135,8 @@ class StoredModule(Module):
         contents, spec = self._contents(), self._spec()
         if contents is None or spec is None:
             return ""
+        from devmod._payload import inspect_payload
+
         return inspect_payload(spec, contents[0], contents[2], {}, format)
 
     # -- what it gives
@@ -215,6 +217,8 @@ class StoredModule(Module):
         return load_from_bytes(self.kind, self._wire)
 
     def _spec(self) -> TargetSpec | None:
+        from devmod.targets import find_spec
+
         return find_spec(self.kind)
 
     def _contents(self) -> tuple[str, dict[str, FunctionInfo], Code] | None:
@@ -222,7 +226,9 @@ class StoredModule(Module):
         spec = self._spec()
         if spec is None:
             return None
-        contents: tuple[str, dict[str, FunctionInfo], Code] = self._once.get("contents", lambda: _wire.decode(spec, self._wire))
+        from devmod._wire import decode
+
+        contents: tuple[str, dict[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
         return contents
 
 
@@ -241,12 +247,16 @@ def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec
     FormatError
         Its bytes are not of the kind's form.
     """
+    from devmod._payload import PayloadModule
+    from devmod._wire import decode
+    from devmod.targets import find_spec
+
     spec = find_spec(module.kind)
     if spec is None:
         return None
     if isinstance(module, (PayloadModule, StoredModule)):
         return spec, module.format, module.functions, module.code
-    fmt, fmap, code = _wire.decode(spec, b"".join(parts or module.wire_parts()))
+    fmt, fmap, code = decode(spec, b"".join(parts or module.wire_parts()))
     return spec, fmt, fmap, code
 
 
