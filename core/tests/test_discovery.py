@@ -74,8 +74,10 @@ def test_a_folder_that_has_just_changed_is_read_each_time(site: Path, cache: Pat
     assert seen([site], cache, before="") == {"npu": "devmod-npu 1.0"}
 
 
-def test_a_distribution_that_has_just_come_into_an_old_folder_keeps_the_index_from_being_written(site: Path, cache: Path) -> None:
+def test_a_distribution_that_has_just_come_into_an_old_folder_keeps_the_index_from_being_written(tmp_path: Path, cache: Path) -> None:
     """An installer may be slow between making the metadata folder and writing its files."""
+    site = tmp_path.resolve() / "site"
+    install(site, "plain")
     program = f"""
         import os
         real = os.stat
@@ -87,8 +89,10 @@ def test_a_distribution_that_has_just_come_into_an_old_folder_keeps_the_index_fr
             return os.stat_result(found[:10], {{"st_mtime_ns": old, "st_ctime_ns": old}})
         os.stat = stat
         """
-    assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
-    assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
+    for _ in range(2):
+        assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
+    folders_read([site], cache, before=textwrap.dedent(program) + AN_HOUR_LATER)
+    assert folders_read([site], cache, before=textwrap.dedent(program)) == []
 
 
 def test_folders_without_metadata_get_no_index(tmp_path: Path, cache: Path) -> None:
@@ -575,6 +579,7 @@ def test_metadata_that_an_install_left_behind_is_no_conflict(site: Path, cache: 
         (npu(site, version, name="acme-npu") / "METADATA").unlink()
     for _ in range(2):
         assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+        assert "devmod-npu 1.0 returned NoneType" in run(CREATE.format("npu"), [site], cache)[0]
     uninstall(site / "devmod_npu-1.0.dist-info")
     out = run(CREATE.format("npu"), [site], cache)[0]
     assert out.startswith("PluginError devmod.create.npu is broken: acme_npu-0.")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -852,6 +853,13 @@ def test_an_editable_install_is_seen_and_needs_a_new_process(installer: tuple[Pa
                 )
         finally:
             do("uninstall", *yes, "acme-edit")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
+def test_when_the_process_began_is_known_though_devmod_is_imported_late(tmp_path: Path) -> None:
+    before = time.time_ns()
+    told = int(run("from devmod import _refusals\nprint(_refusals.process_started(2**62))", [], tmp_path / "cache")[0])
+    assert before - 10**8 <= told <= time.time_ns()
 
 
 @pytest.mark.row("R3")

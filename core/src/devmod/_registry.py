@@ -329,7 +329,7 @@ def _rivals(several: list[Claim]) -> list[Claim]:
     # Metadata that an interrupted install left behind is no rival of a whole distribution.
     whole = [claim for claim in several if not claim.problem or claim.version]
     several = list({normalized(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
-    if len(several) > 1 and several[0].group not in _SHARED:
+    if len(several) > 1:
         wanted = chosen(several[0].key)
         several = [claim for claim in several if normalized(claim.distribution) == wanted] or several
     return several
