@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import msgpack
+from support import sample
 
 import devmod
 
@@ -54,3 +55,10 @@ def entry(blob: bytes, offset: int = 0, **changes: Any) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "offset": offset, "size": len(blob)}
     made |= {"sha256": hashlib.sha256(blob).digest()} | changes
     return {key: value for key, value in made.items() if value is not None}
+
+
+def module_of(kind: str = "opencl", **changes: Any) -> devmod.Module:
+    """A fallback of a kind's sample payload, with changes to its code, fmt or fmap."""
+    code, fmt, fmap = sample(kind)
+    given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
+    return devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"])

@@ -1,14 +1,11 @@
-"""The .devmod file: what it holds, what saving and opening it promise, and what is refused."""
+"""The .devmod file: what it holds, and what saving and opening it promise."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -16,16 +13,10 @@ from typing import Any
 
 import msgpack
 import pytest
-from stored import Raw, entry, file_of
-from support import KINDS, sample
+from stored import Raw, entry, file_of, module_of
+from support import KINDS
 
 import devmod
-
-
-def module_of(kind: str = "opencl", **changes: Any) -> devmod.Module:
-    code, fmt, fmap = sample(kind)
-    given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
-    return devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"])
 
 
 def with_origin(module: devmod.Module, origin: devmod.Origin) -> devmod.Module:
@@ -227,378 +218,6 @@ assert "devmod_cuda" not in sys.modules and "numpy" not in sys.modules
     assert (done.stdout, done.stderr) == ("", "")
 
 
-# -- written whole or not at all
-
-
-def test_a_process_that_is_killed_while_it_saves_leaves_the_old_file_whole(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    before = path.read_bytes()
-    script = """
-import sys, devmod
-devmod.save(devmod.create_with_fallback("cuda", bytes(400 << 20), "cubin", {}), sys.argv[1])
-"""
-    child = subprocess.Popen([sys.executable, "-c", script, str(path)])
-    try:
-        partial = None
-        deadline = time.monotonic() + 60
-        while partial is None and child.poll() is None and time.monotonic() < deadline:
-            partial = next(tmp_path.glob(".k.devmod.*.partial"), None)
-    finally:
-        child.kill()
-        child.wait()
-    assert partial is not None
-    assert child.returncode == -signal.SIGKILL
-    assert path.read_bytes() == before
-    assert devmod.load(path).save_to_bytes() == module_of().save_to_bytes()
-    assert partial.exists()
-
-
-def test_saving_over_a_file_that_is_open_leaves_what_was_loaded_alone(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    module = devmod.load(path)
-    devmod.save(module_of("cuda"), path)
-    assert module.save_to_bytes() == module_of().save_to_bytes()
-    devmod.save(module, path)
-    assert devmod.load(path).kind == "opencl"
-
-
-def test_a_tree_that_cannot_be_saved_leaves_no_trace(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    before = path.read_bytes()
-
-    class Unsaved(Raw):
-        save_to_bytes = devmod.Module.save_to_bytes
-
-    broken = module_of()
-    broken.import_module(Unsaved("cuda", b""))
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.save(broken, path)
-    assert str(caught.value) == "a module of kind 'cuda' cannot be saved to bytes"
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_bundle_has_no_bytes_of_its_own() -> None:
-    for act in (devmod.bundle(module_of()).save_to_bytes, devmod.bundle(module_of()).wire_parts):
-        with pytest.raises(devmod.FormatError) as caught:
-            act()
-        assert str(caught.value) == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with all it holds"
-
-
-def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    mask = os.umask(0o027)
-    try:
-        devmod.save(module_of(), path, sync=True)
-    finally:
-        os.umask(mask)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    path.chmod(0o604)
-    devmod.save(module_of("cuda"), path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o604
-    link = tmp_path / "link.devmod"
-    link.symlink_to(path.name)
-    devmod.save(module_of("webgpu"), link)
-    assert link.is_symlink()
-    assert devmod.load(path).kind == "webgpu"
-    long = tmp_path / ("n" * 255)
-    devmod.save(module_of(), str(long))
-    assert devmod.load(os.fsencode(long)).kind == "opencl"
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["k.devmod", "link.devmod", "n" * 255]
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "said"),
-    [
-        ("missing/k.devmod", FileNotFoundError, "[Errno 2] No such file or directory: {path!r}"),
-        ("folder", IsADirectoryError, "[Errno 21] Is a directory: {path!r}"),
-        ("file/k.devmod", NotADirectoryError, "[Errno 20] Not a directory: {path!r}"),
-        ("n" * 256, OSError, "[Errno 36] File name too long: {path!r}"),
-    ],
-)
-@pytest.mark.parametrize("act", ["save", "load"])
-def test_what_the_system_refuses_is_an_os_error_with_the_path_that_was_given(
-    act: str, name: str, error: type[OSError], said: str, tmp_path: Path
-) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "file").write_bytes(b"")
-    path = str(tmp_path / name)
-    with pytest.raises(error) as caught:
-        devmod.load(path) if act == "load" else devmod.save(module_of(), path)
-    assert str(caught.value) == said.format(path=path)
-    assert caught.value.filename == path
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
-
-
-PERMISSIONS = """
-import os, pathlib, sys
-import devmod
-closed = pathlib.Path(sys.argv[1], "closed")
-module = devmod.create_with_fallback("opencl", b"", "cl", {})
-devmod.save(module, closed.with_name("k.devmod"))
-devmod.load(closed.with_name("k.devmod"))
-if os.geteuid() == 0:  # root may do all of this; what is imported so far is enough for nobody
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-closed.mkdir()
-path = closed / "k.devmod"
-devmod.save(module, path)
-def failed(act):
-    try:
-        act()
-    except PermissionError as error:
-        return str(error)
-path.chmod(0o400)
-print(failed(lambda: devmod.save(module, path)) == f"[Errno 13] Permission denied: {str(path)!r}")
-path.chmod(0)
-print(failed(lambda: devmod.load(path)) == f"[Errno 13] Permission denied: {str(path)!r}")
-closed.chmod(0o500)
-new = closed / "new.devmod"
-print(failed(lambda: devmod.save(module, new)) == f"[Errno 13] Permission denied: {str(new)!r}")
-print(os.listdir(closed) == ["k.devmod"])
-"""
-
-
-def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
-        done = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
-        Path(folder, "closed").chmod(0o700)
-    assert (done.stdout.split(), done.stderr) == (["True"] * 4, "")
-
-
-@pytest.mark.parametrize("act", ["save", "load"])
-def test_a_pipe_is_refused_and_not_waited_for(act: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "pipe")
-    os.mkfifo(path)
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(path) if act == "load" else devmod.save(module_of(), path)
-    hint = {
-        "load": "for bytes that are no file there is devmod.loads",
-        "save": "and would be replaced by a file; give a file's path",
-    }[act]
-    assert str(caught.value) in (
-        f"{path!r} is a device, a pipe or a socket; {hint}",
-        f"{path!r} is a device, a pipe or a socket, {hint}",
-    )
-    assert stat.S_ISFIFO(os.stat(path).st_mode)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_says_so_and_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    before = path.read_bytes()
-    real = open
-
-    def full(name: str, mode: str = "r") -> Any:
-        if mode != "xb":
-            return real(name, mode)
-        real(name, mode).close()
-        return real("/dev/full", "wb")
-
-    monkeypatch.setattr("devmod._atomic.open", full, raising=False)
-    monkeypatch.delattr(os, "posix_fallocate")
-    with pytest.raises(OSError, match=r"No space left on device") as caught:
-        devmod.save(module_of("cuda", code=bytes(3 << 20)), path)
-    assert str(caught.value) == f"[Errno 28] No space left on device: {str(path)!r}"
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-# -- what is refused
-
-BLOB = b"\xa2cl\x80\xc4\x03abc"
-GOOD = file_of({"roots": [0], "modules": [entry(BLOB)]}, BLOB)
-
-
-def refused(data: bytes) -> str:
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.loads(data)
-    return str(caught.value)
-
-
-def test_a_file_made_by_hand_is_read() -> None:
-    assert devmod.loads(GOOD).save_to_bytes() == BLOB
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
-        (b"\x7fELF" + bytes(100), "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
-        (GOOD.replace(b"\n", b"\r\n", 1), "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
-        (GOOD[:5], "is cut short: 5 bytes, and the header alone takes 48"),
-        (GOOD[:47], "is cut short: 47 bytes, and the header alone takes 48"),
-        (GOOD[:60], "is cut short: an index of 109 bytes, and 12 are left"),
-        (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
-        (file_of({}, version=2), "is in version 2 of the .devmod format, and this devmod reads version 1: pip install -U devmod-core"),
-        (file_of({}, version=0), "is damaged: there is no version 0 of the .devmod format"),
-        (file_of({}, length=2**32 - 1), "is damaged: an index of 4294967295 bytes, and the most there is are 67108864"),
-        (file_of({}, digest=bytes(32)), "is damaged: the SHA-256 of its index is not the one in its header. Get the file again"),
-    ],
-)
-def test_a_bad_head_says_which(data: bytes, said: str) -> None:
-    assert refused(data) == f"the bundle in memory {said}"
-
-
-def test_a_file_is_named_in_what_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    path.write_bytes(b"")
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(path)
-    assert str(caught.value) == f"{str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file"
-
-
-TREE = {"kind": "bundle"}
-
-
-@pytest.mark.parametrize(
-    ("index", "said"),
-    [
-        (b"", ": the bytes end where an object should begin, at byte 0"),
-        (b"\x80\x80", ": 1 more byte follows the last field, at byte 1"),
-        ([], ": expected a map, found an array, at byte 0"),
-        ({}, " has no roots"),
-        ({"roots": [0]}, " has no modules"),
-        ({"roots": [], "modules": []}, " has no root"),
-        ({"roots": 0, "modules": []}, ": roots: expected an array, found an integer, at byte 7"),
-        ({"roots": [-1], "modules": []}, ": roots: -1 is not between 0 and 4294967295, at byte 8"),
-        ({"roots": [1], "modules": [entry(BLOB)]}, ": the root 1 is none of its 1 modules"),
-        ({"roots": [0, 0], "modules": [entry(BLOB)]}, " names a root twice"),
-        ({"roots": [0], "modules": [1]}, ": modules, 0: expected a map, found an integer, at byte 18"),
-        ({"roots": [0], "modules": [{}]}, ": modules, 0: no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}, at byte 18"),
-        (
-            {"roots": [0], "modules": [entry(BLOB, kind="a; rm -rf")]},
-            ": modules, 0: no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}, at byte 18",
-        ),
-        ({"roots": [0], "modules": [entry(BLOB, kind=b"cuda")]}, ": modules, 0, kind: expected a string, found a binary, at byte 24"),
-        (
-            {"roots": [0], "modules": [entry(BLOB, size=None)]},
-            ": modules, 0: a module of kind 'opencl' has an offset, size and sha256; found: offset, sha256, at byte 18",
-        ),
-        (
-            {"roots": [0], "modules": [entry(BLOB, kind="bundle")]},
-            ": modules, 0: a module of kind 'bundle' has no offset, size and sha256; found: offset, size, sha256, at byte 18",
-        ),
-        ({"roots": [0], "modules": [entry(BLOB, sha256=bytes(31))]}, ": modules, 0: a sha256 of 31 bytes, at byte 18"),
-        ({"roots": [0], "modules": [entry(BLOB, size=-1)]}, ": modules, 0, size: -1 is not between 0 and 9223372036854775807, at byte 67"),
-        ({"roots": [0], "modules": [entry(BLOB, functions="f")]}, ": modules, 0, functions: expected an array, found a string, at byte 51"),
-        ({"roots": [0], "modules": [entry(BLOB, origin=[])]}, ": modules, 0, origin: expected a map, found an array, at byte 116"),
-        (
-            {"roots": [0], "modules": [entry(BLOB, origin={"target": 1})]},
-            ": modules, 0, origin: the target and the toolchain of an origin are strings, at byte 116",
-        ),
-        ({"roots": [0], "modules": [TREE | {"imports": [0]}]}, ": module 0 imports 0, which may be a cycle: a number after its own is due"),
-        (
-            {"roots": [0], "modules": [TREE | {"imports": [1]}, TREE | {"imports": [0]}]},
-            ": module 1 imports 0, which may be a cycle: a number after its own is due",
-        ),
-        ({"roots": [0], "modules": [TREE | {"imports": [2]}, TREE]}, ": module 0 imports 2, and there are 2 modules"),
-        ({"roots": [0], "modules": [TREE, TREE]}, ": module 1 is neither a root nor imported by a module before it"),
-        (
-            {"roots": [0], "modules": [TREE | {"imports": [number + 1]} for number in range(70)] + [TREE]},
-            ": module 64 lies more than 64 imports deep",
-        ),
-    ],
-)
-def test_a_bad_index_says_where(index: Any, said: str) -> None:
-    assert refused(file_of(index, BLOB)) == f"the index of the bundle in memory{said}"
-
-
-SECOND = len(BLOB) + 55  # the next multiple of 64
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "blobs", "said"),
-    [
-        ({"offset": 64}, {}, BLOB, "the bytes of module 0 (opencl) have a bad offset: 64, and 0 is due"),
-        (
-            {},
-            {"offset": 8},
-            BLOB + bytes(55) + BLOB,
-            "the bytes of module 1 (opencl) overlap those before them: they begin at 8, and those end at 9",
-        ),
-        ({}, {"offset": 0}, BLOB, "the bytes of module 1 (opencl) overlap those before them: they begin at 0, and those end at 9"),
-        ({}, {"offset": 63}, BLOB + bytes(55) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 63, and 64 is due"),
-        ({}, {"offset": 128}, BLOB + bytes(119) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 128, and 64 is due"),
-        (
-            {"size": 2**62},
-            {"offset": 2**62},
-            BLOB,
-            "the bytes of module 0 (opencl) end at 4611686018427387904, and there are 9: the file is cut short, or the size is wrong",
-        ),
-        (
-            {},
-            {"offset": 64},
-            BLOB + bytes(55) + BLOB[:-1],
-            "the bytes of module 1 (opencl) end at 73, and there are 72: the file is cut short, or the size is wrong",
-        ),
-    ],
-)
-def test_a_bad_offset_or_size_says_whose(first: dict[str, Any], second: dict[str, Any], blobs: bytes, said: str) -> None:
-    index = {"roots": [0, 1], "modules": [entry(BLOB, **first), entry(BLOB, **second)]}
-    assert refused(file_of(index, blobs)) == f"the index of the bundle in memory: {said}"
-
-
-def test_bytes_behind_the_last_module_are_refused() -> None:
-    assert refused(GOOD + b"!") == "the bundle in memory: 1 more bytes than its index describes"
-
-
-def test_keys_that_are_not_known_are_skipped() -> None:
-    index = {"roots": [0], "later": [{"x": 1}], "modules": [entry(BLOB, later={"y": [None]})]}
-    assert devmod.loads(file_of(index, BLOB)).save_to_bytes() == BLOB
-    again = b"\x82\xa5roots\x90\xa5roots\x90"
-    assert refused(file_of(again)) == "the index of the bundle in memory: the key 'roots' stands twice, at byte 8"
-
-
-@pytest.mark.row("R41")
-def test_a_flipped_byte_anywhere_is_found_before_the_bytes_are_used(register: Any, tmp_path: Path) -> None:
-    used = []
-    register("devmod.load_from_bytes", "opencl", lambda data: used.append(bytes(data)) or Raw("opencl", bytes(data), functions=("f",)))
-    path = tmp_path / "k.devmod"
-    data = file_of({"roots": [0], "modules": [entry(BLOB)]}, BLOB)
-    for at in range(len(data)):
-        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        padding = 48 + int.from_bytes(data[12:16], "little") <= at < len(data) - len(BLOB)
-        if padding:
-            continue
-        with pytest.raises(devmod.FormatError) as caught:
-            devmod.load(path).get_function("f")
-        if at >= len(data) - len(BLOB):
-            assert str(caught.value) == (
-                f"{str(path)!r}: the opencl module with 'f' is damaged: its SHA-256 is not the one in the index. "
-                "Nothing of it was used. Get the file again from where it came"
-            )
-    assert used == []
-    path.write_bytes(data)
-    devmod.load(path).get_function("f")
-    assert used == [BLOB]
-
-
-@pytest.mark.row("R41")
-def test_damage_is_not_saved_as_if_it_were_sound(tmp_path: Path) -> None:
-    damaged = devmod.loads(GOOD[:-1] + b"X")
-    acts = [damaged.save_to_bytes, lambda: devmod.dumps(damaged), lambda: devmod.save(damaged, tmp_path / "k.devmod")]
-    acts.append(lambda: devmod.dumps(devmod.bundle(module_of("cuda", code=bytes(2 << 20)), damaged)))
-    for act in acts:
-        with pytest.raises(devmod.FormatError, match=r"^the bundle in memory: the opencl module with 'f' is damaged: "):
-            act()
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("data", [1, None, "text", [1]])
-def test_what_is_no_buffer_is_an_argument_error(data: Any) -> None:
-    with pytest.raises(devmod.ArgumentError) as caught:
-        devmod.loads(data)
-    assert str(caught.value) == f"loads(data): data is bytes or another buffer, not {type(data).__name__}"
-    assert caught.value.argument == "data"
-
-
 # -- trees
 
 
@@ -673,3 +292,21 @@ def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
     module = devmod.load(path)
     assert time.perf_counter() - began < 0.5  # milliseconds; hashing it all would take many seconds
     assert (module.kind, module.functions, len(module.code)) == ("opencl", {}, 2**32 - 1)
+
+
+def test_a_module_that_makes_its_imports_up_is_asked_for_them_once() -> None:
+    class Dynamic(Raw):
+        @property
+        def imports(self) -> tuple[devmod.Module, ...]:
+            return (module_of("cuda"), module_of("metal"))
+
+    found = devmod.loads(devmod.dumps(Dynamic("opencl", b"")))
+    assert [each.kind for each in all_of(found)] == ["opencl", "cuda", "metal"]
+
+
+def test_the_parts_of_a_plugins_module_may_be_any_buffers() -> None:
+    class Parts(Raw):
+        def wire_parts(self) -> Any:
+            return [bytearray(b"ab"), memoryview(b"cdef").cast("H"), b""]
+
+    assert devmod.loads(devmod.dumps(Parts("npu", b""))).save_to_bytes() == b"abcdef"

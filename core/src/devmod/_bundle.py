@@ -1,7 +1,7 @@
 """The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
 
 Opening a file reads its index alone. A module's bytes are a slice of the mapped file, and are hashed when they are first
-used. Writing copies no payload either: the hashing of one part overlaps with the writing of the next.
+used. `devmod._save` writes.
 """
 
 from __future__ import annotations
@@ -9,25 +9,18 @@ from __future__ import annotations
 import os
 import stat
 
-from devmod._index import BUNDLE, HEADER, MAX_INDEX, Entry, aligned, pack_head, pack_index, read_head, read_index
+from devmod._index import BUNDLE, HEADER, Entry, aligned, read_head, read_index
 from devmod._module import Module
-from devmod._names import well_formed
-from devmod._stored import LIBRARY, LibraryModule, StoredModule
-from devmod._tree import function_names, ordered
+from devmod._stored import LibraryModule, StoredModule
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, BinaryIO
+    from collections.abc import Iterable, Sequence
 
     from typing_extensions import Buffer
 
     from devmod._choose import BundleModule
-    from devmod._payload import Binary
-
-#: From this size on, hashing in a second thread costs less than it saves.
-_OVERLAP_FROM = 1 << 20
 
 
 def bundle(*modules: Module) -> Module:
@@ -72,8 +65,9 @@ def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) ->
         The file cannot be written, with `path` as its file name.
     """
     from devmod._atomic import replacing
+    from devmod._save import Plan
 
-    plan = _Plan(module)
+    plan = Plan(module)
     with replacing(path, size=plan.size, sync=sync) as file:
         plan.write(file)
 
@@ -88,8 +82,10 @@ def dumps(module: Module) -> bytes:
     """
     import io
 
+    from devmod._save import Plan
+
     file = io.BytesIO()
-    _Plan(module).write(file)
+    Plan(module).write(file)
     return file.getvalue()
 
 
@@ -203,123 +199,3 @@ def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, .
         digest=entry.digest,
         place=place,
     )
-
-
-# -- writing
-
-
-class _Plan:
-    """What a tree's file will hold, and where; nothing is written or hashed yet."""
-
-    def __init__(self, module: Module) -> None:
-        from devmod._choose import BundleModule
-
-        roots = module.imports if isinstance(module, BundleModule) else (module,)
-        order = ordered(roots)
-        numbers = {id(module): number for number, module in enumerate(order)}
-        self._modules = order
-        self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
-        self._parts: list[Sequence[Binary]] = []
-        self._entries: list[Entry] = []
-        end = 0
-        for module in order:
-            parts, entry = _described(module)
-            entry.imports = [numbers[id(child)] for child in module.imports]
-            if entry.offset is not None:
-                entry.offset = aligned(end)
-                entry.size = sum(map(len, parts))
-                end = entry.offset + entry.size
-            self._parts.append(parts)
-            self._entries.append(entry)
-        index = pack_index(self._roots, self._entries)
-        if len(index) > MAX_INDEX:
-            raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
-        # What is written can be read: the reader's own checks say what of it could not.
-        read_index(memoryview(index), end, "the bundle to be saved")
-        self._start = aligned(HEADER + len(index))
-        #: The size of the whole file.
-        self.size = self._start + end
-
-    def write(self, file: BinaryIO) -> None:
-        """Write it all. The head, which has the digests, comes last."""
-        file.write(bytes(self._start))
-        if self.size < _OVERLAP_FROM:
-            digests = self._digests()
-            self._write_blobs(file)
-        else:
-            digests = _meanwhile(self._digests, lambda: self._write_blobs(file))
-        for module, entry, digest in zip(self._modules, self._entries, digests, strict=True):
-            entry.digest = digest
-            if isinstance(module, StoredModule):
-                module.check(digest)
-        file.seek(0)
-        file.write(pack_head(pack_index(self._roots, self._entries)))
-
-    def _digests(self) -> list[bytes]:
-        from hashlib import sha256
-
-        made = []
-        for parts in self._parts:
-            digest = sha256()
-            for part in parts:
-                digest.update(part)
-            made.append(digest.digest())
-        return made
-
-    def _write_blobs(self, file: BinaryIO) -> None:
-        end = 0
-        for entry, parts in zip(self._entries, self._parts, strict=True):
-            if entry.offset is None:
-                continue
-            file.write(bytes(entry.offset - end))
-            for part in parts:
-                file.write(part)
-            end = entry.offset + entry.size
-
-
-def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
-    """A module's bytes in parts, and its entry but for the numbers."""
-    from devmod._choose import BundleModule, variant_of
-
-    if isinstance(module, BundleModule):
-        return (), Entry(BUNDLE)
-    if isinstance(module, LibraryModule):
-        return (), Entry(LIBRARY)
-    kind = module.kind
-    if not well_formed(kind) or kind == BUNDLE:
-        raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
-    # A stored module's digest is held against the one that is computed for the file anyway.
-    parts = module.unverified if isinstance(module, StoredModule) else module.wire_parts()
-    entry = Entry(
-        kind,
-        fmt=module.format,
-        functions=tuple(function_names(module)),
-        variant=variant_of(module, parts),
-        origin=module.origin,
-        offset=0,
-    )
-    return parts, entry
-
-
-def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:
-    """The result of `one`, which runs in a second thread while this one runs `other`. Both have ended on return."""
-    from threading import Thread
-
-    results: list[Any] = []
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(one())
-        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-            problems.append(error)
-
-    thread = Thread(target=run, name="devmod-save")
-    thread.start()
-    try:
-        other()
-    finally:
-        thread.join()
-    if problems:
-        raise problems[0]
-    return results[0]

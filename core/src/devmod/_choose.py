@@ -15,8 +15,9 @@ from devmod import _registry
 from devmod._fallback import FallbackModule
 from devmod._log import debug
 from devmod._module import RUNNABLE, Module
-from devmod._stored import StoredModule, payload_of
+from devmod._stored import StoredModule
 from devmod._tree import function_names, owner_of
+from devmod._variant import parts_of, variant_of
 from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
@@ -34,13 +35,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._info import FunctionInfo
-    from devmod._payload import Binary
-    from devmod.targets import TargetSpec
 
 #: What a candidate may raise that leaves the next one to try: it is not there, rather than wrong.
 _ABSENT = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
-#: Between the variants of a module's shaders, where they differ.
-_AND = "&"
 
 
 class BundleModule(Module):
@@ -248,7 +245,7 @@ def _rank(rank: Any, variant: str, arch: str) -> int | None:
     """How well a variant fits; what is not known to fit and not known not to goes behind all that is."""
     if not variant:
         return -1
-    ranks = [rank(part, arch) for part in variant.split(_AND)]
+    ranks = [rank(part, arch) for part in parts_of(variant)]
     return None if None in ranks else max(0, min(ranks))
 
 
@@ -272,42 +269,3 @@ def _described(module: Module) -> str:
 
 def _passed_over(notes: Sequence[tuple[Module, DevmodError]]) -> str:
     return "".join(f"; passed over {_described(module)} ({problem})" for module, problem in notes)
-
-
-# -- variants
-
-
-def variant_of(module: Module, parts: Sequence[Binary] = ()) -> str:
-    """The architecture that a module's payload is for, as its target's spec reads it; "" where it cannot be read.
-
-    Of a shader map it is that of its shaders, and where they differ all of them, sorted, with ``&`` between: the module
-    fits a device that every one fits.
-
-    Parameters
-    ----------
-    module
-        The module.
-    parts
-        Its bytes, for a module of a class that has no ``code`` of its own.
-    """
-    if isinstance(module, StoredModule) and module.variant is not None:
-        return module.variant
-    try:
-        payload = payload_of(module, parts)
-    except FormatError:  # unreadable bytes are refused by the real module, at the first use
-        return ""
-    if payload is None or payload[0].architecture is None:
-        return ""
-    spec, fmt, _, code = payload
-    if isinstance(code, (bytes, memoryview)):
-        return _architecture(spec, fmt, code)
-    return _AND.join(sorted({_architecture(spec, fmt, shader) for shader in code.values()} - {""}))
-
-
-def _architecture(spec: TargetSpec, fmt: str, code: Binary) -> str:
-    assert spec.architecture is not None
-    try:
-        return spec.architecture(fmt, code)
-    except Exception as error:  # noqa: BLE001 - saving refuses no payload for what is inside it (R40), nor for a reader that fails on it
-        debug(f"the architecture of a {spec.kind}/{fmt} payload could not be read: {type(error).__name__}: {error}")
-        return ""

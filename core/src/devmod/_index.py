@@ -9,7 +9,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod._payload import Origin
@@ -72,7 +72,7 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGN) * ALIGN
 
 
-def _sha256(data: bytes | memoryview) -> bytes:
+def index_digest(data: bytes | memoryview) -> bytes:
     """The digest of an index. It is small, and hashlib, which loads OpenSSL, takes longer to import than all else here."""
     try:
         from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
@@ -83,22 +83,6 @@ def _sha256(data: bytes | memoryview) -> bytes:
             from hashlib import sha256
     digest: bytes = sha256(data).digest()
     return digest
-
-
-# -- writing
-
-
-def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
-    """The index in msgpack. Its length does not depend on the digests, which are known last."""
-    from devmod._wire import pack
-
-    return pack({"roots": roots, "modules": [entry.to_dict() for entry in entries]}, "the index of a bundle")
-
-
-def pack_head(index: bytes) -> bytes:
-    """Everything before the first blob."""
-    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + _sha256(index) + index
-    return head.ljust(aligned(len(head)), b"\0")
 
 
 # -- reading
@@ -151,7 +135,7 @@ def read_head(data: memoryview, place: str) -> memoryview:
     if length > len(data) - HEADER:
         raise FormatError(f"{place} is cut short: an index of {length} bytes, and {len(data) - HEADER} are left")
     index = data[HEADER : HEADER + length]
-    if _sha256(index) != data[16:HEADER]:
+    if index_digest(index) != data[16:HEADER]:
         raise FormatError(f"{place} is damaged: the SHA-256 of its index is not the one in its header. Get the file again")
     return index
 

@@ -34,32 +34,36 @@ def owner_of(name: str, *modules: Module) -> Module | None:
     return next((module for module in walk(*modules) if name in function_names(module)), None)
 
 
-def ordered(roots: Sequence[Module]) -> list[Module]:
-    """The modules of the trees, each once, every importer before what it imports, and otherwise in their order.
+def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
+    """The modules of the trees, each once and with its imports: every importer before what it imports, else in their order.
+
+    Each is asked for its imports once, so that the answer is one tree also where a module makes them up.
 
     Raises
     ------
     FormatError
         A module imports itself, at some distance.
     """
-    finished: list[Module] = []
+    finished: list[tuple[Module, tuple[Module, ...]]] = []
     state: dict[int, bool] = {}  # whether a module is finished; one that is not has the rest of the path above it
     for root in reversed(roots):
-        if id(root) in state:
-            continue
-        state[id(root)] = False
-        path = [(root, list(root.imports))]
-        while path:
-            module, left = path[-1]
+        pending = [root] if id(root) not in state else []
+        path: list[tuple[Module, tuple[Module, ...], list[Module]]] = []
+        while pending or path:
+            if pending:
+                module = pending.pop()
+                state[id(module)] = False
+                imports = tuple(module.imports)
+                path.append((module, imports, list(imports)))
+            module, imports, left = path[-1]
             if not left:
                 path.pop()
                 state[id(module)] = True
-                finished.append(module)
+                finished.append((module, imports))
                 continue
             child = left.pop()
             if id(child) not in state:
-                state[id(child)] = False
-                path.append((child, list(child.imports)))
+                pending.append(child)
             elif not state[id(child)]:
                 raise FormatError(f"the {child.kind} module imports itself, directly or through others: a program is a tree")
     finished.reverse()

@@ -149,18 +149,18 @@ def dump_imports(module: Module) -> bytes:
         As for `dump_module_bytes`, for any module of the tree; a `bundle` has no place in TVM's.
     """
     order = ordered((module,))
-    numbers = [each.__dict__.get("_devmod_tvm_number") for each in order]
+    numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
     if sorted(filter(None, numbers), key=int) == list(range(1, len(order))) and numbers[0] == 0:
-        order = sorted(order, key=lambda each: int(each.__dict__["_devmod_tvm_number"]))  # the order that it came in
-    place = {id(each): number for number, each in enumerate(order)}
+        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))  # the order that it came in
+    place = {id(each): number for number, (each, _) in enumerate(order)}
     rows, children = [0], []
-    for each in order:
-        children += [place[id(child)] for child in each.imports]
+    for _, imports in order:
+        children += [place[id(child)] for child in imports]
         rows.append(len(children))
     parts: list[Binary] = []
     for vector in (rows, children):
         parts += (_tvm_bytes.integer(len(vector)), b"".join(map(_tvm_bytes.integer, vector)))
-    for each in order:
+    for each, _ in order:
         parts.append(_tvm_bytes.string(_tvm_kind(each)))
         if not isinstance(each, LibraryModule):
             held = _dump_parts(each)

@@ -1,0 +1,199 @@
+"""What is refused as a .devmod file, and in which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import Raw, entry, file_of, module_of
+
+import devmod
+
+# -- what is refused
+
+BLOB = b"\xa2cl\x80\xc4\x03abc"
+GOOD = file_of({"roots": [0], "modules": [entry(BLOB)]}, BLOB)
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.loads(data)
+    return str(caught.value)
+
+
+def test_a_file_made_by_hand_is_read() -> None:
+    assert devmod.loads(GOOD).save_to_bytes() == BLOB
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
+        (b"\x7fELF" + bytes(100), "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
+        (GOOD.replace(b"\n", b"\r\n", 1), "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
+        (GOOD[:5], "is cut short: 5 bytes, and the header alone takes 48"),
+        (GOOD[:47], "is cut short: 47 bytes, and the header alone takes 48"),
+        (GOOD[:60], "is cut short: an index of 109 bytes, and 12 are left"),
+        (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
+        (file_of({}, version=2), "is in version 2 of the .devmod format, and this devmod reads version 1: pip install -U devmod-core"),
+        (file_of({}, version=0), "is damaged: there is no version 0 of the .devmod format"),
+        (file_of({}, length=2**32 - 1), "is damaged: an index of 4294967295 bytes, and the most there is are 67108864"),
+        (file_of({}, digest=bytes(32)), "is damaged: the SHA-256 of its index is not the one in its header. Get the file again"),
+    ],
+)
+def test_a_bad_head_says_which(data: bytes, said: str) -> None:
+    assert refused(data) == f"the bundle in memory {said}"
+
+
+def test_a_file_is_named_in_what_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    path.write_bytes(b"")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(path)
+    assert str(caught.value) == f"{str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file"
+
+
+TREE = {"kind": "bundle"}
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        (b"", ": the bytes end where an object should begin, at byte 0"),
+        (b"\x80\x80", ": 1 more byte follows the last field, at byte 1"),
+        ([], ": expected a map, found an array, at byte 0"),
+        ({}, " has no roots"),
+        ({"roots": [0]}, " has no modules"),
+        ({"roots": [], "modules": []}, " has no root"),
+        ({"roots": 0, "modules": []}, ": roots: expected an array, found an integer, at byte 7"),
+        ({"roots": [-1], "modules": []}, ": roots: -1 is not between 0 and 4294967295, at byte 8"),
+        ({"roots": [1], "modules": [entry(BLOB)]}, ": the root 1 is none of its 1 modules"),
+        ({"roots": [0, 0], "modules": [entry(BLOB)]}, " names a root twice"),
+        ({"roots": [0], "modules": [1]}, ": modules, 0: expected a map, found an integer, at byte 18"),
+        ({"roots": [0], "modules": [{}]}, ": modules, 0: no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}, at byte 18"),
+        (
+            {"roots": [0], "modules": [entry(BLOB, kind="a; rm -rf")]},
+            ": modules, 0: no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}, at byte 18",
+        ),
+        ({"roots": [0], "modules": [entry(BLOB, kind=b"cuda")]}, ": modules, 0, kind: expected a string, found a binary, at byte 24"),
+        (
+            {"roots": [0], "modules": [entry(BLOB, size=None)]},
+            ": modules, 0: a module of kind 'opencl' has an offset, size and sha256; found: offset, sha256, at byte 18",
+        ),
+        (
+            {"roots": [0], "modules": [entry(BLOB, kind="bundle")]},
+            ": modules, 0: a module of kind 'bundle' has no offset, size and sha256; found: offset, size, sha256, at byte 18",
+        ),
+        ({"roots": [0], "modules": [entry(BLOB, sha256=bytes(31))]}, ": modules, 0: a sha256 of 31 bytes, at byte 18"),
+        ({"roots": [0], "modules": [entry(BLOB, size=-1)]}, ": modules, 0, size: -1 is not between 0 and 9223372036854775807, at byte 67"),
+        ({"roots": [0], "modules": [entry(BLOB, functions="f")]}, ": modules, 0, functions: expected an array, found a string, at byte 51"),
+        ({"roots": [0], "modules": [entry(BLOB, origin=[])]}, ": modules, 0, origin: expected a map, found an array, at byte 116"),
+        (
+            {"roots": [0], "modules": [entry(BLOB, origin={"target": 1})]},
+            ": modules, 0, origin: the target and the toolchain of an origin are strings, at byte 116",
+        ),
+        ({"roots": [0], "modules": [TREE | {"imports": [0]}]}, ": module 0 imports 0, which may be a cycle: a number after its own is due"),
+        (
+            {"roots": [0], "modules": [TREE | {"imports": [1]}, TREE | {"imports": [0]}]},
+            ": module 1 imports 0, which may be a cycle: a number after its own is due",
+        ),
+        ({"roots": [0], "modules": [TREE | {"imports": [2]}, TREE]}, ": module 0 imports 2, and there are 2 modules"),
+        ({"roots": [0], "modules": [TREE, TREE]}, ": module 1 is neither a root nor imported by a module before it"),
+        (
+            {"roots": [0], "modules": [TREE | {"imports": [number + 1]} for number in range(70)] + [TREE]},
+            ": module 64 lies more than 64 imports deep",
+        ),
+    ],
+)
+def test_a_bad_index_says_where(index: Any, said: str) -> None:
+    assert refused(file_of(index, BLOB)) == f"the index of the bundle in memory{said}"
+
+
+SECOND = len(BLOB) + 55  # the next multiple of 64
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "blobs", "said"),
+    [
+        ({"offset": 64}, {}, BLOB, "the bytes of module 0 (opencl) have a bad offset: 64, and 0 is due"),
+        (
+            {},
+            {"offset": 8},
+            BLOB + bytes(55) + BLOB,
+            "the bytes of module 1 (opencl) overlap those before them: they begin at 8, and those end at 9",
+        ),
+        ({}, {"offset": 0}, BLOB, "the bytes of module 1 (opencl) overlap those before them: they begin at 0, and those end at 9"),
+        ({}, {"offset": 63}, BLOB + bytes(55) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 63, and 64 is due"),
+        ({}, {"offset": 128}, BLOB + bytes(119) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 128, and 64 is due"),
+        (
+            {"size": 2**62},
+            {"offset": 2**62},
+            BLOB,
+            "the bytes of module 0 (opencl) end at 4611686018427387904, and there are 9: the file is cut short, or the size is wrong",
+        ),
+        (
+            {},
+            {"offset": 64},
+            BLOB + bytes(55) + BLOB[:-1],
+            "the bytes of module 1 (opencl) end at 73, and there are 72: the file is cut short, or the size is wrong",
+        ),
+    ],
+)
+def test_a_bad_offset_or_size_says_whose(first: dict[str, Any], second: dict[str, Any], blobs: bytes, said: str) -> None:
+    index = {"roots": [0, 1], "modules": [entry(BLOB, **first), entry(BLOB, **second)]}
+    assert refused(file_of(index, blobs)) == f"the index of the bundle in memory: {said}"
+
+
+def test_bytes_behind_the_last_module_are_refused() -> None:
+    assert refused(GOOD + b"!") == "the bundle in memory: 1 more bytes than its index describes"
+
+
+def test_keys_that_are_not_known_are_skipped() -> None:
+    index = {"roots": [0], "later": [{"x": 1}], "modules": [entry(BLOB, later={"y": [None]})]}
+    assert devmod.loads(file_of(index, BLOB)).save_to_bytes() == BLOB
+    again = b"\x82\xa5roots\x90\xa5roots\x90"
+    assert refused(file_of(again)) == "the index of the bundle in memory: the key 'roots' stands twice, at byte 8"
+
+
+@pytest.mark.row("R41")
+def test_a_flipped_byte_anywhere_is_found_before_the_bytes_are_used(register: Any, tmp_path: Path) -> None:
+    used = []
+    register("devmod.load_from_bytes", "opencl", lambda data: used.append(bytes(data)) or Raw("opencl", bytes(data), functions=("f",)))
+    path = tmp_path / "k.devmod"
+    data = file_of({"roots": [0], "modules": [entry(BLOB)]}, BLOB)
+    for at in range(len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        padding = 48 + int.from_bytes(data[12:16], "little") <= at < len(data) - len(BLOB)
+        if padding:
+            continue
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.load(path).get_function("f")
+        if at >= len(data) - len(BLOB):
+            assert str(caught.value) == (
+                f"{str(path)!r}: the opencl module with 'f' is damaged: its SHA-256 is not the one in the index. "
+                "Nothing of it was used. Get the file again from where it came"
+            )
+    assert used == []
+    path.write_bytes(data)
+    devmod.load(path).get_function("f")
+    assert used == [BLOB]
+
+
+@pytest.mark.row("R41")
+def test_damage_is_not_saved_as_if_it_were_sound(tmp_path: Path) -> None:
+    damaged = devmod.loads(GOOD[:-1] + b"X")
+    acts = [damaged.save_to_bytes, lambda: devmod.dumps(damaged), lambda: devmod.save(damaged, tmp_path / "k.devmod")]
+    acts.append(lambda: devmod.dumps(devmod.bundle(module_of("cuda", code=bytes(2 << 20)), damaged)))
+    for act in acts:
+        with pytest.raises(devmod.FormatError, match=r"^the bundle in memory: the opencl module with 'f' is damaged: "):
+            act()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [1, None, "text", [1]])
+def test_what_is_no_buffer_is_an_argument_error(data: Any) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.loads(data)
+    assert str(caught.value) == f"loads(data): data is bytes or another buffer, not {type(data).__name__}"
+    assert caught.value.argument == "data"

@@ -1,0 +1,200 @@
+"""Saving a .devmod file: whole or not at all, whatever the system does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import Raw, module_of
+
+import devmod
+
+# -- written whole or not at all
+
+
+def test_a_process_that_is_killed_while_it_saves_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    before = path.read_bytes()
+    script = """
+import sys, devmod
+devmod.save(devmod.create_with_fallback("cuda", bytes(400 << 20), "cubin", {}), sys.argv[1])
+"""
+    child = subprocess.Popen([sys.executable, "-c", script, str(path)])
+    try:
+        partial = None
+        deadline = time.monotonic() + 60
+        while partial is None and child.poll() is None and time.monotonic() < deadline:
+            partial = next(tmp_path.glob(".k.devmod.*.partial"), None)
+    finally:
+        child.kill()
+        child.wait()
+    assert partial is not None
+    assert child.returncode == -signal.SIGKILL
+    assert path.read_bytes() == before
+    assert devmod.load(path).save_to_bytes() == module_of().save_to_bytes()
+    assert partial.exists()
+
+
+def test_saving_over_a_file_that_is_open_leaves_what_was_loaded_alone(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    module = devmod.load(path)
+    devmod.save(module_of("cuda"), path)
+    assert module.save_to_bytes() == module_of().save_to_bytes()
+    devmod.save(module, path)
+    assert devmod.load(path).kind == "opencl"
+
+
+def test_a_tree_that_cannot_be_saved_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    before = path.read_bytes()
+
+    class Unsaved(Raw):
+        save_to_bytes = devmod.Module.save_to_bytes
+
+    broken = module_of()
+    broken.import_module(Unsaved("cuda", b""))
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.save(broken, path)
+    assert str(caught.value) == "a module of kind 'cuda' cannot be saved to bytes"
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_bundle_has_no_bytes_of_its_own() -> None:
+    for act in (devmod.bundle(module_of()).save_to_bytes, devmod.bundle(module_of()).wire_parts):
+        with pytest.raises(devmod.FormatError) as caught:
+            act()
+        assert str(caught.value) == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with all it holds"
+
+
+def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    mask = os.umask(0o027)
+    try:
+        devmod.save(module_of(), path, sync=True)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    devmod.save(module_of("cuda"), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    link = tmp_path / "link.devmod"
+    link.symlink_to(path.name)
+    devmod.save(module_of("webgpu"), link)
+    assert link.is_symlink()
+    assert devmod.load(path).kind == "webgpu"
+    long = tmp_path / ("n" * 255)
+    devmod.save(module_of(), str(long))
+    assert devmod.load(os.fsencode(long)).kind == "opencl"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["k.devmod", "link.devmod", "n" * 255]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("missing/k.devmod", FileNotFoundError, "[Errno 2] No such file or directory: {path!r}"),
+        ("folder", IsADirectoryError, "[Errno 21] Is a directory: {path!r}"),
+        ("file/k.devmod", NotADirectoryError, "[Errno 20] Not a directory: {path!r}"),
+        ("n" * 256, OSError, "[Errno 36] File name too long: {path!r}"),
+    ],
+)
+@pytest.mark.parametrize("act", ["save", "load"])
+def test_what_the_system_refuses_is_an_os_error_with_the_path_that_was_given(
+    act: str, name: str, error: type[OSError], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    path = str(tmp_path / name)
+    with pytest.raises(error) as caught:
+        devmod.load(path) if act == "load" else devmod.save(module_of(), path)
+    assert str(caught.value) == said.format(path=path)
+    assert caught.value.filename == path
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
+
+
+PERMISSIONS = """
+import os, pathlib, sys
+import devmod
+closed = pathlib.Path(sys.argv[1], "closed")
+module = devmod.create_with_fallback("opencl", b"", "cl", {})
+devmod.save(module, closed.with_name("k.devmod"))
+devmod.load(closed.with_name("k.devmod"))
+if os.geteuid() == 0:  # root may do all of this; what is imported so far is enough for nobody
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+closed.mkdir()
+path = closed / "k.devmod"
+devmod.save(module, path)
+def failed(act):
+    try:
+        act()
+    except PermissionError as error:
+        return str(error)
+path.chmod(0o400)
+print(failed(lambda: devmod.save(module, path)) == f"[Errno 13] Permission denied: {str(path)!r}")
+path.chmod(0)
+print(failed(lambda: devmod.load(path)) == f"[Errno 13] Permission denied: {str(path)!r}")
+closed.chmod(0o500)
+new = closed / "new.devmod"
+print(failed(lambda: devmod.save(module, new)) == f"[Errno 13] Permission denied: {str(new)!r}")
+print(os.listdir(closed) == ["k.devmod"])
+"""
+
+
+def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        done = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
+        Path(folder, "closed").chmod(0o700)
+    assert (done.stdout.split(), done.stderr) == (["True"] * 4, "")
+
+
+@pytest.mark.parametrize("act", ["save", "load"])
+def test_a_pipe_is_refused_and_not_waited_for(act: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(path) if act == "load" else devmod.save(module_of(), path)
+    hint = {
+        "load": "for bytes that are no file there is devmod.loads",
+        "save": "and would be replaced by a file; give a file's path",
+    }[act]
+    assert str(caught.value) in (
+        f"{path!r} is a device, a pipe or a socket; {hint}",
+        f"{path!r} is a device, a pipe or a socket, {hint}",
+    )
+    assert stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_says_so_and_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    before = path.read_bytes()
+    real = open
+
+    def full(name: str, mode: str = "r") -> Any:
+        if mode != "xb":
+            return real(name, mode)
+        real(name, mode).close()
+        return real("/dev/full", "wb")
+
+    monkeypatch.setattr("devmod._atomic.open", full, raising=False)
+    monkeypatch.delattr(os, "posix_fallocate")
+    with pytest.raises(OSError, match=r"No space left on device") as caught:
+        devmod.save(module_of("cuda", code=bytes(3 << 20)), path)
+    assert str(caught.value) == f"[Errno 28] No space left on device: {str(path)!r}"
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
