@@ -1,0 +1,367 @@
+"""Launching on a real device: arguments of every sort, limits, other libraries' arrays, streams, events, several devices."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from opencl_kernels import adder, kernel
+
+import devmod
+from devmod import Param
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+def arrays(n: int = 64) -> tuple[Any, Any, Any]:
+    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+
+
+# -- arguments
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"])
+def test_scalars_and_elements_of_every_type(dtype: str, device: Any) -> None:
+    if dtype == "float64" and "cl_khr_fp64" not in device.handle.extensions:
+        pytest.skip("the device has no double")
+    name = {"int8": "char", "int16": "short", "int32": "int", "int64": "long", "float32": "float", "float64": "double"}
+    c_type = name.get(dtype) or "u" + name[dtype[1:]]
+    f = kernel(
+        f"__kernel void k(__global {c_type} *x, {c_type} s) {{ x[get_global_id(0)] = s; }}",
+        "k",
+        [Param("x", "buffer", dtype, "rw"), Param("s", "scalar", dtype)],
+    )
+    info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    for value in (info.max, info.min, 7):
+        x = np.zeros(4, dtype)
+        f(x, x.dtype.type(value), grid=1, block=4)
+        assert x.tolist() == [x.dtype.type(value)] * 4
+
+
+@pytest.mark.row("R34")
+def test_vectors_structs_and_local_memory(device: Any) -> None:
+    f = kernel(
+        """
+        typedef struct { int a; float b[2]; } S;
+        __kernel void k(__global float *out, float4 v, char3 w, S s, __local float *t, uchar2 u) {
+            int i = get_global_id(0);
+            t[i] = v.s0 + 10 * v.s1 + 100 * v.s2 + 1000 * v.s3 + w.x + w.y + w.z + s.a + s.b[1] + u.s1;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            out[i] = t[3 - i];
+        }
+        """,
+        "k",
+        [
+            Param("out", "buffer", "float32", "w"),
+            Param("v", "scalar", "float32x4"),
+            Param("w", "scalar", "int8x3"),
+            Param("s", "scalar", "uint8x12", align=4),
+            Param("t", "local", "float32"),
+            Param("u", "scalar", "uint8x2"),
+        ],
+    )
+    out = np.zeros(4, "float32")
+    struct = np.array([(5, (0, 0.5))], [("a", "i4"), ("b", "f4", 2)])[0]
+    for _ in range(2):
+        f(out, (1, 2, 3, 4), (1, 2, 3), struct, devmod.Local(16), (0, 20), grid=1, block=4)
+        assert out.tolist() == [4321 + 6 + 5 + 0.5 + 20] * 4
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(out, (1, 2, 3, 4), (1, 2, 3), struct, devmod.Local(1 << 40), (0, 20), grid=1, block=4)
+    assert str(caught.value) == (
+        f"the opencl function 'k' cannot be launched so on {device}: its local_mem_size is {device.limits['local_mem_size']}, and "
+        f"devmod.Local arguments of {1 << 40} bytes were given"
+    )
+
+
+def test_a_pointer_to_structs(device: Any) -> None:
+    f = kernel(
+        "typedef struct { int a; float b; } S; __kernel void k(__global S *s) { s[get_global_id(0)].b += s[get_global_id(0)].a; }",
+        "k",
+        [Param("s", "buffer", "uint8x8", "rw", align=4)],
+    )
+    records = np.array([(1, 0.5), (2, 0.25)], "i4,f4")
+    f(records, grid=1, block=2)
+    assert records.tolist() == [(1, 1.5), (2, 2.25)]
+
+
+def test_empty_arrays_zero_grids_and_two_dimensions(device: Any) -> None:
+    f = kernel(
+        "__kernel void k(__global int *x, int w) { int i = get_global_id(1) * w + get_global_id(0); x[i] = 10 * get_group_id(1) + get_local_id(0); }",
+        "k",
+        [Param("x", "buffer", "int32", "rw"), Param("w", "scalar", "int32")],
+    )
+    x = np.full((2, 4), -1, "int32")
+    f(x, 4, grid=(0, 2), block=2)
+    assert x.min() == x.max() == -1
+    f(x, 4, grid=(2, 2), block=(2, 1))
+    assert x.tolist() == [[0, 1, 0, 1], [10, 11, 10, 11]]
+    g = kernel(
+        "__kernel void g(__global float *x, int n) { if (n) x[0] = 1; }",
+        "g",
+        [Param("x", "buffer", "float32", "rw"), Param("n", "scalar", "int32")],
+    )
+    g(np.zeros((0, 3), "float32"), 0, grid=1, block=1)
+    assert device.empty((0, 3), "float32").numpy().shape == (0, 3)
+
+
+@pytest.mark.row("R34")
+def test_limits_are_told_before_the_driver(device: Any, add: Any) -> None:
+    a, b, c = arrays()
+    start = f"the opencl function 'add' cannot be launched so on {device}: "
+    most = device.limits["max_work_item_sizes[0]"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(a, b, c, 64, grid=1, block=most + 1)
+    assert str(caught.value) == start + f"its max_work_item_sizes[0] is {most}, and block=({most + 1}, 1, 1) was asked for"
+    group = device.limits["max_work_group_size"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(a, b, c, 64, grid=1, block=(group, 2))
+    assert str(caught.value).startswith(start + "its ")
+    assert str(caught.value).endswith(f", and block=({group}, 2, 1) has {2 * group} threads")
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(a, b, c, 64, grid=2**62, block=64)
+    assert str(caught.value) == start + (
+        f"its address_bits are {device.limits['address_bits']}, and grid=({2**62}, 1, 1) of block=(64, 1, 1) has {2**68} threads in x"
+    )
+    f = kernel("__kernel __attribute__((reqd_work_group_size(8, 1, 1))) void k(__global int *x) {}", "k", [Param("x", "buffer", "int32")])
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(np.zeros(8, "int32"), grid=1, block=4)
+    assert str(caught.value) == (
+        f"the opencl function 'k' cannot be launched so on {device}: the kernel is built for blocks of (8, 1, 1) threads, and block=(4, 1, 1) "
+        "was asked for"
+    )
+
+
+def test_dynamic_shared_memory_is_an_argument_here(add: Any) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(*arrays(), 64, grid=1, block=64, shared_memory=1024)
+    assert str(caught.value) == (
+        "the opencl function 'add' cannot be given shared_memory=1024: OpenCL takes the memory that a block shares as an argument; "
+        "pass devmod.Local(nbytes)"
+    )
+
+
+def test_memory_that_the_device_has_not(device: Any) -> None:
+    most = device.limits["max_mem_alloc_size"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.empty(most + 1, "uint8")
+    assert str(caught.value) == f"{device} cannot hold an array of {most + 1} bytes: its max_mem_alloc_size is {most}"
+
+
+# -- arrays of pyopencl
+
+
+@pytest.mark.row("R34")
+def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    a, b, _ = arrays()
+    for context in (device.context, cl.Context([device.handle])):
+        queue = cl.CommandQueue(context)
+        x, y, z = cl_array.to_device(queue, a), cl_array.to_device(queue, b), cl_array.zeros(queue, 64, "float32")
+        add(x, y, z, 64, grid=1, block=64)
+        np.testing.assert_array_equal(z.get(), a + b)
+        z.fill(0)
+        queue.finish()
+        add(x.data, y.data, z.data, 64, grid=1, block=64)
+        np.testing.assert_array_equal(z.get(), a + b)
+        z.fill(0)
+        add(x.data, y.data, z.data, 64, grid=1, block=64, stream=queue)
+        np.testing.assert_array_equal(z.get(), a + b)
+        launch = add.bind(x, y, z, 64, grid=1, block=64)
+        z.fill(0)
+        launch()
+        np.testing.assert_array_equal(z.get(), a + b)
+        part = z[32:]
+        part.fill(0)
+        add(x[:32], y[:32], part, 32, grid=1, block=32)
+        np.testing.assert_array_equal(z.get()[32:], (a + b)[:32])
+    gc.collect()
+
+
+def test_pyopencl_arrays_beside_devmods_and_numpys(device: Any, add: Any) -> None:
+    import pyopencl as cl
+
+    a, b, c = arrays()
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
+    add(buffer, device.from_numpy(b), c, 64, grid=1, block=64)
+    np.testing.assert_array_equal(c, a + b)
+
+
+@pytest.mark.row("R34")
+def test_what_of_pyopencl_is_refused(device: Any, add: Any) -> None:
+    import pyopencl as cl
+    import pyopencl.array as cl_array
+
+    a, b, c = arrays()
+    queue = cl.CommandQueue(device.context)
+    strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
+    double = cl_array.zeros(queue, 64, "float64")
+    image = cl.create_image(device.context, cl.mem_flags.READ_ONLY, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (4, 4))
+    other = cl.Buffer(cl.Context([device.handle]), cl.mem_flags.READ_ONLY, 256)
+    ours = device.from_numpy(a)
+    for first, second, text in (
+        (strided, b, "argument 1 'a' is a strided pyopencl Array; pass array.copy()"),
+        (double, b, "argument 1 'a' is an array of float64, and the kernel takes float32"),
+        (image, b, "argument 1 'a' is a pyopencl Image, and only buffers and pyopencl.array.Array are taken"),
+        (other, ours, f"argument 2 'b' is on {device}, and argument 1 'a' is on {device} in another context; a launch runs on one device"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            add(first, second, c, 64, grid=1, block=64)
+        assert str(caught.value) == f"the opencl function 'add': {text}"
+
+
+# -- streams, events, time
+
+
+def test_streams_events_and_time(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    first, second = device.stream(), device.stream()
+    before = first.record()
+    add(a, b, c, 64, grid=1, block=64, stream=first)
+    after = first.record()
+    second.wait(after)
+    add(c, b, c, 64, grid=1, block=64, stream=second)
+    second.synchronize()
+    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 2)
+    assert 0 < after.elapsed(before) < 10
+    assert before.elapsed(after) < 0
+    after.synchronize()
+    start = device.default_stream.record()
+    add(a, b, c, 64, grid=1, block=64)
+    assert 0 < device.default_stream.record().elapsed(start) < 10
+    launch = add.bind(a, b, c, 64, grid=1, block=64)
+    assert 0 < launch.time() < 10
+    device.synchronize()
+
+
+def test_a_timed_launch_comes_after_what_was_queued(device: Any) -> None:
+    f = kernel("__kernel void k(__global int *x) { x[0] = 3 * x[0] + 1; }", "k", [Param("x", "buffer", "int32", "rw")])
+    x = device.from_numpy(np.zeros(1, "int32"))
+    launch = f.bind(x, grid=1, block=1)
+    expected = 0
+    for _ in range(20):
+        launch()
+        launch.time()
+        launch()
+        for _ in range(3):
+            expected = 3 * expected + 1
+    assert x.numpy()[0] == np.int32(np.uint32(expected & 0xFFFFFFFF))
+
+
+def test_a_stream_that_is_gone_is_still_waited_for(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    for _ in range(20):
+        stream = device.stream()
+        for _ in range(20):
+            add(a, b, c, 64, grid=1, block=64, stream=stream)
+        del stream
+        assert c.numpy()[5] == 6
+
+
+def test_events_of_other_devices(device: Any) -> None:
+    class Other(devmod.Event):
+        def synchronize(self) -> None: ...
+        def elapsed(self, earlier: devmod.Event) -> float:
+            return 0.0
+
+        def __repr__(self) -> str:
+            return "another event"
+
+    with pytest.raises(devmod.ArgumentError) as caught:
+        device.stream().wait(Other())
+    assert str(caught.value) == f"a stream of {device} cannot wait for another event, which is no event of kind opencl"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        device.stream().record().elapsed(Other())
+    assert str(caught.value) == f"elapsed takes an event of {device}, not another event"
+
+
+def test_what_the_driver_reports_is_a_launch_error(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyopencl as cl
+
+    from devmod_opencl import _launch
+
+    def refuse(*_: object) -> None:
+        raise cl.RuntimeError(cl._cl._ErrorRecord(msg="", code=-5, routine="clEnqueueNDRangeKernel"))
+
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    monkeypatch.setattr(_launch, "_enqueue", refuse)
+    text = f"{device} refused a launch of the opencl function 'add': OUT_OF_RESOURCES"
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(a, b, c, 64, grid=(1, 1), block=64)
+    assert str(caught.value) == text
+    with pytest.raises(devmod.LaunchError) as caught:
+        add.bind(a, b, c, 64, grid=1, block=64)()
+    assert str(caught.value) == text
+
+    class Faulty:
+        finish = refuse
+
+    stream = device.stream()
+    queue, stream.queue = stream.queue, Faulty()
+    with pytest.raises(devmod.LaunchError) as caught:
+        stream.synchronize()
+    assert str(caught.value) == f"{device} reports a fault of a launch: OUT_OF_RESOURCES"
+    stream.queue = queue
+
+
+# -- devices
+
+
+def test_what_is_known_of_a_device(device: Any) -> None:
+    assert device.kind == "opencl"
+    assert device.index == 0
+    assert device.name
+    assert device.driver_version
+    assert device.memory > 0
+    assert device.limits["max_work_group_size"] > 0
+    assert device in devmod.devices()
+    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (4, 0)
+    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
+
+
+SEVERAL = """
+import numpy as np, devmod
+from opencl_kernels import adder
+found = devmod.devices()
+assert [each.index for each in found] == [0, 1], found
+f = adder()["add"]
+a, b = np.arange(64, dtype="float32"), np.ones(64, "float32")
+for device in (found[1], found[0], found[1]):
+    x, y, z = device.from_numpy(a), device.from_numpy(b), device.empty(64, "float32")
+    f(x, y, z, 64, grid=1, block=64)
+    assert z.device is device and (z.numpy() == a + b).all()
+c = np.zeros(64, "float32")
+f(a, b, c, 64, grid=1, block=64, stream=found[1].stream())
+assert (c == a + b).all()
+event = found[0].default_stream.record()
+found[1].default_stream.wait(event)
+try:
+    found[1].default_stream.record().elapsed(event)
+except devmod.ArgumentError as error:
+    assert str(error) == f"elapsed takes an event of {found[1]}, not one of {found[0]}", error
+try:
+    f(found[0].from_numpy(a), found[1].from_numpy(b), c, 64, grid=1, block=64)
+except devmod.ArgumentError as error:
+    print(str(error) == f"the opencl function 'add': argument 2 'b' is on {found[1]}, and argument 1 'a' is on {found[0]}; a launch runs on one device")
+"""
+
+
+@pytest.mark.row("R33", "R34")
+def test_several_devices(device: Any) -> None:
+    import os
+    from pathlib import Path
+
+    if device.platform != "Portable Computing Language":
+        pytest.skip("only PoCL can be told to show several devices")
+    environment = {**os.environ, "POCL_DEVICES": "pthread pthread", "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
