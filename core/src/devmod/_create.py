@@ -191,7 +191,7 @@ def _checked(made: object, group: str, name: str, kind: str) -> Module:
         wrong = f"returned a module of kind {made.kind!r}, not {kind!r}"
     else:
         return made
-    claim = next(iter(_registry.claims(group, name)), None)
+    claim = _registry.registered(group).get(name)
     who = claim.who if claim and claim.distribution else "the function registered in this process"
     raise PluginError(
         f"{group}.{name} is broken: {who} {wrong}. Report it to its publisher, or uninstall it",
