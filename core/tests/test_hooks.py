@@ -161,3 +161,40 @@ def test_a_hook_that_implements_nothing_is_refused(register: Register) -> None:
 def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
     code = "import sys\nfrom devmod.backend import run_compiler\nassert run_compiler('opencl', b'') is None\nassert 'pluggy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_PLUGINS_ALLOW": "devmod-core"})
+
+
+@pytest.mark.row("R41")
+def test_a_hook_may_refuse_a_bundle_before_its_runtime_sees_it(register: Register) -> None:
+    seen: list[tuple[str, bytes]] = []
+    loaded: list[bytes] = []
+
+    @hookimpl
+    def devmod_verify(place: str, index: bytes) -> None:
+        seen.append((place, index))
+        if len(seen) == 1:
+            raise PermissionError("not signed by us")
+
+    def load(data: memoryview) -> devmod.Module:
+        loaded.append(bytes(data))
+        return Real()
+
+    class Real(devmod.Module):
+        kind = "opencl"
+
+        def get_function(self, name: str, query_imports: bool = False) -> Any:
+            return name
+
+    register("devmod.load_from_bytes", "opencl", load)
+    register("devmod.hooks", "devmod_verify", SimpleNamespace(devmod_verify=devmod_verify))
+    module = devmod.create_with_fallback("opencl", *sample("opencl"))
+    data = devmod.dumps(module)
+    stored = devmod.loads(data)
+    assert [*stored.functions] == ["add"]
+    assert not seen
+    with pytest.raises(PermissionError, match="not signed by us"):
+        stored["add"]
+    assert not loaded
+    assert stored["add"] == "add"
+    assert loaded == [module.save_to_bytes()]
+    assert [place for place, _ in seen] == ["the bundle in memory"] * 2
+    assert seen[0][1] in data

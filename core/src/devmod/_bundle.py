@@ -169,7 +169,7 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     roots, entries = read_index(index, len(data) - start, place)
-    modules = [_module_of(entry, data[start:], place, tuple(prefer)) for entry in entries]
+    modules = [_module_of(entry, data[start:], place, tuple(prefer), index) for entry in entries]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
@@ -184,7 +184,7 @@ def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleM
     return BundleModule(candidates, prefer)
 
 
-def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, ...]) -> Module:
+def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, ...], index: memoryview) -> Module:
     if entry.kind == BUNDLE:
         return _bundle_of((), prefer)
     if entry.offset is None:
@@ -198,4 +198,5 @@ def _module_of(entry: Entry, blobs: memoryview, place: str, prefer: tuple[str, .
         origin=entry.origin,
         digest=entry.digest,
         place=place,
+        index=index,
     )

@@ -32,8 +32,12 @@ class Hooks:
     def devmod_compile(self, kind: str, code: bytes) -> Compiled | None:
         """Compile a source payload on the receiver's machine; None passes it on. The first answer counts."""
 
-    def devmod_verify(self, name: str, index: bytes) -> None:
-        """Refuse a bundle, by raising, before anything of it is used. `index` is the bundle's index as it stands in the file."""
+    def devmod_verify(self, place: str, index: bytes) -> None:
+        """Refuse a bundle, by raising, before a module of it is handed to its runtime.
+
+        `index` is the bundle's index as it stands in the file: it has the SHA-256 of each payload, and its own was checked.
+        `place` is the file for messages.
+        """
 
 
 #: The hooks whose first answer counts.

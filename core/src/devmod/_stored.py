@@ -47,6 +47,8 @@ class StoredModule(Module):
         The SHA-256 that the bytes must have; it is checked before they are used. None: there is none to check.
     place
         Where the bytes came from, for messages: "'k.devmod'".
+    index
+        The index of the bundle that holds it, for those who verify bundles (the hook ``devmod_verify``); None: it is in none.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class StoredModule(Module):
         origin: Origin | None = None,
         digest: bytes | None = None,
         place: str = "",
+        index: memoryview | None = None,
     ) -> None:
         self._kind = kind
         self._wire = wire
@@ -69,6 +72,7 @@ class StoredModule(Module):
         self._origin = origin
         self._digest = digest
         self._place = place
+        self._index = index
         self._once = Once()
 
     # -- what it is
@@ -214,6 +218,10 @@ class StoredModule(Module):
         from devmod._create import load_from_bytes
 
         self.verify()
+        if self._index is not None:
+            from devmod import _hooks
+
+            _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=bytes(self._index))
         return load_from_bytes(self.kind, self._wire)
 
     def _spec(self) -> TargetSpec | None:
