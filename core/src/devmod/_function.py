@@ -233,11 +233,12 @@ class Function:
         return f"<Function {self._launcher.kind} {self.name}({self._plan.signature})>"
 
 
-class Launch(partial[None]):
+class Launch(partial[object]):
     """A prepared launch, made by `Function.bind`. Calling it, without arguments, queues the launch and returns.
 
     It holds the arrays that it was bound to. It may be called again before the last launch has finished, and by several
-    threads. A call raises LaunchError where the driver refuses it.
+    threads. Everything was checked when it was made; what a call returns has no meaning, and what the driver raises in it (it is
+    out of resources, the device is lost) comes through as it is. What the device reports later, `Stream.synchronize` raises.
 
     Attributes
     ----------
@@ -245,7 +246,8 @@ class Launch(partial[None]):
         What it launches.
     """
 
-    # A call of a functools.partial passes through no Python frame; that of an object with __call__ costs 80 ns more.
+    # A functools.partial of a driver's function runs no line of Python when it is called. An object with a __call__ of its own
+    # costs 100 ns more, a sixth of the whole launch.
 
     function: Function
     _kernel: Kernel

@@ -77,11 +77,12 @@ class Kernel(ABC):
         stay valid in the driver until the launch is done. It raises LaunchError where the driver refuses.
         """
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], None]:
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         """A function that queues this one launch each time it is called, with as little work as there can be.
 
-        Several threads may call it, and again before the last launch has finished. It raises LaunchError where the driver
-        refuses.
+        Several threads may call it, and again before the last launch has finished. Best is a functools.partial of the
+        driver's own function: then no line of Python runs in a launch. What it returns is nobody's business, and what the
+        driver raises comes through.
         """
         call, kept = self.caller(stream, shape), tuple(values)
         return lambda: call(kept)

@@ -298,8 +298,9 @@ def test_what_the_driver_reports_is_a_launch_error(device: Any, add: Any, monkey
     with pytest.raises(devmod.LaunchError) as caught:
         add(a, b, c, 64, grid=(1, 1), block=64)
     assert str(caught.value) == text
+    launch = add.bind(a, b, c, 64, grid=1, block=64)
     with pytest.raises(devmod.LaunchError) as caught:
-        add.bind(a, b, c, 64, grid=1, block=64)()
+        launch.time()
     assert str(caught.value) == text
 
     class Faulty:

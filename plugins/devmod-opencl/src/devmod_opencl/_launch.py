@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
@@ -160,6 +161,9 @@ class OpenCLKernel(Kernel):
         # All arguments are given: nanobind takes longer to fill in what is left out.
         enqueue, error_type = _enqueue, _driver.Error
 
+        # The first scalar, the usual only one, is set without a loop.
+        first, *others = scalars or [-1]
+
         def call(values: Sequence[Any]) -> None:
             try:
                 handle = take()
@@ -167,8 +171,11 @@ class OpenCLKernel(Kernel):
                 handle = new()
             try:
                 handle._set_arg_multi(objects(values))
-                for number in scalars:
-                    handle._set_arg_buf(number, values[number])
+                if first >= 0:
+                    handle._set_arg_buf(first, values[first])
+                    if others:
+                        for number in others:
+                            handle._set_arg_buf(number, values[number])
                 enqueue(queue, handle, size, block, None, None, False, False)
             except error_type as error:
                 raise self._failed(error) from error
@@ -183,18 +190,9 @@ class OpenCLKernel(Kernel):
 
         return check_and_call
 
-    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], None]:
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, OpenCLStream)
-        queue, (size, block), handle = stream.queue, shape, self._ready(values)
-        enqueue, error_type = _enqueue, _driver.Error
-
-        def run() -> None:
-            try:
-                enqueue(queue, handle, size, block, None, None, False, False)
-            except error_type as error:
-                raise self._failed(error) from error
-
-        return run
+        return partial(_enqueue, stream.queue, self._ready(values), shape[0], shape[1], None, None, False, False)
 
     def _failed(self, error: Exception) -> LaunchError:
         return refused(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
