@@ -1,7 +1,9 @@
 """What the author of a backend builds on, beside the public names of devmod itself.
 
 A backend needs none of this: a subclass of `devmod.Module` is enough. It needs it to be as good as the others without writing
-again what they share.
+again what they share. The runtime side builds on RealModule, Launcher and Kernel, a compiler (`TargetSpec.compiler`) on CompileRequest
+and Payload: `complete_source` makes a source payload complete in itself, `libclang` reads C-like signatures, `merge_declared` makes
+the fmap of what it found.
 """
 
 from __future__ import annotations
@@ -17,29 +19,58 @@ from devmod._launcher import Kernel as Kernel
 from devmod._launcher import Launcher as Launcher
 from devmod._launcher import LaunchShape as LaunchShape
 from devmod._once import Once as Once
+from devmod._payload import CompileRequest as CompileRequest
+from devmod._payload import Payload as Payload
 from devmod._payload import PayloadModule as PayloadModule
 from devmod._real import RealModule as RealModule
 from devmod._scalars import Unfit as Unfit
 from devmod._specialize import specialize_source as specialize_source
 from devmod._wire import decode as decode
+from devmod.targets._declared import Found as Found
+from devmod.targets._declared import merge as merge_declared
+from devmod.targets._source import Complete as Complete
+from devmod.targets._source import complete as complete_source
 from devmod.targets._source import split_options as split_options
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod.targets._libclang import Libclang as Libclang
+    from devmod.targets._libclang import libclang as libclang
+
 __all__ = [
+    "CompileRequest",
+    "Complete",
     "DeviceArray",
+    "Found",
     "Kernel",
     "LaunchShape",
     "Launcher",
+    "Libclang",
     "Once",
+    "Payload",
     "PayloadModule",
     "RealModule",
     "Unfit",
     "block_packer",
     "cache_dir",
+    "complete_source",
     "decode",
     "dtype_name_of",
+    "libclang",
+    "merge_declared",
     "read_payload",
     "run_compiler",
     "specialize_source",
     "split_options",
     "write_private",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # ctypes takes longer to import than all the rest; only compilers want it.
+    if name not in ("Libclang", "libclang"):
+        raise AttributeError(f"module 'devmod.backend' has no attribute {name!r}")
+    from devmod.targets import _libclang
+
+    value: object = getattr(_libclang, name)
+    return value

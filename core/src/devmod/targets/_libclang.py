@@ -32,13 +32,13 @@ class Libclang:
         The library's name and version, such as "libclang 18.1.1".
     """
 
-    __slots__ = ("_dispose", "_policy", "_pretty", "_set", "cindex", "toolchain")
+    __slots__ = ("_dispose", "_policy", "_presumed", "_pretty", "_set", "cindex", "toolchain")
 
     def __init__(self, cindex: Any) -> None:
         self.cindex = cindex
         library = cindex.conf.lib
         # Function objects of our own (a look-up by index makes new ones): those of the module keep what it declared for them.
-        version, self._policy, self._set, self._pretty, self._dispose = (
+        version, self._policy, self._set, self._pretty, self._dispose, self._presumed = (
             library[name]
             for name in (
                 "clang_getClangVersion",
@@ -46,6 +46,7 @@ class Libclang:
                 "clang_PrintingPolicy_setProperty",
                 "clang_getCursorPrettyPrinted",
                 "clang_PrintingPolicy_dispose",
+                "clang_getPresumedLocation",
             )
         )
         version.argtypes, version.restype = [], cindex._CXString
@@ -53,6 +54,9 @@ class Libclang:
         self._set.argtypes, self._set.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint], None
         self._pretty.argtypes, self._pretty.restype = [cindex.Cursor, ctypes.c_void_p], cindex._CXString
         self._dispose.argtypes, self._dispose.restype = [ctypes.c_void_p], None
+        numbers = [ctypes.POINTER(ctypes.c_uint)] * 2
+        self._presumed.argtypes = [cindex.SourceLocation, ctypes.POINTER(cindex._CXString), *numbers]
+        self._presumed.restype = None
         number = re.search(r"\d+(?:\.\d+)+", self._text(version()))
         self.toolchain = f"libclang {number[0] if number else 'unknown'}"
 
@@ -65,6 +69,12 @@ class Libclang:
         finally:
             self._dispose(policy)
         return re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
+
+    def place(self, location: Any) -> tuple[str, int, int]:
+        """The file, line and column of a location as ``#line`` directives have them; ("", 0, 0) for none."""
+        file, line, column = self.cindex._CXString(), ctypes.c_uint(), ctypes.c_uint()
+        self._presumed(location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column))
+        return self._text(file), line.value, column.value
 
     def _text(self, string: Any) -> str:
         return str(self.cindex._CXString.from_result(string, None, None) or "")
@@ -85,8 +95,9 @@ def libclang(spec: TargetSpec, language: str) -> Libclang:
         cause = error
     missing = isinstance(cause, ImportError)
     what = "libclang is not installed" if missing else f"libclang does not load ({cause}); another package of that name may be in its place"
+    package = f'"devmod-core[{spec.build_extra}]"' if spec.build_extra else "libclang"
     raise ToolchainNotFoundError(
-        f'cannot read the kernels of the {language} source: {what}. Either pip install "devmod-core[{spec.build_extra}]", '
+        f"cannot read the kernels of the {language} source: {what}. Either pip install {package}, "
         "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
         kind=spec.kind,
     ) from cause
