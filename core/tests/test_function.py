@@ -546,6 +546,17 @@ def test_a_foreign_array_brings_its_stream(devices: list[toy.ToyDevice]) -> None
     assert devices[0].default_stream.queued == []
 
 
+def test_who_names_a_stream_for_foreign_memory_is_not_made_to_wait(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    x = toy.ForeignArray(devices[0], np.ones(8, "float32"))
+    stream = devices[0].stream()
+    stream.fault = "waited"
+    f(x, x, 1.0, 8, grid=1, block=8, stream=stream)
+    y = toy.ForeignArray(devices[0], np.ones(8, "float32"), devices[0].stream())
+    with pytest.raises(devmod.LaunchError, match="waited"):
+        f(y, y, 1.0, 8, grid=1, block=8, stream=stream)
+
+
 def test_what_a_backend_refuses_in_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make_axpy()(toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8)  # type: ignore[arg-type]

@@ -73,6 +73,10 @@ class Call:
         device = self._device if self._device is not None else self._launcher.default_device()
         if self.where is None:
             self.where = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
+        # What another library does next with its memory is not in our stream's order unless it is queued there too. For memory of
+        # which no stream is known, a caller who names one has thought of that.
+        where, named = self.where, stream is not None
+        self._settles = any(each is not where if each is not None else not named for each in self._adopted_streams)
         self.kernel: Kernel = function.open(device)
         self.shape: Any = None
         self._enqueue: Callable[[list[Any]], None]
@@ -94,8 +98,7 @@ class Call:
             self._launch_with_host(self.where)
         else:
             self._enqueue(self.values)
-        # What another library does next with its memory is not in our stream's order unless it is queued there too.
-        if any(each is not self.where for each in self._adopted_streams):
+        if self._settles:
             self.where.synchronize()
 
     def _launch_with_host(self, where: Stream) -> None:

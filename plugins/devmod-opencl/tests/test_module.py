@@ -313,6 +313,16 @@ def test_a_program_binary_runs_as_it_is(device: Any, builds: list[str]) -> None:
     )
 
 
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("size", [8, 50, 200, 1000, 20000])
+def test_a_pocl_binary_that_is_cut_short_does_not_crash_pocl(size: int, device: Any, no_driver: None) -> None:
+    # As PoCL 3.0 writes it: a header, the name and the size of the program, the program, the kernels.
+    whole = b"poclbin\0" + bytes(64) + b"\x0b\0\0\0/program.bc" + (30000).to_bytes(4, "little") + bytes(40000)
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create("opencl", whole[:size], "clbin", {"add": add_info()})["add"]
+    assert str(caught.value) == "the opencl payload of format 'clbin' is a binary of PoCL that is cut short or damaged"
+
+
 def test_a_binary_of_something_else(device: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create("opencl", b"neither fish nor flesh", "clbin", {"add": add_info()})["add"]

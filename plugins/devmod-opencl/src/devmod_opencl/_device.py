@@ -63,6 +63,8 @@ class OpenCLDevice(Device):
         if context is not None:
             self._made.get("context", lambda: context)
         self._streams: list[weakref.ref[OpenCLStream]] = []
+        #: By the driver's pointer; the stream holds the queue, so the pointer stays its own.
+        self._over: weakref.WeakValueDictionary[int, OpenCLStream] = weakref.WeakValueDictionary()
         self._orphans: list[Any] = []
         self._lock = Lock()
 
@@ -109,8 +111,12 @@ class OpenCLDevice(Device):
         return self._opened(OpenCLStream(self, queue))
 
     def stream_over(self, queue: Any) -> OpenCLStream:
-        """The stream over a command queue of another library."""
-        return OpenCLStream(self, queue, foreign=True)
+        """The stream over a command queue of another library; the same object for the same queue."""
+        with self._lock:
+            found = self._over.get(queue.int_ptr)
+            if found is None:
+                found = self._over[queue.int_ptr] = OpenCLStream(self, queue, foreign=True)
+        return found
 
     def _opened(self, stream: OpenCLStream) -> OpenCLStream:
         with self._lock:

@@ -82,6 +82,8 @@ def check(fmt: str, code: bytes | memoryview) -> None:
         raise FormatError(
             f"the opencl payload of format {fmt!r} does not begin as such a file does ({magic!r}): it begins with {head!r}", kind="opencl"
         )
+    if fmt == "clbin" and head == b"poclbin\0" and _pocl_cut_short(code):
+        raise FormatError("the opencl payload of format 'clbin' is a binary of PoCL that is cut short or damaged", kind="opencl")
     if fmt == "cl":
         try:
             text = str(code, "utf-8")
@@ -94,6 +96,16 @@ def check(fmt: str, code: bytes | memoryview) -> None:
             raise FormatError(
                 f"the opencl payload of format 'cl' has a zero byte at {text.index(chr(0))}, which ends a source", kind="opencl"
             )
+
+
+def _pocl_cut_short(code: bytes | memoryview) -> bool:
+    """Whether a binary of PoCL ends before its program does: PoCL itself reads on, and crashes."""
+    head = bytes(code[:256])
+    name = b"/program.bc"
+    start = head.find(name) + len(name)
+    if start < len(name):
+        return len(code) <= 256
+    return start + 4 + int.from_bytes(head[start : start + 4], "little") > len(code)
 
 
 def _spec() -> TargetSpec:
