@@ -1,0 +1,325 @@
+"""docs/formats.md is enough to write a reader: tests/spec_reader.py is one, and it and devmod agree on every file."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import itertools
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod.backend import decode
+from devmod.targets import BUILT_IN, find_spec
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+PAGE = (ROOT / "docs" / "formats.md").read_text()
+SECOND = ROOT / "tests" / "spec_reader.py"
+sys.path.insert(0, str(SECOND.parent))
+
+import spec_reader  # noqa: E402 - beside this file
+
+VERSIONS = sorted(path for path in GOLDEN.glob("v*") if path.is_dir())
+MODULES = sorted(path for folder in VERSIONS for path in folder.glob("*.bytes"))
+BUNDLES = sorted(path for folder in VERSIONS for path in folder.glob("*.devmod"))
+
+
+def named(path: Path) -> str:
+    return path.relative_to(GOLDEN).as_posix()
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+# -- what devmod reads, in the second reader's words
+
+
+def info_of(info: devmod.FunctionInfo) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "name": info.name,
+        "arg_types": list(info.arg_types),
+        "launch_param_tags": list(info.launch_param_tags),
+        "arg_extra_tags": list(info.arg_extra_tags),
+    }
+    return made if info.interface is None else made | {"interface": info.interface.to_dict()}
+
+
+def bundle_of(modules: list[dict[str, Any]], roots: list[int], blobs: list[bytes]) -> bytes:
+    """A .devmod file written by hand from the page."""
+    import msgpack
+
+    body = b""
+    for module, blob in zip(modules, blobs, strict=True):
+        body = body.ljust(spec_reader.up(len(body)), b"\0")
+        module |= {"offset": len(body), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        body += blob
+    return headed(msgpack.packb({"roots": roots, "modules": modules}), body)
+
+
+def headed(index: bytes, body: bytes) -> bytes:
+    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
+    return head.ljust(spec_reader.up(len(head)), b"\0") + body
+
+
+def seen_by_devmod(kind: str, data: bytes) -> Any:
+    """What devmod reads in a module's bytes; None where it refuses them."""
+    try:
+        if kind == "const_loader":
+            module = devmod.load_from_bytes(kind, data)
+            names = spec_reader.read_constants(data)["constants"]
+            tensors = {name: module.get_global(name) for name in names}
+            constants = {name: (list(each.shape), each.dtype, bytes(each)) for name, each in tensors.items()}
+            return constants, {symbol: len(module.get_function(symbol)()) for symbol in module.functions}
+        spec = find_spec(kind)
+        assert spec is not None
+        fmt, functions, code = decode(spec, data)
+    except devmod.FormatError:
+        return None
+    whole = bytes(code) if isinstance(code, memoryview) else {name: bytes(shader) for name, shader in code.items()}
+    return {"format": fmt, "functions": {name: info_of(info) for name, info in functions.items()}, "code": whole}
+
+
+def seen_by_second(kind: str, data: bytes) -> Any:
+    try:
+        made = spec_reader.read_module(kind, data)
+    except spec_reader.SpecError:
+        return None
+    if kind != "const_loader":
+        return made
+    constants = {name: (each["shape"], each["type"], each["data"]) for name, each in made["constants"].items()}
+    return constants, {symbol: len(names) for symbol, names in made["symbols"].items()}
+
+
+def bundle_by_devmod(data: bytes) -> Any:
+    """The modules in a bundle, each with what the second reader says of it too; None where devmod refuses it."""
+    try:
+        root = devmod.loads(data)
+        return [(each.kind, [child.kind for child in each.imports], *bytes_of(each)) for each in walked(root)]
+    except devmod.FormatError:
+        return None
+
+
+def bytes_of(module: devmod.Module) -> tuple[bytes | None, dict[str, Any] | None]:
+    origin = module.origin
+    known = origin and {key: getattr(origin, key) for key in ("target", "toolchain", "options", "sources")}
+    return (
+        None if module.kind in ("bundle", "_lib") else module.save_to_bytes(),
+        known and origin and known | {"options": list(origin.options)} | dict(origin.extra),
+    )
+
+
+def walked(root: devmod.Module) -> list[devmod.Module]:
+    return [root, *(each for child in root.imports for each in walked(child))]
+
+
+def bundle_by_second(data: bytes) -> Any:
+    try:
+        found = spec_reader.read_bundle(data)
+    except spec_reader.SpecError:
+        return None
+    modules = found["modules"]
+
+    def walk(number: int) -> list[Any]:
+        module = modules[number]
+        own = (module["kind"], [modules[child]["kind"] for child in module["imports"]], module.get("bytes"), module["origin"])
+        return [own, *(each for child in module["imports"] for each in walk(child))]
+
+    if len(found["roots"]) == 1:
+        return walk(found["roots"][0])
+    return [
+        ("bundle", [modules[root]["kind"] for root in found["roots"]], None, None),
+        *(each for root in found["roots"] for each in walk(root)),
+    ]
+
+
+# -- the golden files
+
+
+def test_the_second_reader_imports_nothing_of_devmod() -> None:
+    tree = ast.parse(SECOND.read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names) | {"msgpack"}
+
+
+def test_there_are_golden_files() -> None:
+    assert len(MODULES) >= 7
+    assert BUNDLES
+
+
+@pytest.mark.row("R17", "R19", "R20")
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_the_second_reader_and_devmod_read_the_same_in_a_golden_module(path: Path) -> None:
+    kind, data = path.stem, path.read_bytes()
+    second = seen_by_second(kind, data)
+    assert second is not None
+    assert second == seen_by_devmod(kind, data)
+
+
+@pytest.mark.row("R15", "R17")
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "const_loader"], ids=named)
+def test_what_the_second_reader_gives_makes_the_same_bytes_again(path: Path) -> None:
+    made = spec_reader.read_module(path.stem, path.read_bytes())
+    fmap = {}
+    for name, fields in made["functions"].items():
+        interface = devmod.Interface.from_dict(fields["interface"]) if "interface" in fields else None
+        four = (fields[key] for key in ("name", "arg_types", "launch_param_tags", "arg_extra_tags"))
+        fmap[name] = devmod.FunctionInfo(*four, interface=interface)
+    assert devmod.create_with_fallback(path.stem, made["code"], made["format"], fmap).save_to_bytes() == path.read_bytes()
+    if path.stem == "vulkan":
+        assert [spec_reader.vulkan_words(value)[1][:4] for value in made["code"].values()] == [b"\x03\x02\x23\x07"] * len(made["code"])
+
+
+@pytest.mark.row("R21", "R41", "R42", "R43")
+@pytest.mark.parametrize("path", BUNDLES, ids=named)
+def test_the_second_reader_and_devmod_read_the_same_in_a_golden_bundle(path: Path) -> None:
+    data = path.read_bytes()
+    second = bundle_by_second(data)
+    assert second is not None
+    assert second == bundle_by_devmod(data)
+
+
+# -- bytes that are not of the form: what one refuses, the other does too
+
+
+#: What a byte becomes: other sorts of msgpack objects, and numbers nearby.
+OTHERS = [
+    0x00,
+    0x7F,
+    0x80,
+    0x81,
+    0x90,
+    0x91,
+    0xA0,
+    0xA1,
+    0xC0,
+    0xC3,
+    0xC4,
+    0xC7,
+    0xCA,
+    0xCC,
+    0xCF,
+    0xD0,
+    0xD3,
+    0xD4,
+    0xD9,
+    0xDC,
+    0xDE,
+    0xE0,
+    0xFF,
+]
+
+
+def compare(first: Callable[[bytes], Any], second: Callable[[bytes], Any], data: bytes) -> tuple[int, int]:
+    """Change, cut and double bytes everywhere; both readers must say the same. Gives how many were taken and refused."""
+    taken = refused = 0
+    changed = (
+        data[:at] + bytes([value]) + data[at + 1 :] for at in range(len(data)) for value in {*OTHERS, data[at] ^ 1, (data[at] + 1) & 255}
+    )
+    cut = (data[:at] for at in range(len(data)))
+    without = (data[:at] + data[at + size :] for at in range(len(data)) for size in (1, 4))
+    doubled = (data[: at + size] + data[at:] for at in range(len(data)) for size in (1, 4))
+    for bad in itertools.chain(changed, cut, without, doubled):
+        one, two = first(bad), second(bad)
+        if one != two and not (has_nan(one) and repr(one) == repr(two)):
+            raise AssertionError(f"devmod: {one}\nsecond: {two}\n{bad.hex(' ')}")
+        taken, refused = taken + (one is not None), refused + (one is None)
+    return taken, refused
+
+
+def has_nan(value: Any) -> bool:
+    return "nan" in repr(value)
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in ("webgpu", "vulkan", "cuda")], ids=named)
+def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
+    kind = path.stem
+    taken, refused = compare(lambda data: seen_by_devmod(kind, data), lambda data: seen_by_second(kind, data), path.read_bytes())
+    assert taken > 50
+    assert refused > 500
+
+
+@pytest.mark.row("R20")
+def test_the_two_readers_take_and_refuse_the_same_constants() -> None:
+    import array
+
+    tensors = {"w": memoryview(array.array("f", range(6))).cast("B").cast("f", (2, 3)), "bias": b"abc", "empty": b""}
+    module = devmod.const_loader(tensors, {"__init": ["w", "bias"], "nothing": []})
+    data = module.save_to_bytes()
+    assert list(spec_reader.read_constants(data)["constants"]) == sorted(tensors)
+    taken, refused = compare(lambda data: seen_by_devmod("const_loader", data), lambda data: seen_by_second("const_loader", data), data)
+    assert taken > 50
+    assert refused > 500
+
+
+@pytest.mark.row("R41")
+def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
+    origin = {"target": "opencl", "toolchain": "libclang 18.1.1", "options": ["-O2"], "sources": {"k.cl": "00"}, "of tomorrow": 1}
+    blob = (GOLDEN / "v1" / "opencl.bytes").read_bytes()
+    whole = bundle_of(
+        [{"kind": "opencl", "imports": [1], "variant": "v", "origin": origin, "functions": ["add"]}, {"kind": "toy"}], [0], [blob, b"x"]
+    )
+    length = int.from_bytes(whole[12:16], "little")
+    index, body = whole[48 : 48 + length], whole[spec_reader.up(48 + length) :]
+    assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
+    taken, refused = compare(lambda data: bundle_by_devmod(headed(data, body)), lambda data: bundle_by_second(headed(data, body)), index)
+    assert taken > 50
+    assert refused > 500
+    heads = random.Random(7).sample(range(8 * len(whole)), 200)  # and bits anywhere, the digests not mended
+    for bit in heads:
+        bad = bytearray(whole)
+        bad[bit // 8] ^= 1 << bit % 8
+        assert bundle_by_devmod(bytes(bad)) == bundle_by_second(bytes(bad)), bit
+
+
+# -- the vectors on the page
+
+
+def test_the_vectors_of_the_page_are_the_bytes_of_the_golden_files() -> None:
+    tables = re.findall(r"<!-- vector: (\S+) -->\n((?:\|.*\n)+)", PAGE)
+    assert {name for name, _ in tables} == {"v1/webgpu.bytes", "v1/tree.devmod"}
+    for name, table in tables:
+        data, at = (GOLDEN / name).read_bytes(), 0
+        for offset, shown in re.findall(r"^\| (\d+) \| `([0-9a-f ]+)` \|", table, re.MULTILINE):
+            part = bytes.fromhex(shown)
+            assert int(offset) == at, f"{name}: the row {offset} should begin at {at}"
+            assert part == data[at : at + len(part)], f"{name} at {at}: {data[at : at + len(part)].hex(' ')}"
+            at += len(part)
+        assert at == len(data) or name.endswith(".devmod"), f"{name}: the table ends at {at}"
+
+
+def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
+    values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
+    assert {name for name, _ in values} == {"v1/webgpu.bytes", "v1/tree.devmod"}
+    for name, value in values:
+        found = spec_reader.shown(spec_reader.read_file(GOLDEN / name))
+        assert json.loads(value) == found, f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"
+
+
+def test_the_second_reader_shows_a_file_to_people() -> None:
+    done = subprocess.run([sys.executable, SECOND, GOLDEN / "v1" / "webgpu.bytes"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["functions"]["scale"]["name"] == "main"
+
+
+def test_the_table_of_kinds_on_the_page_is_devmods() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| (fmt, fmap, \w+|fmap, \w+) \|", PAGE, re.MULTILINE))
+    formats = dict(re.findall(r"^\| `(\w+)` \| fm\w+, .*? \| (.*) \|$", PAGE, re.MULTILINE))
+    assert set(rows) == set(BUILT_IN)
+    for kind in BUILT_IN:
+        spec = find_spec(kind)
+        assert spec is not None
+        last = "shaders" if spec.shader_map else "code"
+        assert rows[kind].split(", ") == [last if field == "code" else field for field in spec.fields]
+        assert re.findall(r"`(\w+)`", formats[kind]) == list(spec.formats)
