@@ -175,20 +175,16 @@ def test_dlpack_says_that_it_is_read_only_and_gives_back() -> None:
 def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
     array = host(np.arange(3, dtype="int32"))
 
-    class Old:
-        def __dlpack__(self, stream: object = None) -> object:
+    class Adapter:
+        def __dlpack__(self, **_: object) -> object:
             return array.__dlpack__()
 
         def __dlpack_device__(self) -> tuple[int, int]:
             return array.__dlpack_device__()
 
-    class Adapter(Old):
-        def __dlpack__(self, **_: object) -> object:
-            return array.__dlpack__()
-
     taken = np.from_dlpack(Adapter())
     assert taken.tolist() == [0, 1, 2]
-    assert array.numpy().tolist() == [0, 1, 2]
+    assert taken.ctypes.data != array.numpy().ctypes.data
     with pytest.raises(BufferError) as caught:
         array.__dlpack__(copy=False)
     assert str(caught.value) == (
@@ -296,6 +292,9 @@ def test_a_fault_shows_when_the_array_is_read(devices: list[toy.ToyDevice]) -> N
         array.numpy()
     assert str(caught.value) == "toy device 0 (toy number 0) reports a fault of a launch: out of bounds"
     assert array.numpy().tolist() == [1, 1]
+    devices[0].stream().fault = "elsewhere"
+    with pytest.raises(devmod.LaunchError, match="elsewhere"):
+        array.numpy()
 
 
 def test_how_arrays_and_devices_are_shown(devices: list[toy.ToyDevice]) -> None:
@@ -338,7 +337,7 @@ def test_one_kind_without_devices_or_broken_leaves_the_others(register: Callable
     with pytest.warns(RuntimeWarning) as warned:
         assert devmod.devices() == devices
     text = (
-        "devmod.device.wood is broken: in this process returned int, not a sequence of devmod.Device. "
+        "devmod.device.wood is broken: the function registered in this process returned int, not a sequence of devmod.Device. "
         "Report it to its publisher, or uninstall it"
     )
     assert [str(each.message) for each in warned] == [text]

@@ -412,6 +412,28 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
 
 
 @pytest.mark.row("R34")
+def test_what_is_wrong_is_refused_after_good_calls_too(devices: list[toy.ToyDevice]) -> None:
+    f = make_axpy()
+    y, elsewhere = (device.from_numpy(np.ones(8, "float32")) for device in devices)
+    ints = devices[0].from_numpy(np.ones(8, "int32"))
+    for good in (y, elsewhere):
+        f(good, good, 1.0, 8, grid=1, block=8)
+    counts = [len(device.default_stream.queued) for device in devices]
+    for args in (
+        (y, elsewhere, 1.0, 8),
+        (elsewhere, y, 1.0, 8),
+        (y, ints, 1.0, 8),
+        (ints, y, 1.0, 8),
+        (y, y, 1.0, 2**31),
+        (y, y, 1.0, 8.0),
+        (y, 1, 1.0, 8),
+    ):
+        with pytest.raises(devmod.ArgumentError):
+            f(*args, grid=1, block=8)
+    assert [len(device.default_stream.queued) for device in devices] == counts
+
+
+@pytest.mark.row("R34")
 def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[1].from_numpy(np.ones(8, "float32"))

@@ -57,16 +57,19 @@ class ToyDevice(devmod.Device):
         self.name = f"toy number {index}"
         self.allocated: list[int] = []
         self._stream = ToyStream(self)
+        self.streams = [self._stream]
 
     @property
     def default_stream(self) -> ToyStream:
         return self._stream
 
     def stream(self) -> ToyStream:
-        return ToyStream(self)
+        self.streams.append(ToyStream(self))
+        return self.streams[-1]
 
     def synchronize(self) -> None:
-        self._stream.synchronize()
+        for stream in self.streams:
+            stream.synchronize()
 
     def allocate(self, nbytes: int) -> bytearray:
         assert nbytes >= 1

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opencl_kernels import ADD, add_info, adder, twice_info
+from opencl_kernels import ADD, add_info, adder, kernel, twice_info
 
 import devmod
-from devmod import FunctionInfo
+from devmod import FunctionInfo, Param
 
 
 def run_add(function: Any, n: int = 64, scale: float = 1) -> None:
@@ -445,19 +445,28 @@ def test_a_failing_build_is_raised_in_all_and_tried_again(builds: list[str], set
     assert len(builds) == 1
 
 
+@pytest.fixture
+def often_switched() -> Iterator[None]:
+    """Threads take turns after a few instructions, so that what is not thread-safe shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 @pytest.mark.row("R32")
-def test_one_function_called_by_many_threads(device: Any) -> None:
-    f = adder()["add"]
-    wrong: list[float] = []
+def test_one_function_called_by_many_threads(device: Any, often_switched: None) -> None:
+    source = "__kernel void fill(__global int *x, int value) { x[get_global_id(0)] = value; }"
+    f = kernel(source, "fill", [Param("x", "buffer", "int32", "w"), Param("value", "scalar", "int32")])
+    wrong: list[Any] = []
 
     def work(seed: int) -> None:
-        n = 64
-        a = device.from_numpy(np.full(n, seed, "float32"))
-        b, c = device.from_numpy(np.zeros(n, "float32")), device.empty(n, "float32")
-        for turn in range(50):
-            f(a, b, c, n, grid=1, block=n)
-            if turn % 10 == 0:
-                wrong.extend(value for value in c.numpy() if value != seed)
+        x = device.empty(4, "int32")
+        for turn in range(200):
+            f(x, 1000 * seed + turn, grid=1, block=4)
+            found = x.numpy().tolist()
+            if found != [1000 * seed + turn] * 4:
+                wrong.append((seed, turn, found))
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -465,3 +474,27 @@ def test_one_function_called_by_many_threads(device: Any) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.row("R32")
+def test_calls_at_the_same_time_have_kernel_objects_of_their_own(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_opencl import _launch
+
+    meet, real, handles = threading.Barrier(4, timeout=30), _launch._enqueue, []
+
+    def enqueue(queue: Any, handle: Any, *rest: Any) -> Any:
+        handles.append(handle)
+        meet.wait()  # all four have set their arguments, and none has launched
+        return real(queue, handle, *rest)
+
+    monkeypatch.setattr(_launch, "_enqueue", enqueue)
+    f = adder()["twice"]
+    arrays = [device.from_numpy(np.full(4, number, "float32")) for number in range(4)]
+    for _ in range(2):
+        threads = [threading.Thread(target=f, args=(each,), kwargs={"grid": 1, "block": 4}) for each in arrays]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [each.numpy()[0] for each in arrays] == [0, 4, 8, 12]
+    assert len({each.int_ptr for each in handles}) == 4  # and four are enough for the second time

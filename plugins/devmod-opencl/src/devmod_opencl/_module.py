@@ -62,7 +62,7 @@ class OpenCLModule(RealModule):
 
             return Programs(fmt, bytes(code))
 
-        made: Programs = self._made.get(("programs",), make)
+        made: Programs = self.once("programs", make)
         return made
 
 
