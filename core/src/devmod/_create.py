@@ -7,7 +7,7 @@ import sys
 
 from devmod import _registry
 from devmod._module import Module
-from devmod.errors import ArgumentError, FormatError, NotRegisteredError, PluginError
+from devmod.errors import ArgumentError, DevmodError, FormatError, NotRegisteredError, PluginError, said
 from devmod.targets import find_spec, format_of_suffix, spec_of_loader
 
 TYPE_CHECKING = False
@@ -119,7 +119,7 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
     if view.format != "B" or view.ndim != 1:
         view = view.cast("B")
     spec = spec_of_loader(kind)
-    return _checked(loader(view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
+    return _checked(_called(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
@@ -150,7 +150,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
             raise FormatError(f"{name!r} has no suffix that names its format; give one: load_from_file(path, 'ptx')")
         fmt = format_of_suffix(suffix)
     loader = _registry.lookup(LOAD_FROM_FILE, fmt)
-    return _checked(loader(name, fmt), LOAD_FROM_FILE, fmt, "")
+    return _checked(_called(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
 
 
 #: ELF machine numbers to the names in ``so_<machine>``; a number that is not here stands for itself.
@@ -165,7 +165,8 @@ def load_shared_object(path: str, fmt: str) -> Module:
         raise FormatError(f"{path!r} is not a shared object: it does not begin with an ELF header")
     machine = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
     name = f"so_{_MACHINES.get(machine, machine)}"
-    return _checked(_registry.lookup(LOAD_FROM_FILE, name)(path, fmt), LOAD_FROM_FILE, name, "")
+    loader = _registry.lookup(LOAD_FROM_FILE, name)
+    return _checked(_called(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
 
 
 def _make(
@@ -177,25 +178,45 @@ def _make(
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     else:
         fmap, source = check_fmap(kind, fmap), dict(source or {})
-    return _checked(maker(code, fmt, fmap, source), CREATE, kind, kind)
+    return _checked(_called(CREATE, kind, maker, code, fmt, fmap, source), CREATE, kind, kind)
+
+
+def _called(group: str, name: str, entry: Any, *arguments: object) -> object:
+    """What an entry returns. What it raises passes through as it is, with a note of whose entry it was."""
+    try:
+        return entry(*arguments)
+    except DevmodError:
+        raise  # its words are complete
+    except Exception as error:
+        from devmod._refusals import add_owner
+
+        add_owner(error, group, name)
+        raise
 
 
 def _checked(made: object, group: str, name: str, kind: str) -> Module:
     """`made` when it is a real Module of that kind ("" for any); else the PluginError that names who made it."""
     fallback = sys.modules.get("devmod._fallback")  # not there: nobody has made one
+    cause: Exception | None = None
     if not isinstance(made, Module):
         wrong = f"returned {type(made).__name__}, not a devmod.Module"
     elif fallback is not None and isinstance(made, fallback.FallbackModule):
         wrong = "returned a fallback; a fallback exists at build time only"
-    elif kind and made.kind != kind:
-        wrong = f"returned a module of kind {made.kind!r}, not {kind!r}"
-    else:
+    elif not kind:
         return made
-    claim = _registry.registered(group).get(name)
-    who = claim.who if claim and claim.distribution else "the function registered in this process"
+    else:
+        try:
+            if made.kind == kind:
+                return made
+            wrong = f"returned a module of kind {made.kind!r}, not {kind!r}"
+        except Exception as error:  # noqa: BLE001 - a plugin's own property, which may raise anything
+            wrong = f"returned a module that cannot tell its kind ({said(error)})"
+            cause = error
+    claim = _registry.owner(group, name)
+    who = claim.who if claim else "the function registered in this process"
     raise PluginError(
         f"{group}.{name} is broken: {who} {wrong}. Report it to its publisher, or uninstall it",
         kind=kind or name,
         key=f"{group}.{name}",
         distribution=claim.distribution if claim else "",
-    )
+    ) from cause

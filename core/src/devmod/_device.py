@@ -14,7 +14,7 @@ from devmod._array import DeviceArray as DeviceArray
 from devmod._array import HostArray as HostArray
 from devmod._array import bytes_of, count_of, dtype_of, name_of, shape_of
 from devmod._dtypes import dtype_bytes, parse_dtype
-from devmod.errors import ArgumentError, DeviceNotFoundError, FormatError, PluginError
+from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, NotRegisteredError, PluginError, said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,32 +223,49 @@ def device(kind: str, index: int = 0) -> Device:
 def devices() -> list[Device]:
     """All devices of all installed kinds, by kind and number.
 
-    A kind whose driver or devices are missing adds none. A plugin that is broken adds none and is told of by a
-    RuntimeWarning, so that the other kinds' devices are found.
+    A kind whose driver or devices are missing adds none. A plugin that is broken, or whose driver raises something of its
+    own, adds none and is told of by a RuntimeWarning, so that the other kinds' devices are found.
     """
     found: list[Device] = []
     for kind in _registry.registered(GROUP):
         try:
             found.extend(_devices_of(kind, _registry.lookup(GROUP, kind)))
-        except DeviceNotFoundError:
+        except (DeviceNotFoundError, NotRegisteredError):  # the latter: it was uninstalled just now
             continue
-        except PluginError as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a driver's own errors are of any type
             import warnings
 
-            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+            text = str(error) if isinstance(error, PluginError) else f"{told(kind)} failed: {said(error)}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
     return found
 
 
+def told(kind: str) -> str:
+    """Which entry lists the devices of a kind, and whose it is, as errors print it."""
+    claim = _registry.owner(GROUP, kind)
+    return f"{GROUP}.{kind} of {claim.who}" if claim else f"{GROUP}.{kind}, registered in this process,"
+
+
 def _devices_of(kind: str, find: Any) -> list[Device]:
-    made = find()
+    try:
+        made = find()
+    except DevmodError:
+        raise  # its words are complete
+    except Exception as error:
+        from devmod._refusals import add_owner
+
+        add_owner(error, GROUP, kind)
+        raise
     found = list(made) if isinstance(made, (list, tuple)) else [made]
-    wrong = next((each for each in found if not isinstance(each, Device)), None)
-    if wrong is not None:
-        who = next((claim.who for claim in _registry.claims(GROUP, kind)), "in this process")
+    wrong = [type(each).__name__ for each in found if not isinstance(each, Device)]
+    if wrong:
+        claim = _registry.owner(GROUP, kind)
+        who = claim.who if claim else "the function registered in this process"
         raise PluginError(
-            f"{GROUP}.{kind} is broken: {who} returned {type(wrong).__name__}, not a sequence of devmod.Device. "
+            f"{GROUP}.{kind} is broken: {who} returned {wrong[0]}, not a sequence of devmod.Device. "
             "Report it to its publisher, or uninstall it",
             kind=kind,
             key=f"{GROUP}.{kind}",
+            distribution=claim.distribution if claim else "",
         )
     return found

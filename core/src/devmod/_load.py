@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from devmod.errors import said
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._registry import Claim
@@ -21,6 +23,8 @@ def load(claim: Claim) -> object:
     PluginError
         It is broken; the cause is chained. The next call tries again.
     """
+    from devmod._registry import CORE
+
     if claim.problem:
         from devmod._refusals import unusable
 
@@ -35,9 +39,13 @@ def load(claim: Claim) -> object:
         try:
             found = getattr(found, part)
         except Exception as error:
-            raise _broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({_said(error)})") from error
+            raise _broken(claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({said(error)})") from error
         at += f".{part}"
     check(claim, found)
+    if claim.distribution not in ("", CORE):
+        from devmod._exit import watch
+
+        watch(claim, module)
     from devmod._log import debug
 
     debug(f"{claim.key} is {claim.value} of {claim.who}")
@@ -71,7 +79,9 @@ def _imported(claim: Claim, module: str) -> object:
 
             if missing and _refusals.is_editable(claim) and claim.changed > _refusals.process_started(STARTED):
                 raise _refusals.restart(claim, module) from error
-            raise _broken(claim, f"importing {module} failed ({_said(error)})") from error
+            if _refusals.lacks_name_of_core(error):
+                raise _refusals.other_core(claim, f"importing {module} failed ({said(error)})") from error
+            raise _broken(claim, f"importing {module} failed ({said(error)})") from error
 
 
 def _import(module: str) -> object:
@@ -98,10 +108,6 @@ def _forget_listings() -> None:
     import importlib
 
     importlib.invalidate_caches()
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _wrong(claim: Claim, found: object) -> str:

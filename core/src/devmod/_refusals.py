@@ -11,6 +11,7 @@ from devmod.errors import ConflictError, FormatError, NotRegisteredError, Plugin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod._discovery import Distribution
     from devmod._registry import Claim
     from devmod.targets import TargetSpec
 
@@ -76,7 +77,7 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
                 f"To upgrade it: pip install --upgrade {distribution}"
             )
     for each in _registry.unreadable():
-        text += f". What {each.name} at {each.location!r} provides is not known: {each.problem}"
+        text += f". {unknown_offer(each)}"
     return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
 
 
@@ -154,6 +155,39 @@ def restart(claim: Claim, module: str) -> PluginError:
         f"{claim.key} cannot be used yet: {claim.who} is an editable install made after this process began, and {module} is found "
         "only by a process that begins after it. Restart Python",
     )
+
+
+def lacks_name_of_core(error: BaseException) -> bool:
+    """Whether a plugin's import failed since core has no such module or name: one of the two is older than the other takes it for."""
+    if isinstance(error, ImportError):
+        name = error.name or ""
+    else:
+        name = getattr(error.obj, "__name__", "") if isinstance(error, AttributeError) else ""
+    return isinstance(name, str) and f"{name}.".startswith("devmod.")
+
+
+def other_core(claim: Claim, why: str) -> PluginError:
+    """For a plugin that asks core for what it does not have."""
+    core = _registry._core()
+    return _plugin_error(
+        claim,
+        f"{claim.key} cannot be used: {claim.who}: {why}, so it was written for another version of {core.name} than the {core.version} "
+        f"installed here. Upgrade both: pip install --upgrade {core.name} {claim.distribution}",
+    )
+
+
+def unknown_offer(source: Distribution) -> str:
+    """For a distribution whose entries nobody can tell."""
+    return f"What {source.name} at {source.location!r} provides is not known: {source.problem}"
+
+
+def add_owner(error: BaseException, group: str, name: str) -> None:
+    """Note on what an entry raised whose entry it is, once; its type, its text and its traceback stay what they are."""
+    claim = _registry.owner(group, name)
+    if claim is not None and claim.distribution != _registry.CORE:
+        note = f"devmod: {claim.key} of {claim.who} raised this"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def is_editable(claim: Claim) -> bool:

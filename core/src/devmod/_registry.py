@@ -48,6 +48,7 @@ STARTED = time.time_ns()
 
 _SHARED = ("devmod.hooks", "devmod.protocol")
 _hits: dict[tuple[str, str], object] = {}
+_owners: dict[tuple[str, str], Claim] = {}
 _registered: dict[tuple[str, str], object] = {}
 
 
@@ -156,6 +157,11 @@ def find(group: str, name: str) -> object | None:
         check_name(group, name)
         found = _find(group, name)
     return found
+
+
+def owner(group: str, name: str) -> Claim | None:
+    """Whose the object is that the last look-up gave, also when it has been uninstalled since; None for one registered in this process."""
+    return _owners.get((group, name))
 
 
 def installed(group: str, name: str) -> bool:
@@ -306,7 +312,9 @@ def _find(group: str, name: str) -> object | None:
     key = (group, name)
     while True:
         mine = found = _registered.get(key)
-        if found is None:
+        if found is not None:
+            _owners.pop(key, None)
+        else:
             rivals = _rivals(claims(group, name))
             if not rivals:
                 return None
@@ -315,6 +323,7 @@ def _find(group: str, name: str) -> object | None:
 
                 raise conflict(rivals)
             found = rivals[0].load()
+            _owners[key] = rivals[0]
         kept = _hits.setdefault(key, found)
         # A registration that came meanwhile, in another thread, took away what was kept before this was.
         if _registered.get(key) is mine:

@@ -9,6 +9,7 @@ import time
 from devmod._cachedir import write_private
 from devmod._discovery import MAGIC, Distribution, Folder, check_value, index_path, normalized, stamped
 from devmod._log import debug
+from devmod.errors import said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def ask(finder: Any) -> list[Distribution]:
     try:
         return _sound(list(finder.find_distributions(_context())))
     except Exception as error:  # noqa: BLE001 - a stranger's finder must not take the others down
-        debug(f"{finder!r} cannot list distributions: {_said(error)}")
+        debug(f"{finder!r} cannot list distributions: {said(error)}")
         return []
 
 
@@ -131,7 +132,7 @@ def _read_archive(folder: Folder) -> None:
         MetadataPathFinder.invalidate_caches()
         found = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
     except Exception as error:  # noqa: BLE001 - whatever a damaged archive raises, the others go on
-        debug(f"cannot read the archive {folder.path!r}: {_said(error)}")
+        debug(f"cannot read the archive {folder.path!r}: {said(error)}")
         return
     folder.distributions = _sound(found)
     for each in found:
@@ -146,7 +147,7 @@ def _sound(found: list[Any]) -> list[Distribution]:
         try:
             text = each.read_text("entry_points.txt") or ""
         except Exception as error:  # noqa: BLE001 - as above
-            debug(f"cannot read the entry points of {location!r}: {_said(error)}")
+            debug(f"cannot read the entry points of {location!r}: {said(error)}")
             continue
         if "devmod." in text:
             made += [one for one in _told(each, location) if normalized(one.name) != "devmod-core"]
@@ -166,7 +167,7 @@ def _told(found: Any, location: str, *, without: bool = False) -> Iterator[Distr
         try:
             name, version = (str(found.metadata.get(field, "")) for field in ("Name", "Version"))
         except Exception as error:  # noqa: BLE001 - whatever broken metadata raises, it breaks this one alone
-            problem = f"the METADATA in {where} cannot be read ({_said(error)})"
+            problem = f"the METADATA in {where} cannot be read ({said(error)})"
         if not name or not version:
             problem = problem or f"the METADATA in {where} has no {'Version' if name else 'Name'}"
     name = name or where.partition("-")[0]
@@ -174,15 +175,11 @@ def _told(found: Any, location: str, *, without: bool = False) -> Iterator[Distr
     try:
         made.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
-        made.problem = problem or f"the entry_points.txt in {where} cannot be read ({_said(error)})"
+        made.problem = problem or f"the entry_points.txt in {where} cannot be read ({said(error)})"
         yield made
         return
     if made.entries:
         yield made
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _name_in(path: str) -> str:

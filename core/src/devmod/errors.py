@@ -117,6 +117,15 @@ def quoted(names: Iterable[str]) -> str:
     return ", ".join(listed) or "none"
 
 
+def said(error: BaseException) -> str:
+    """An exception's type and text on one line, as a message quotes another's: ``OSError: no libnpu.so``."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it is a stranger's class
+        text = "it cannot say what is wrong"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str = "function") -> FunctionNotFoundError:
     """The error for a name that a module does not have, with those it has and the likeliest one meant."""
     known = list(known)

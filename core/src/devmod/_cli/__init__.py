@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from devmod import __version__
-from devmod.errors import CompileError, DevmodError
+from devmod.errors import CompileError, DevmodError, said
 
 COMMANDS = ("compile", "inspect", "devices", "plugins")
 
@@ -101,4 +101,5 @@ def _one_line(error: Exception) -> str:
         return text
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
-    return f"{type(error).__name__}: {error} (--debug shows the traceback)"
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    return f"{said(error)} (--debug shows the traceback){notes}"

@@ -7,9 +7,9 @@ import click
 from devmod import _registry
 from devmod._cli import debug_option
 from devmod._cli._output import print_json, print_table, printable, size
-from devmod._device import GROUP
+from devmod._device import GROUP, told
 from devmod._device import _devices_of as devices_of
-from devmod.errors import DevmodError
+from devmod.errors import DevmodError, said
 
 _FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
 
@@ -37,8 +37,8 @@ def command(as_json: bool) -> None:
             found += [{name: getattr(device, name) for name in _FIELDS} for device in devices]
             if not devices:
                 problems.append(f"{kind}: its runtime is installed and finds no device")
-        except Exception as error:  # noqa: BLE001 - a driver's own errors are of any type
-            problems.append(f"{kind}: {error if isinstance(error, DevmodError) else f'{type(error).__name__}: {error}'}")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a driver's own errors are of any type
+            problems.append(f"{kind}: {error if isinstance(error, DevmodError) else f'{told(kind)} failed: {said(error)}'}")
     if as_json:
         print_json({"devices": found, "problems": problems})
         return

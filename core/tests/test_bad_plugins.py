@@ -1,0 +1,421 @@
+"""Plugins that go wrong wherever a plugin can: whose it is, is told, and every other kind goes on working."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributions import SOURCE, environment, install, run, uninstall
+
+import devmod
+
+CORE = f"devmod-core {devmod.__version__}"
+#: A backend of the kind {kind} that does all that it must; what a test appends takes the place of a part.
+SOUND = """
+import devmod
+class Made(devmod.Module):
+    kind = {kind!r}
+    format = "x"
+    def __init__(self, data):
+        self.data = bytes(data)
+    def get_function(self, name, query_imports=False):
+        return lambda: name
+    def save_to_bytes(self):
+        return self.data
+class Listed(devmod.Device):
+    kind, index, name = {kind!r}, 0, "the device"
+Listed.__abstractmethods__ = frozenset()
+def create(code, fmt, fmap, source):
+    return Made(code)
+def load(data):
+    return Made(data)
+def file(path, fmt):
+    return Made(open(path, "rb").read())
+def devices():
+    return [Listed()]
+"""
+#: Uses a sound backend in each way, and core's own kinds.
+OTHERS = """
+import devmod, warnings
+assert devmod.create("good", b"1", "x", {}).save_to_bytes() == b"1"
+assert devmod.load_from_bytes("good", b"2").save_to_bytes() == b"2"
+assert devmod.device("good").name == "the device"
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", RuntimeWarning)
+    assert "good" in [each.kind for each in devmod.devices()]
+cuda = devmod.create_with_fallback("cuda", b"//", "ptx", {"f": devmod.FunctionInfo("f", ())})
+assert devmod.loads(devmod.dumps(devmod.bundle(cuda))).kind
+assert devmod.const_loader({"w": b"1"}, {"i": ["w"]}).get_function("i")()
+print("others work")
+"""
+ATTEMPT = """
+import traceback
+def attempt(call):
+    try:
+        print("gave", call())
+    except BaseException as error:
+        print(type(error).__name__, "|", error, "|", "; ".join(getattr(error, "__notes__", ())), "|", repr(error.__cause__))
+"""
+
+
+def backend(site: Path, kind: str, change: str = "", version: str = "1.0", **entries: str) -> Path:
+    """The distribution acme-<kind>, sound but for `change`; `entries`: the functions by group, where they are not all of them."""
+    module = f"acme_{kind}"
+    named = entries or {"create": "create", "load_from_bytes": "load", "load_from_file": "file", "device": "devices"}
+    groups = {f"devmod.{group}": {kind: f"{module}:{function}"} for group, function in named.items()}
+    return install(site, f"acme-{kind}", version, groups, {module: SOUND.format(kind=kind) + change})
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with a sound backend of the kind `good`."""
+    folder = tmp_path.resolve() / "site"
+    backend(folder, "good")
+    return folder
+
+
+def said(site: Path, tmp_path: Path, program: str, env: dict[str, str] | None = None) -> tuple[str, str]:
+    """What a process prints that attempts something and then uses the sound kinds; and its standard error."""
+    out, err = run(ATTEMPT + "import devmod\n" + program + OTHERS, [site], tmp_path / "cache", env)
+    assert out.endswith("others work\n")
+    return out.removesuffix("others work\n"), err
+
+
+CREATE = "attempt(lambda: devmod.create('bad', b'', 'x', {}))\n"
+FORCED = "attempt(lambda: devmod.create_with_fallback('bad', b'', 'x', {}))\n"
+LOAD = "attempt(lambda: devmod.load_from_bytes('bad', b''))\n"
+FILE = f"attempt(lambda: devmod.load_from_file({__file__!r}, 'bad'))\n"
+PROBE = "attempt(lambda: devmod.device('bad'))\n"
+
+
+@pytest.mark.row("R5", "R8")
+@pytest.mark.parametrize(
+    ("function", "program", "key"),
+    [
+        ("create(code, fmt, fmap, source)", CREATE, "create"),
+        ("create(code, fmt, fmap, source)", FORCED, "create"),
+        ("load(data)", LOAD, "load_from_bytes"),
+        ("file(path, fmt)", FILE, "load_from_file"),
+        ("devices()", PROBE, "device"),
+    ],
+)
+def test_what_a_call_raises_passes_through_with_a_note_of_whose_it_is(
+    site: Path, tmp_path: Path, function: str, program: str, key: str
+) -> None:
+    backend(site, "bad", f"def {function}:\n    raise ZeroDivisionError('inside')\n", "2.5")
+    note = f"devmod: devmod.{key}.bad of acme-bad 2.5 raised this"
+    assert said(site, tmp_path, program)[0] == f"ZeroDivisionError | inside | {note} | None\n"
+
+
+@pytest.mark.row("R5")
+def test_an_error_that_is_raised_again_has_one_note_and_devmods_own_have_none(site: Path, tmp_path: Path) -> None:
+    backend(
+        site, "bad", "kept = OSError('once')\ndef load(data):\n    raise kept\ndef create(*all):\n    raise devmod.FormatError('mine')\n"
+    )
+    out = said(site, tmp_path, LOAD + LOAD + CREATE)[0]
+    line = "OSError | once | devmod: devmod.load_from_bytes.bad of acme-bad 1.0 raised this | None\n"
+    assert out == line + line + "FormatError | mine |  | None\n"
+
+
+@pytest.mark.row("R8", "R10")
+def test_what_was_registered_in_the_process_has_no_distribution_to_note(site: Path, tmp_path: Path) -> None:
+    program = "def load(data): raise ValueError('mine')\ndevmod.register('devmod.load_from_bytes', 'bad', load)\n" + LOAD
+    assert said(site, tmp_path, program)[0] == "ValueError | mine |  | None\n"
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("change", "wrong", "cause"),
+    [
+        ("def load(data): return None", "returned NoneType, not a devmod.Module", "None"),
+        ("def load(data): return Made", "returned ABCMeta, not a devmod.Module", "None"),
+        ("Made.kind = 'cuda'", "returned a module of kind 'cuda', not 'bad'", "None"),
+        ("Made.kind = None", "returned a module of kind None, not 'bad'", "None"),
+        (
+            "Made.kind = property(lambda self: 1 // 0)",
+            "returned a module that cannot tell its kind (ZeroDivisionError: integer division or modulo by zero)",
+            "ZeroDivisionError('integer division or modulo by zero')",
+        ),
+    ],
+)
+def test_what_a_loader_returns_is_checked(site: Path, tmp_path: Path, change: str, wrong: str, cause: str) -> None:
+    backend(site, "bad", change)
+    spec = "import acme_bad\ndevmod.register('devmod.targets', 'bad', devmod.TargetSpec('bad', title='B', distribution='acme-bad', formats=['x']))\n"
+    assert said(site, tmp_path, spec + LOAD)[0] == (
+        f"PluginError | devmod.load_from_bytes.bad is broken: acme-bad 1.0 {wrong}. Report it to its publisher, or uninstall it |  | {cause}\n"
+    )
+
+
+@pytest.mark.row("R8")
+def test_a_wrong_result_is_its_distributions_also_when_that_was_uninstalled_meanwhile(site: Path, tmp_path: Path) -> None:
+    info = backend(site, "bad", "def load(data): return None")
+    gone = f"for each in __import__('pathlib').Path({str(info)!r}).iterdir(): each.unlink()\n__import__('os').rmdir({str(info)!r})\n"
+    out = said(site, tmp_path, LOAD + gone + LOAD)[0].splitlines()
+    assert out[0] == out[1]
+    assert "acme-bad 1.0 returned NoneType" in out[1]
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            "def devices(): return [3]",
+            "devmod.device.bad is broken: acme-bad 1.0 returned int, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
+        ),
+        (
+            "def devices(): return None",
+            "devmod.device.bad is broken: acme-bad 1.0 returned NoneType, not a sequence of devmod.Device. Report it to its publisher, or "
+            "uninstall it",
+        ),
+        ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
+        ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
+        ("def devices(): raise AssertionError", "devmod.device.bad of acme-bad 1.0 failed: AssertionError"),
+        (
+            "class Mute(Exception):\n    def __str__(self): return 1 // 0\ndef devices(): raise Mute",
+            "devmod.device.bad of acme-bad 1.0 failed: Mute: it cannot say what is wrong",
+        ),
+    ],
+)
+def test_a_probe_that_fails_leaves_the_other_kinds_devices(site: Path, tmp_path: Path, change: str, text: str) -> None:
+    backend(site, "bad", change)
+    program = """
+with __import__("warnings").catch_warnings(record=True) as caught:
+    __import__("warnings").simplefilter("always")
+    print([each.name for each in devmod.devices()])
+print(*(each.message for each in caught))
+"""
+    assert said(site, tmp_path, program)[0] == f"['the device']\n{text}\n"
+    done = cli(site, tmp_path, "devices", "--json")
+    listed = json.loads(done.stdout)
+    assert [each["name"] for each in listed["devices"]] == ["the device"]
+    assert listed["problems"] == [f"bad: {text}"]
+
+
+def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process that sees these distributions, and what is installed here shut out."""
+    env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})
+    env["DEVMOD_PLUGINS_ALLOW"] = ",".join({info.name.partition("-")[0] for info in site.glob("*-info")})
+    return subprocess.run([sys.executable, "-m", "devmod", *arguments], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+
+# -- when Python ends ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "import atexit\natexit.register(lambda: 1 // 0)\n",
+        "class Held:\n    def __del__(self): 1 // 0\nheld = Held()\n",
+        "import weakref\nclass Held: pass\nheld = Held()\nweakref.finalize(held, lambda: 1 // 0)\n",
+    ],
+)
+def test_what_is_raised_while_python_ends_is_told_with_its_distribution(site: Path, tmp_path: Path, change: str) -> None:
+    backend(site, "bad", change, "3.1")
+    program = "import atexit\natexit.register(print, 'the first')\n" + LOAD + "atexit.register(print, 'the last')\n"
+    env = environment([site], tmp_path / "cache")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", ATTEMPT + "import devmod\n" + program + OTHERS + "raise SystemExit(7)"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 7  # the program's own
+    assert done.stdout.splitlines()[-3:] == ["others work", "the last", "the first"]
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stderr.count("devmod: acme-bad 3.1 raised this while Python was ending; report it to its publisher\n") == 1
+
+
+def test_what_others_raise_while_python_ends_is_not_put_on_a_plugin(site: Path, tmp_path: Path) -> None:
+    out, err = said(
+        site, tmp_path, "import atexit\natexit.register(lambda: 1 // 0)\nattempt(lambda: devmod.load_from_bytes('good', b'').kind)\n"
+    )
+    assert out == "gave good\n"
+    assert "ZeroDivisionError" in err
+    assert "raised this" not in err
+
+
+def test_in_a_namespace_package_it_is_the_distribution_whose_module_it_is(site: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        package = site / "acme" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(SOUND.format(kind=name) + "import atexit\natexit.register(lambda: 1 // 0)\n" * (name == "two"))
+        install(site, f"acme-{name}", "1.0", {"devmod.load_from_bytes": {name: f"acme.{name}:load"}})
+    program = "".join(f"attempt(lambda: devmod.load_from_bytes({name!r}, b'').kind)\n" for name in ("two", "one"))
+    out, err = said(site, tmp_path, program)
+    assert out == "gave two\ngave one\n"
+    assert err.count("raised this while Python was ending") == 1
+    assert "devmod: acme-two 1.0 raised this" in err
+
+
+# -- other versions of core ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R8", "R44")
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ("from devmod.backend import Tomorrow", "ImportError: cannot import name 'Tomorrow' from 'devmod.backend' ({backend})"),
+        ("import devmod.tomorrow", "ModuleNotFoundError: No module named 'devmod.tomorrow'"),
+        ("devmod.Tomorrow", "AttributeError: module 'devmod' has no attribute 'Tomorrow'"),
+    ],
+)
+def test_a_plugin_that_asks_core_for_what_it_lacks_says_what_to_upgrade(site: Path, tmp_path: Path, change: str, cause: str) -> None:
+    backend(site, "bad", change, "9.0")
+    cause = cause.format(backend=SOURCE / "devmod" / "backend.py")
+    out = said(site, tmp_path, CREATE)[0]
+    assert out.partition(" |  | ")[0] == (
+        f"PluginError | devmod.create.bad cannot be used: acme-bad 9.0: importing acme_bad failed ({cause}), so it was written for another "
+        f"version of devmod-core than the {devmod.__version__} installed here. Upgrade both: pip install --upgrade devmod-core acme-bad"
+    )
+
+
+def test_a_name_that_is_not_cores_is_no_matter_of_versions(site: Path, tmp_path: Path) -> None:
+    (site / "devmodish.py").touch()
+    backend(site, "bad", "from devmodish import x")
+    assert "Install it again (pip install --force-reinstall acme-bad==1.0)" in said(site, tmp_path, CREATE)[0]
+
+
+# -- half of a distribution ---------------------------------------------------------------------------------------------
+
+
+def _without_module(site: Path, info: Path) -> None:
+    (site / "acme_bad.py").unlink()
+
+
+def _without_metadata(site: Path, info: Path) -> None:
+    (info / "METADATA").unlink()
+
+
+def _without_entry_points(site: Path, info: Path) -> None:
+    (info / "entry_points.txt").unlink()
+
+
+def _without_info(site: Path, info: Path) -> None:
+    uninstall(info)
+
+
+REPORT = "Install it again (pip install --force-reinstall acme-bad==1.0), or report it to its publisher"
+MISS = "NotRegisteredError | devmod.create.bad is not registered, and no known distribution provides it. By convention it would be devmod-bad; install that only if you trust its publisher |  | None"
+
+
+@pytest.mark.row("R4", "R8")
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (
+            _without_module,
+            f"PluginError | devmod.create.bad is broken: acme-bad 1.0: importing acme_bad failed (ModuleNotFoundError: No module named 'acme_bad'). {REPORT} |  "
+            "| ModuleNotFoundError(\"No module named 'acme_bad'\")",
+        ),
+        (
+            _without_metadata,
+            "PluginError | devmod.create.bad is broken: acme_bad-1.0.dist-info has no METADATA, as an interrupted install or uninstall leaves it. "
+            "Remove '{info}', and install its distribution again |  | None",
+        ),
+        (_without_entry_points, MISS),
+        (_without_info, MISS),
+    ],
+)
+def test_what_is_half_uninstalled(site: Path, tmp_path: Path, damage: Any, text: str) -> None:
+    info = backend(site, "bad")
+    damage(site, info)
+    assert said(site, tmp_path, CREATE)[0] == text.format(info=info) + "\n"
+
+
+# -- the name of something that core has --------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R9")
+def test_claims_of_what_core_brings_are_conflicts_of_those_keys_alone(site: Path, tmp_path: Path) -> None:
+    groups = {
+        "devmod.targets": {"vulkan": "acme_greedy:SPEC"},
+        "devmod.load_from_bytes": {"const_loader": "acme_greedy:load"},
+        "devmod.load_from_file": {"devmod": "acme_greedy:file", "so": "acme_greedy:file"},
+    }
+    install(site, "acme-greedy", "6.6", groups, {"acme_greedy": "raise AssertionError('imported')"})
+    keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
+    program = """
+from devmod.backend import lookup
+for key in KEYS:
+    attempt(lambda: lookup(*key.rsplit(".", 1)))
+for kind in ("cuda", "rocm", "metal", "opencl", "hexagon", "webgpu"):
+    assert devmod.targets.find_spec(kind).kind == kind
+attempt(lambda: devmod.create_with_fallback("vulkan", {"f": b""}, "spv", {}))
+attempt(lambda: devmod.targets.spec_of_format("wgsl").kind)
+""".replace("KEYS", repr(keys)).replace("from devmod.backend import lookup", "from devmod._registry import lookup")
+    conflict = (
+        f"ConflictError | {{key}} is claimed by {CORE} and acme-greedy 6.6. Uninstall one, or choose one by the environment variable: "
+        "DEVMOD_PLUGINS_CHOOSE={key}=acme-greedy |  | None\n"
+    )
+    expected = "".join(conflict.format(key=key) for key in keys)
+    assert said(site, tmp_path, program)[0] == expected + conflict.format(key=keys[0]) + "gave webgpu\n"
+    deny = {"DEVMOD_PLUGINS_DENY": "acme-greedy"}
+    assert said(site, tmp_path, program, deny)[0].count("ConflictError") == 0
+    choose = {"DEVMOD_PLUGINS_CHOOSE": ",".join(f"{key}=devmod-core" for key in keys)}
+    assert said(site, tmp_path, program, choose)[0].count("ConflictError") == 0
+
+
+# -- `devmod plugins` ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.row("R8", "R9", "R44")
+def test_plugins_shows_each_ones_own_failure_whole(site: Path, tmp_path: Path) -> None:
+    fails = "def dive():\n    raise OSError('no libnpu.so')\ntry:\n    dive()\nexcept OSError as error:\n    raise RuntimeError('the first\\nline') from error\n"
+    backend(site, "raises", fails, create="create")
+    backend(site, "early", "assert False", create="create")
+    early = site / "acme_early-1.0.dist-info" / "entry_points.txt"
+    early.write_text(early.read_text() + "[devmod.protocol]\n2 = devmod\n")
+    (backend(site, "half", create="create") / "METADATA").unlink()
+    backend(site, "mute", create="create")
+    mute = site / "acme_mute-1.0.dist-info"
+    (mute / "entry_points.txt").write_bytes(b"[devmod.create]\nmute = \xff:create\n")
+    done = cli(site, tmp_path, "plugins", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = {
+        row["distribution"]: row
+        for row in json.loads(done.stdout)
+        if row["group"] in ("devmod.create", "") and row["distribution"][:4] == "acme"
+    }
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "acme-good": "ok", "acme-raises": "broken", "acme-early": "broken", "acme_half": "broken", "acme-mute": "broken",
+    }  # fmt: skip
+    raises = rows["acme-raises"]
+    assert raises["problem"] == (
+        "devmod.create.raises is broken: acme-raises 1.0: importing acme_raises failed (RuntimeError: the first\nline). Install it again "
+        "(pip install --force-reinstall acme-raises==1.0), or report it to its publisher"
+    )
+    for part in (
+        "OSError: no libnpu.so",
+        "in dive",
+        "acme_raises.py",
+        "The above exception was the direct cause",
+        "RuntimeError: the first",
+    ):
+        assert part in raises["traceback"]
+    assert rows["acme-early"]["problem"] == (
+        f"acme-early 1.0 speaks version 2 of devmod's plugin protocol, and {CORE} speaks version 1. Upgrade devmod-core: pip install "
+        "--upgrade devmod-core"
+    )
+    assert rows["acme_half"]["problem"].startswith("acme_half-1.0.dist-info has no METADATA")
+    assert (rows["acme-mute"]["name"], rows["acme-mute"]["version"], rows["acme-mute"]["object"]) == ("", "1.0", "")
+    assert rows["acme-mute"]["problem"] == (
+        f"What acme-mute at {str(mute)!r} provides is not known: the entry_points.txt in acme_mute-1.0.dist-info cannot be read "
+        "(UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 23: invalid start byte)"
+    )
+    table = cli(site, tmp_path, "plugins").stdout
+    assert "no libnpu.so" not in table
+    for row in rows.values():
+        assert f"! {row['problem']}".replace("\n", "\\n") in [*table.splitlines(), "! "]
+    told = cli(site, tmp_path, "plugins", "--debug").stdout
+    assert "OSError: no libnpu.so" in told
+    env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}", "DEVMOD_PLUGINS_ALLOW": "acme-good"})
+    done = subprocess.run([sys.executable, "-m", "devmod", "plugins", "--json"], env=env, capture_output=True, text=True, cwd=tmp_path)
+    states = {row["distribution"]: row["state"] for row in json.loads(done.stdout)}
+    assert states["acme-mute"] == "shut out by DEVMOD_PLUGINS_ALLOW"
