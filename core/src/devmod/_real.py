@@ -9,8 +9,8 @@ from devmod._payload import PayloadModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
+    from collections.abc import Callable, Hashable, Mapping
+    from typing import Any, Self
 
     from devmod._function import Function
     from devmod._info import FunctionInfo
@@ -90,6 +90,10 @@ class RealModule(PayloadModule):
         """
         made: tuple[str, Binary] = self._made.get(("payload", entry), lambda: self._compile(entry))
         return made
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make()`` makes, once for all threads that ask for `key`; a failure goes to every thread that waited, and is not kept."""
+        return self._made.get(("own", key), make)
 
     def _make(self, name: str, info: FunctionInfo) -> Function:
         from devmod._function import Function
