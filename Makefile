@@ -3,10 +3,10 @@
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
-CODE := core/src $(wildcard plugins/*/src)
+CODE := core/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format pre-commit pythons bench golden wheels clean
+.PHONY: help setup demo test lint types format pre-commit pythons bench golden rows docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,6 +41,14 @@ bench: setup  ## run every benchmark and print its table
 
 golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
 	@$(BIN)/python tools/golden.py
+
+rows: setup  ## write docs/rows.md anew: which test shows each row of the contract
+	@$(BIN)/python tools/rows.py
+
+docs: setup  ## build the pages of docs/ into build/docs; any warning fails
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -j auto -d build/doctrees docs build/docs
+	@echo build/docs/index.html
 
 wheels: setup  ## build all wheels into build/wheels
 	@$(BIN)/python tools/wheels.py
