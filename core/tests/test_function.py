@@ -16,6 +16,7 @@ import toy_backend as toy
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
+from devmod.backend import block_packer
 
 TAGS = ("blockIdx.x", "threadIdx.x")
 
@@ -694,3 +695,23 @@ def test_an_unknown_name_needs_no_device() -> None:
         module.get_function("axpi")
     assert str(caught.value) == "the toy module has no function 'axpi'; it has: 'axpy'. Did you mean 'axpy'?"
     assert module.built == []
+
+
+# -- for backends
+
+
+def test_scalars_that_lie_in_blocks_are_packed_where_the_interface_says() -> None:
+    interface = Interface(
+        [
+            Param("a", "buffer", "float32", "r", (0, 0)),
+            Param("n", "scalar", "int32", at=(1, 4)),
+            Param("v", "scalar", "float32x3", at=(0, 0)),
+            Param("w", "scalar", "float32", at=(0, 12)),
+        ],
+        [devmod.Block("push", 16), devmod.Block((0, 1), 8)],
+    )
+    pack = block_packer(interface)
+    assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
+    with pytest.raises(devmod.FormatError) as caught:
+        block_packer(Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]))
+    assert str(caught.value) == "argument 1 lies at byte 16 of a block of 16 bytes"
