@@ -356,6 +356,26 @@ def test_specialize_sets_defines(device: Any, builds: list[str]) -> None:
     )
 
 
+def test_specialize_may_change_the_size_of_a_block(device: Any) -> None:
+    source = """
+    #ifndef TILE
+    #define TILE 4
+    #endif
+    __kernel __attribute__((reqd_work_group_size(TILE, 1, 1))) void size(__global int *x) { x[get_global_id(0)] = get_local_size(0); }
+    """
+    f = kernel(source, "size", [Param("x", "buffer", "int32", "w")], (4, 1, 1))
+    for function, block in ((f, 4), (f.specialize(TILE=8), 8), (f.specialize(TILE=2), 2)):
+        x = np.zeros(16, "int32")
+        function(x, grid=16 // block)
+        assert x.tolist() == [block] * 16
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f.specialize(TILE=8)(x, grid=1, block=4)
+    assert (
+        str(caught.value)
+        == "the opencl function 'size' is built for blocks of (8, 1, 1) threads, and (4, 1, 1) was given; leave block= out"
+    )
+
+
 # -- a compiler of the receiver's own
 
 

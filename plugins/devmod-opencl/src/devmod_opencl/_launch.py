@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from operator import itemgetter
 
+from devmod import Interface
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
 from devmod.errors import FormatError, LaunchError
 from devmod_opencl import _driver
@@ -30,9 +31,14 @@ class OpenCLLauncher(Launcher):
     kind = "opencl"
     no_shared_memory = "OpenCL takes the memory that a block shares as an argument; pass devmod.Local(nbytes)"
 
-    def __init__(self, info: FunctionInfo, programs: Programs) -> None:
+    def __init__(self, info: FunctionInfo, programs: Programs, interface: Interface | None = None) -> None:
         self._info = info
         self._programs = programs
+        self._interface = interface
+
+    @property
+    def interface(self) -> Interface | None:
+        return self._interface
 
     def default_device(self) -> Device:
         return self._programs.default_device()
@@ -47,7 +53,13 @@ class OpenCLLauncher(Launcher):
         return cl.LocalMemory(nbytes)
 
     def specialized(self, constants: Mapping[str, object]) -> OpenCLLauncher:
-        return OpenCLLauncher(self._info, self._programs.specialized(constants))
+        programs, known = self._programs.specialized(constants), self._info.interface
+        if known is None or known.block is None:
+            return OpenCLLauncher(self._info, programs)
+        # The size of a block that the build found may hang on the constants: what the kernel says now counts.
+        device = programs.default_device()
+        fixed = OpenCLKernel(self._info, programs.get(device), device).fixed
+        return OpenCLLauncher(self._info, programs, Interface(known.params, known.blocks, fixed if any(fixed) else None, known.extra))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, cl.Buffer):
@@ -114,7 +126,7 @@ class OpenCLKernel(Kernel):
         self._has_local = "local" in kinds
         group = cl.kernel_work_group_info
         self._most = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
-        self._fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        self.fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
 
     def _new(self) -> Any:
         try:
@@ -139,8 +151,8 @@ class OpenCLKernel(Kernel):
         if x * y * z > self._most:
             name = "max_work_group_size" if self._most == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
             raise self._over(f"its {name} is {self._most}, and block={launch.block} has {x * y * z} threads")
-        if any(self._fixed) and self._fixed != launch.block:
-            raise self._over(f"the kernel is built for blocks of {self._fixed} threads, and block={launch.block} was asked for")
+        if any(self.fixed) and self.fixed != launch.block:
+            raise self._over(f"the kernel is built for blocks of {self.fixed} threads, and block={launch.block} was asked for")
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
         for axis, count in enumerate(size):
