@@ -1,0 +1,100 @@
+"""What `devmod conformance host` runs: kernels, and what NumPy makes of the same arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from devmod import FunctionInfo
+from devmod.testing import Call, Conformance, Sample
+
+_SOURCE = """\
+#include <math.h>
+#include <stdint.h>
+
+static int thread(void) { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+void axpy(const float *x, float *y, float a, int n)
+{
+    int i = thread();
+    if (i < n)
+        y[i] += a * x[i];
+}
+
+void softmax(const double *x, double *y, int columns)
+{
+    const double *row = x + (int64_t)blockIdx.x * columns;
+    double most = row[0], sum = 0;
+    for (int i = 1; i < columns; i++)
+        most = fmax(most, row[i]);
+    for (int i = 0; i < columns; i++)
+        sum += exp(row[i] - most);
+    for (int i = 0; i < columns; i++)
+        y[blockIdx.x * columns + i] = exp(row[i] - most) / sum;
+}
+
+void transpose(const uint16_t *a, uint16_t *b)
+{
+    unsigned column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    b[column * (gridDim.y * blockDim.y) + row] = a[row * (gridDim.x * blockDim.x) + column];
+}
+
+void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threadIdx.z] = flags[threadIdx.z] ? yes : no; }
+"""
+
+
+def _axpy(x: Any, y: Any, a: float, n: int) -> None:
+    y[:n] += np.float32(a) * x[:n]
+
+
+def _softmax(x: Any, y: Any, columns: int) -> None:
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    y[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+def _transpose(a: Any, b: Any) -> None:
+    b[...] = a.T
+
+
+def _where(flags: Any, out: Any, yes: int, no: int) -> None:
+    out[...] = np.where(flags, yes, no)
+
+
+_CALLS = (
+    Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
+    Call("softmax", lambda rng: [rng.standard_normal((6, 10)), np.zeros((6, 10)), 10], _softmax, grid=6, block=1),
+    Call(
+        "transpose",
+        lambda rng: [rng.integers(0, 1 << 16, (6, 8), "uint16"), np.zeros((8, 6), "uint16")],
+        _transpose,
+        grid=(4, 2),
+        block=(2, 3),
+    ),
+    Call("where", lambda rng: [rng.random(5) < 0.5, np.zeros(5, "int64"), -(1 << 40), -3], _where, grid=1, block=(1, 1, 5)),
+)
+
+
+class HostConformance(Conformance):
+    """The cases of the kind ``host``."""
+
+    kind = "host"
+    driver_modules = ("cffi",)
+    samples = (
+        # What `devmod.compile` makes, with the interface that libclang reads …
+        Sample.compiled(_SOURCE, "host", calls=_CALLS),
+        # … and a payload as another compiler may make it: types alone, and options in its first line.
+        Sample(
+            b"//devmod: -O1\nvoid scale(double *x, double a, int n) { if (threadIdx.x < n) x[threadIdx.x] *= a; }\n",
+            "c",
+            {"scale": FunctionInfo("scale", ["handle", "float64", "int32"], ["blockIdx.x", "threadIdx.x"])},
+            calls=[Call("scale", lambda rng: [rng.random(20), 3.0, 15], lambda x, a, n: x[:n].__imul__(a), grid=1, block=20)],
+        ),
+    )
+    bad_payloads = (
+        Sample(b"void k(int *x) { x[0] = ; }", "c", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"void other(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"void k(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["float32"])}),
+        Sample(b"//devmod: -fplugin=evil\nvoid k(int *x) { x[0] = 1; }", "c", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"\xff\xfe", "c", {"k": FunctionInfo("k", ["handle"])}),
+    )

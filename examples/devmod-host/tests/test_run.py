@@ -1,0 +1,133 @@
+"""What is this backend's own where it runs; the contract's rows are in test_conformance.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import devmod
+
+
+def module(source: str, *arg_types: str, name: str = "k") -> devmod.Module:
+    return devmod.create("host", source.encode(), "c", {"k": devmod.FunctionInfo(name, arg_types)})
+
+
+def test_threads_run_in_order_with_their_numbers() -> None:
+    source = "void k(unsigned *out, unsigned *at) {\n"
+    for number, word in enumerate(("blockIdx", "threadIdx", "blockDim", "gridDim")):
+        source += "".join(f"out[*at * 12 + {number * 3 + axis}] = {word}.{'xyz'[axis]};" for axis in range(3)) + "\n"
+    out, at = np.zeros((2 * 3 * 2, 12), "uint32"), np.zeros(1, "uint32")
+    module(source + "++*at; }", "handle", "handle")["k"](out, at, grid=(3, 2), block=(1, 1, 2))
+    assert at[0] == 12
+    assert out[:, :6].tolist() == [[x, y, 0, 0, 0, z] for y in range(2) for x in range(3) for z in range(2)]
+    assert (out[:, 6:] == [1, 1, 2, 3, 2, 1]).all()
+
+
+def test_each_module_has_variables_of_its_own() -> None:
+    source = "static int count; void k(int *x) { *x = ++count; }"
+    first, second, x = module(source, "handle")["k"], module(source, "handle")["k"], np.zeros(1, "int32")
+    for function, count in ((first, 1), (first, 2), (second, 1)):
+        function(x, grid=1, block=1)
+        assert x[0] == count
+
+
+def test_constants_are_set_where_it_runs() -> None:
+    found = devmod.compile("#ifndef TILE\n#define TILE 1\n#endif\nvoid k(int *x) { *x = TILE; }", "host")["k"]
+    x = np.zeros(1, "int32")
+    for function, tile in ((found, 1), (found.specialize(TILE=8), 8)):
+        function(x, grid=1, block=1)
+        assert x[0] == tile
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "message"),
+    [
+        (
+            lambda: module("void k(int *x)\n{\n    *x = ;\n}", "handle"),
+            devmod.CompileError,
+            r"^\S+ cannot compile the host source:\n  <source>:3:10: error: .+$",
+        ),
+        (
+            lambda: module("void g(void); void k(void) { g(); }"),
+            devmod.CompileError,
+            r"^the compiled host source does not load: it: undefined symbol: g$",
+        ),
+        (
+            lambda: module("void k(int x) {}", "int32", "int32"),
+            devmod.FormatError,
+            r"^the host payload's fmap does not fit its source: too many arguments to function .*$",
+        ),
+        (
+            lambda: module("void k(int x) {}", "float16x4"),
+            devmod.FormatError,
+            r"^argument 1 of the host function 'k' is of type float16x4, which C cannot be given by value; it takes bool, .*, and pointers$",
+        ),
+        (
+            lambda: module("void k(void) {}", name="k); system("),
+            devmod.FormatError,
+            r"^the host payload's fmap names a function 'k\); system\(', which is no name in C$",
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_does(made: object, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        made()["k"]  # type: ignore[operator]
+
+
+def test_the_limits_of_a_launch_are_named() -> None:
+    function = module("void k(int *x) {}", "handle")["k"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        function(np.zeros(1, "int32"), grid=1 << 32, block=1)
+    assert str(caught.value) == (
+        f"the host function 'k' cannot be launched so on {devmod.device('host')}: its max_dimension is 4294967295, "
+        "and grid=(4294967296, 1, 1), block=(1, 1, 1) was asked for"
+    )
+    with pytest.raises(devmod.LaunchError, match=r"cannot hold an array of \d+ bytes: its memory is \d+$"):
+        devmod.device("host").empty(1 << 60, "uint8")
+
+
+RUN = """
+import devmod
+x = bytearray(4)
+devmod.create("host", b"void k(int *x) { *x = 7; }", "c", {"k": devmod.FunctionInfo("k", ["handle"])})["k"](x, grid=1, block=1)
+print(x[0])
+"""
+
+
+def test_what_was_compiled_is_kept_and_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
+    compiler = tmp_path / "counting-cc"
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = --version ] || echo >> {tmp_path / "runs"}\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    env = os.environ | {"DEVMOD_CACHE_DIR": str(tmp_path / "cache"), "CC": str(compiler)}
+
+    def runs() -> int:
+        assert subprocess.run([sys.executable, "-c", RUN], env=env, capture_output=True, text=True, check=True).stdout == "7\n"
+        return len((tmp_path / "runs").read_text())
+
+    assert [runs(), runs()] == [1, 1]
+    (kept,) = (tmp_path / "cache" / "host").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert [runs(), runs()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ({"CC": "no-such-cc -m64"}, "CC names 'no-such-cc', which is no program here"),
+        ({"CC": "false"}, "false --version ended with exit code 1"),
+        ({"PATH": ""}, "none of cc, gcc and clang is on PATH"),
+    ],
+)
+def test_without_a_compiler_it_is_said_what_to_do(env: dict[str, str], why: str) -> None:
+    clean = {name: value for name, value in os.environ.items() if name != "CC"}
+    done = subprocess.run([sys.executable, "-c", RUN], env=clean | env, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == (
+        f"devmod.errors.DeviceNotFoundError: no C compiler was found, and the host backend runs C: {why}. Install one "
+        "(Debian, Ubuntu: apt-get install gcc; Fedora: dnf install gcc; macOS: xcode-select --install), or name one in the "
+        "environment variable CC"
+    )
