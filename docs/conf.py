@@ -1,0 +1,42 @@
+"""How `make docs` builds these pages: Sphinx, MyST for Markdown, and the API reference from the docstrings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import devmod
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "devmod"
+author = copyright = "the devmod authors"  # noqa: A001 - Sphinx's name
+version = release = devmod.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+html_theme = "alabaster"
+html_theme_options = {"description": devmod.__doc__.splitlines()[0].partition(": ")[2], "page_width": "1100px", "fixed_sidebar": True}
+html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_copy_source = False
+html_show_copyright = False
+
+myst_heading_anchors = 4  # the anchors that GitHub gives, so that a link works here and there
+
+default_role = "literal"  # `name` in a docstring is a name, as in Markdown
+smartquotes = False  # a "string" in a docstring stays what can be typed
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "inherited-members": False}
+
+
+def setup(app: Sphinx) -> None:
+    """Give the index of the decisions its table of contents; on GitHub the list there is enough."""
+
+    def read(app: Sphinx, name: str, source: list[str]) -> None:
+        if name == "decisions/README":
+            source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
+
+    app.connect("source-read", read)

@@ -1,0 +1,97 @@
+"""Write docs/rows.md: for each row of the contract, the tests that show it. Tests name their rows: `@pytest.mark.row("R8")`.
+
+python tools/rows.py            write the page
+python tools/rows.py R8 R9      print the tests of these rows
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+from environments import ROOT
+
+PAGE = ROOT / "docs" / "rows.md"
+CONTRACT = ROOT / "docs" / "contract.md"
+FOLDERS = ("core/tests", "plugins/*/tests", "examples/*/tests", "tests")
+
+HEAD = """# Which test shows each row
+
+A row of [the contract](contract.md) is done when a test shows it. Tests name the rows that they show (`@pytest.mark.row("R8")`); this page
+is written from those names by `make rows`, and a test holds it against them. Beside these, the conformance kit checks its rows on every
+backend: `devmod conformance KIND` lists them.
+
+To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_registry.py`; `-k` picks one by its name.
+"""
+
+
+def rows_of_the_contract() -> list[str]:
+    """R1, R2, … as the page has them."""
+    return re.findall(r"^- \*\*(R\d+)\*\* ", CONTRACT.read_text(), re.MULTILINE)
+
+
+def tests_by_row() -> dict[str, dict[str, list[str]]]:
+    """Row to test file (from the root) to the names of its tests, in the order of the files and of each file."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
+        for row, name in _marked(ast.parse(path.read_text())):
+            names = found.setdefault(row, {}).setdefault(path.relative_to(ROOT).as_posix(), [])
+            if name not in names:
+                names.append(name)
+    return found
+
+
+def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """(row, test) for each test function: its own marks, its class's and its module's."""
+    of_module = [
+        row
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
+        for row in _rows(node.value)
+    ]
+
+    def walk(body: list[ast.stmt], inherited: list[str], prefix: str) -> Iterator[tuple[str, str]]:
+        for node in body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                own = [*inherited, *(row for mark in node.decorator_list for row in _rows(mark))]
+                if isinstance(node, ast.ClassDef):
+                    yield from walk(node.body, own, f"{prefix}{node.name}::")
+                elif node.name.startswith("test"):
+                    yield from ((row, prefix + node.name) for row in own)
+
+    return walk(tree.body, of_module, "")
+
+
+def _rows(mark: ast.expr) -> Iterator[str]:
+    """The rows in every ``pytest.mark.row(…)`` inside an expression (those of single parameters too)."""
+    for node in ast.walk(mark):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row":
+            yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant) and isinstance(argument.value, str))
+
+
+def page() -> str:
+    """The text of docs/rows.md."""
+    found, made = tests_by_row(), [HEAD]
+    for row in rows_of_the_contract():
+        made.append(f"## {row}\n")
+        made += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in found.get(row, {}).items()]
+        made.append("")
+    return "\n".join(made).rstrip() + "\n"
+
+
+def main() -> int:
+    """Do it; gives the exit code."""
+    wanted = sys.argv[1:]
+    if not wanted:
+        PAGE.write_text(page())
+        print(PAGE.relative_to(ROOT))
+    for row in wanted:
+        for file, names in tests_by_row().get(row, {}).items():
+            print(*(f"{row}  {file}::{name}" for name in names), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
