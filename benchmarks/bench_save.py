@@ -30,7 +30,8 @@ MAX_EXTRA_MIB = 16
 PEAK = """
 import sys, time
 import devmod
-from devmod import _bundle, _create  # what a program that saves or loads has imported
+from devmod import _create
+from devmod._formats import bundle  # what a program that saves or loads has imported
 def held(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key)) / 1024

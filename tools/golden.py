@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 import devmod
-from devmod._index import VERSION
+from devmod._formats.index import VERSION
 from environments import ROOT
 
 FOLDER = ROOT / "tests" / "golden" / f"v{VERSION}"

@@ -17,9 +17,9 @@ import pytest
 import toy_backend as toy
 
 import devmod
-from devmod import _dlpack
-from devmod._device import HostArray
-from devmod._scalars import Unfit, packer
+from devmod._launch.scalars import Unfit, packer
+from devmod._memory import dlpack
+from devmod._memory.device import HostArray
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_a_host_array_by_every_way_out(dtype: str, shape: tuple[int, ...]) -> No
 def test_a_host_array_is_used_without_numpy() -> None:
     program = (
         "import sys, struct\n"
-        "from devmod._device import HostArray\n"
+        "from devmod._memory.device import HostArray\n"
         "a = HostArray(struct.pack('<6e', *range(6)), (2, 3), 'float16')\n"
         "v = memoryview(a)\n"
         "assert (v.format, v.shape, v.strides) == ('e', (2, 3), (6, 2)), v.format\n"
@@ -135,7 +135,7 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
     program = (
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import devmod\n"
-        "from devmod._device import HostArray\n"
+        "from devmod._memory.device import HostArray\n"
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
@@ -156,20 +156,20 @@ def test_bytes_that_do_not_fit_the_shape() -> None:
 
 @pytest.mark.row("R20")
 def test_dlpack_says_that_it_is_read_only_and_gives_back() -> None:
-    before = len(_dlpack._handed_out)
+    before = len(dlpack._handed_out)
     array = host(np.arange(6, dtype="int32").reshape(2, 3))
     taken = np.from_dlpack(array)
-    assert len(_dlpack._handed_out) == before + 1
+    assert len(dlpack._handed_out) == before + 1
     assert not taken.flags.writeable
     copied = np.from_dlpack(array, copy=True)
     copied[:] = 0
     assert taken.tolist() == [[0, 1, 2], [3, 4, 5]]
     unused = (array.__dlpack__(), array.__dlpack__(max_version=(1, 0)))
     assert "dltensor_versioned" in repr(unused[1])
-    assert len(_dlpack._handed_out) == before + 4
+    assert len(dlpack._handed_out) == before + 4
     del taken, copied, unused
     gc.collect()
-    assert len(_dlpack._handed_out) == before
+    assert len(dlpack._handed_out) == before
 
 
 def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
@@ -198,7 +198,7 @@ def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
 def test_what_dlpack_handed_out_may_outlive_the_program() -> None:
     program = (
         "import numpy as np\n"
-        "from devmod._device import HostArray\n"
+        "from devmod._memory.device import HostArray\n"
         "a = HostArray(b'abcd', (4,), 'int8')\n"
         "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
         "import builtins; builtins.keep = keep\n"

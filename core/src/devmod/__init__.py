@@ -8,32 +8,32 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import interop as interop
-    from devmod._bundle import bundle as bundle
-    from devmod._bundle import dumps as dumps
-    from devmod._bundle import load as load
-    from devmod._bundle import loads as loads
-    from devmod._bundle import save as save
     from devmod._compile import compile as compile
     from devmod._const_loader import const_loader as const_loader
     from devmod._create import create as create
     from devmod._create import create_with_fallback as create_with_fallback
     from devmod._create import load_from_bytes as load_from_bytes
     from devmod._create import load_from_file as load_from_file
-    from devmod._device import Array as Array
-    from devmod._device import Device as Device
-    from devmod._device import Event as Event
-    from devmod._device import Stream as Stream
-    from devmod._device import device as device
-    from devmod._device import devices as devices
-    from devmod._files import load_metadata_from_json as load_metadata_from_json
-    from devmod._function import Function as Function
-    from devmod._function import Launch as Launch
-    from devmod._function import Local as Local
+    from devmod._formats.bundle import bundle as bundle
+    from devmod._formats.bundle import dumps as dumps
+    from devmod._formats.bundle import load as load
+    from devmod._formats.bundle import loads as loads
+    from devmod._formats.bundle import save as save
+    from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._hooks import set_compiler as set_compiler
     from devmod._info import Block as Block
     from devmod._info import FunctionInfo as FunctionInfo
     from devmod._info import Interface as Interface
     from devmod._info import Param as Param
+    from devmod._launch.function import Function as Function
+    from devmod._launch.function import Launch as Launch
+    from devmod._launch.function import Local as Local
+    from devmod._memory.device import Array as Array
+    from devmod._memory.device import Device as Device
+    from devmod._memory.device import Event as Event
+    from devmod._memory.device import Stream as Stream
+    from devmod._memory.device import device as device
+    from devmod._memory.device import devices as devices
     from devmod._module import Module as Module
     from devmod._payload import Origin as Origin
     from devmod._registry import register as register
@@ -58,51 +58,51 @@ __version__ = "0.1.0.dev1"
 #: Where each public name lives; "" means that the name is a module of its own.
 _HOME = {
     "ArgumentError": "errors",
-    "Array": "_device",
+    "Array": "_memory.device",
     "Block": "_info",
     "CompileError": "errors",
     "ConflictError": "errors",
-    "Device": "_device",
+    "Device": "_memory.device",
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
-    "Event": "_device",
+    "Event": "_memory.device",
     "FormatError": "errors",
-    "Function": "_function",
+    "Function": "_launch.function",
     "FunctionInfo": "_info",
     "FunctionNotFoundError": "errors",
     "Interface": "_info",
-    "Launch": "_function",
+    "Launch": "_launch.function",
     "LaunchError": "errors",
-    "Local": "_function",
+    "Local": "_launch.function",
     "Module": "_module",
     "NotRegisteredError": "errors",
     "Origin": "_payload",
     "Param": "_info",
     "PluginError": "errors",
     "RuntimeNotLinkedError": "errors",
-    "Stream": "_device",
+    "Stream": "_memory.device",
     "Target": "_target",
     "TargetSpec": "targets",
     "ToolchainNotFoundError": "errors",
     "backend": "",
-    "bundle": "_bundle",
+    "bundle": "_formats.bundle",
     "compile": "_compile",
     "const_loader": "_const_loader",
     "create": "_create",
     "create_with_fallback": "_create",
-    "device": "_device",
-    "devices": "_device",
-    "dumps": "_bundle",
+    "device": "_memory.device",
+    "devices": "_memory.device",
+    "dumps": "_formats.bundle",
     "errors": "",
     "interop": "",
-    "load": "_bundle",
+    "load": "_formats.bundle",
     "load_from_bytes": "_create",
     "load_from_file": "_create",
-    "load_metadata_from_json": "_files",
-    "loads": "_bundle",
+    "load_metadata_from_json": "_formats.raw",
+    "loads": "_formats.bundle",
     "register": "_registry",
     "registered": "_registry",
-    "save": "_bundle",
+    "save": "_formats.bundle",
     "set_compiler": "_hooks",
     "targets": "",
 }

@@ -112,7 +112,7 @@ def compile(  # noqa: A001 - the public name
         modules.append(_build(spec, compiler, request(variant)))
     if len(modules) == 1:
         return modules[0]
-    from devmod._bundle import bundle
+    from devmod._formats.bundle import bundle
 
     return bundle(*modules)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
-from devmod import _wire
 from devmod._dtypes import DType, dtype_name, parse_dtype
+from devmod._formats import wire as _wire
+from devmod._formats.msgpack import Reader, shown
 from devmod._info import FunctionInfo
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE, Module
-from devmod._msgpack import Reader, shown
 from devmod.errors import FormatError, function_not_found, quoted
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod._array import Array
+    from devmod._memory.array import Array
     from devmod._payload import Binary
 
 KIND = "const_loader"
@@ -100,7 +100,7 @@ class ConstLoaderModule(Module):
         constant = self.tensors.get(name)
         if constant is None:
             raise function_not_found(KIND, name, self.tensors, what="constant")
-        from devmod._array import HostArray
+        from devmod._memory.array import HostArray
 
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
 
@@ -220,7 +220,7 @@ def _items(given: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
 
 
 def _constant(name: str, tensor: Any) -> Constant:
-    from devmod._array import Array, HostArray
+    from devmod._memory.array import Array, HostArray
 
     if isinstance(tensor, HostArray):  # its buffer shows bfloat16 and fp8 as integers
         return Constant(parse_dtype(tensor.dtype), tensor.shape, tensor.data)
@@ -245,7 +245,7 @@ def _through_numpy(name: str, tensor: Any) -> Constant:
         import numpy as np
     except ImportError:
         raise FormatError(f"{what} comes through DLPack, which takes NumPy to read: pip install numpy", kind=KIND) from None
-    from devmod._array import bytes_of, name_of
+    from devmod._memory.array import bytes_of, name_of
 
     try:
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)

@@ -8,7 +8,7 @@ from devmod.errors import runtime_not_linked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._device import Array
+    from devmod._memory.device import Array
 
 
 class FallbackModule(PayloadModule):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._device import Array
     from devmod._info import FunctionInfo
+    from devmod._memory.device import Array
     from devmod._payload import Origin
 
 #: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.

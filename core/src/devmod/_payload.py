@@ -7,7 +7,7 @@ states is `get_function` alone.
 
 from __future__ import annotations
 
-from devmod import _wire
+from devmod._formats import wire as _wire
 from devmod._info import FunctionInfo, _Value
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE, Module
 from devmod._tree import owner_of
@@ -267,7 +267,7 @@ class PayloadModule(Module):
         return _wire.encode(self._spec, self.format, self.functions, self.code)
 
     def write_to_file(self, path: str | PathLike[str]) -> None:
-        from devmod._files import write_payload
+        from devmod._formats.raw import write_payload
 
         write_payload(self._spec, self.format, self.functions, self.code, path)
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
     from typing import Any, Self
 
-    from devmod._function import Function
     from devmod._info import FunctionInfo
-    from devmod._launcher import Launcher
+    from devmod._launch.function import Function
+    from devmod._launch.launcher import Launcher
     from devmod._payload import Binary, Code, Source
     from devmod.targets import TargetSpec
 
@@ -47,7 +47,7 @@ class RealModule(PayloadModule):
         FormatError
             `data` is no such bytes.
         """
-        from devmod._wire import decode
+        from devmod._formats.wire import decode
 
         fmt, fmap, code = decode(spec, data)
         return cls(spec, fmt, fmap, code, wire=data)
@@ -96,7 +96,7 @@ class RealModule(PayloadModule):
         return self._made.get(("own", key), make)
 
     def _make(self, name: str, info: FunctionInfo) -> Function:
-        from devmod._function import Function
+        from devmod._launch.function import Function
 
         function = Function(name, info, self.launcher(name, info))
         function.open()

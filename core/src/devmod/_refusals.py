@@ -137,11 +137,11 @@ def unusable(claim: Claim, why: str) -> PluginError:
 
 def other_protocol(claim: Claim) -> str:
     """Which versions do not meet, and which side is to be upgraded (R44)."""
-    mine = max(int(version) for version in _registry.PROTOCOLS)
+    mine = " and ".join(sorted(_registry.PROTOCOLS, key=int))
     theirs = " and ".join(claim.protocols)
     core = _registry._core()
     if all(version.isdecimal() for version in claim.protocols):
-        behind = claim.distribution if max(map(int, claim.protocols)) < mine else core.name
+        behind = claim.distribution if max(map(int, claim.protocols)) < max(map(int, _registry.PROTOCOLS)) else core.name
         todo = f"Upgrade {behind}: pip install --upgrade {behind}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"

@@ -39,7 +39,7 @@ CORE_ENTRIES = {
         kind: f"devmod.targets.{kind}.spec:SPEC" for kind in ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
     },
     "devmod.load_from_bytes": {"const_loader": "devmod._const_loader:load_from_bytes"},
-    "devmod.load_from_file": {"devmod": "devmod._bundle:load_from_file", "so": "devmod._create:load_shared_object"},
+    "devmod.load_from_file": {"devmod": "devmod._formats.bundle:load_from_file", "so": "devmod._create:load_shared_object"},
     "devmod.protocol": {"1": "devmod"},
 }
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Any
 
-    from devmod._device import Array
     from devmod._info import FunctionInfo
+    from devmod._memory.device import Array
     from devmod._payload import Binary, Code, Origin
     from devmod.targets import TargetSpec
 
@@ -177,7 +177,7 @@ class StoredModule(Module):
         contents, spec = self._contents(), self._spec()
         if contents is None or spec is None:
             return super().write_to_file(path)
-        from devmod._files import write_payload
+        from devmod._formats.raw import write_payload
 
         self.verify()
         return write_payload(spec, *contents, path)
@@ -234,7 +234,7 @@ class StoredModule(Module):
         spec = self._spec()
         if spec is None:
             return None
-        from devmod._wire import decode
+        from devmod._formats.wire import decode
 
         contents: tuple[str, dict[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
         return contents
@@ -255,8 +255,8 @@ def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec
     FormatError
         Its bytes are not of the kind's form.
     """
+    from devmod._formats.wire import decode
     from devmod._payload import PayloadModule
-    from devmod._wire import decode
     from devmod.targets import find_spec
 
     spec = find_spec(module.kind)

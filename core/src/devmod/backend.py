@@ -8,24 +8,24 @@ the fmap of what it found.
 
 from __future__ import annotations
 
-from devmod._arguments import block_packer as block_packer
-from devmod._array import DeviceArray as DeviceArray
-from devmod._array import name_of as dtype_name_of
 from devmod._cachedir import cache_dir as cache_dir
 from devmod._cachedir import write_private as write_private
-from devmod._files import read_payload as read_payload
+from devmod._formats.raw import read_payload as read_payload
+from devmod._formats.wire import decode as decode
 from devmod._hooks import run_compiler as run_compiler
-from devmod._launcher import Kernel as Kernel
-from devmod._launcher import Launcher as Launcher
-from devmod._launcher import LaunchShape as LaunchShape
+from devmod._launch.arguments import block_packer as block_packer
+from devmod._launch.launcher import Kernel as Kernel
+from devmod._launch.launcher import Launcher as Launcher
+from devmod._launch.launcher import LaunchShape as LaunchShape
+from devmod._launch.scalars import Unfit as Unfit
+from devmod._launch.specialize import specialize_source as specialize_source
+from devmod._memory.array import DeviceArray as DeviceArray
+from devmod._memory.array import name_of as dtype_name_of
 from devmod._once import Once as Once
 from devmod._payload import CompileRequest as CompileRequest
 from devmod._payload import Payload as Payload
 from devmod._payload import PayloadModule as PayloadModule
 from devmod._real import RealModule as RealModule
-from devmod._scalars import Unfit as Unfit
-from devmod._specialize import specialize_source as specialize_source
-from devmod._wire import decode as decode
 from devmod.targets._declared import Found as Found
 from devmod.targets._declared import merge as merge_declared
 from devmod.targets._source import Complete as Complete

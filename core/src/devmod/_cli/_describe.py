@@ -9,8 +9,8 @@ from typing import Any
 import devmod
 from devmod import _registry
 from devmod._fallback import FallbackModule
-from devmod._files import read_payload
-from devmod._index import MAGIC
+from devmod._formats.index import MAGIC
+from devmod._formats.raw import read_payload
 from devmod._info import FunctionInfo, Param
 from devmod._module import BINARY_SERIALIZABLE, Module
 from devmod.errors import FormatError

@@ -7,8 +7,8 @@ import click
 from devmod import _registry
 from devmod._cli import debug_option
 from devmod._cli._output import print_json, print_table, printable, size
-from devmod._device import GROUP, told
-from devmod._device import _devices_of as devices_of
+from devmod._memory.device import GROUP, told
+from devmod._memory.device import _devices_of as devices_of
 from devmod.errors import DevmodError, said
 
 _FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")

@@ -28,7 +28,7 @@ def symbol_bytes(path: str, name: str) -> memoryview | None:
         from elftools.elf.elffile import ELFFile
     except ImportError:
         raise ToolchainNotFoundError(f"reading {path!r} takes pyelftools, which is not installed: pip install 'devmod-core[tvm]'") from None
-    from devmod._bundle import mapped
+    from devmod._formats.bundle import mapped
 
     data = mapped(path)
     if bytes(data[:4]) != b"\x7fELF":

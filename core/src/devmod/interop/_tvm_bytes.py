@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from devmod._const_loader import MAX_DIMENSIONS, Constant, size_of
 from devmod._dtypes import dtype_name, parse_dtype
+from devmod._formats.msgpack import shown
 from devmod._info import FunctionInfo
-from devmod._msgpack import shown
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
-from devmod import _wire
 from devmod._const_loader import KIND as CONST_LOADER
 from devmod._const_loader import ConstLoaderModule
 from devmod._const_loader import load_from_bytes as load_constants
+from devmod._formats import wire as _wire
+from devmod._formats.msgpack import shown
 from devmod._module import Module
-from devmod._msgpack import shown
 from devmod._names import well_formed
 from devmod._stored import LIBRARY, LibraryModule, StoredModule, payload_of
 from devmod._tree import ordered

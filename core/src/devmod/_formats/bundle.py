@@ -1,7 +1,7 @@
 """The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
 
 Opening a file reads its index alone. A module's bytes are a slice of the mapped file, and are hashed when they are first
-used. `devmod._save` writes.
+used. `devmod._formats.save` writes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 
-from devmod._index import BUNDLE, HEADER, Entry, aligned, read_head, read_index
+from devmod._formats.index import BUNDLE, HEADER, Entry, aligned, read_head, read_index
 from devmod._module import Module
 from devmod._stored import LibraryModule, StoredModule
 from devmod.errors import FormatError
@@ -65,7 +65,7 @@ def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) ->
         The file cannot be written, with `path` as its file name.
     """
     from devmod._atomic import replacing
-    from devmod._save import Plan
+    from devmod._formats.save import Plan
 
     plan = Plan(module)
     with replacing(path, size=plan.size, sync=sync) as file:
@@ -82,7 +82,7 @@ def dumps(module: Module) -> bytes:
     """
     import io
 
-    from devmod._save import Plan
+    from devmod._formats.save import Plan
 
     file = io.BytesIO()
     Plan(module).write(file)
@@ -128,7 +128,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     ArgumentError
         `data` is no buffer.
     """
-    from devmod._wire import snapshot
+    from devmod._formats.wire import snapshot
 
     return _open(snapshot(data, "loads(data)"), "the bundle in memory", prefer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._msgpack import Reader
+from devmod._formats.msgpack import Reader
 from devmod._names import well_formed
 from devmod._stored import LIBRARY
 from devmod.errors import FormatError

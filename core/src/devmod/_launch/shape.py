@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._launcher import LaunchShape
+from devmod._launch.launcher import LaunchShape
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod._arguments import Plan
-    from devmod._launcher import Launcher
+    from devmod._launch.arguments import Plan
+    from devmod._launch.launcher import Launcher
 
     Dims = int | Sequence[int] | None
 

@@ -7,8 +7,8 @@ slice of the buffer when read.
 from __future__ import annotations
 
 from devmod._dtypes import DType, dtype_name, parse_dtype
+from devmod._formats.msgpack import MAX_VALUES, Reader, shown
 from devmod._info import FunctionInfo, Interface
-from devmod._msgpack import MAX_VALUES, Reader, shown
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False

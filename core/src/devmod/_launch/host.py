@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod._array import HostArray, bytes_of, name_of
-from devmod._scalars import Unfit, _shown
+from devmod._launch.scalars import Unfit, _shown
+from devmod._memory.array import HostArray, bytes_of, name_of
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
-from devmod._scalars import fast_packer, packer
+from devmod._launch.scalars import fast_packer, packer
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._info import FunctionInfo, Interface
-    from devmod._scalars import Packer
+    from devmod._launch.scalars import Packer
 
 #: The launch tags that take a value, and where it goes: which dimension triple, and which of the three.
 _DIMENSIONS = {
@@ -42,7 +42,7 @@ class Argument:
     may_be_local
         Whether a `Local` is taken too: a handle of a function without an interface may be a ``__local`` pointer.
     fast, pack
-        For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._scalars`).
+        For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._launch.scalars`).
     """
 
     __slots__ = ("_base", "_unit", "fast", "kind", "may_be_local", "name", "number", "pack", "type", "written")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from devmod._array import DeviceArray
-from devmod._device import Stream
-from devmod._function import Local
-from devmod._host import Overlap, host_view, plan_transfers
-from devmod._scalars import Unfit, _shown
+from devmod._launch.function import Local
+from devmod._launch.host import Overlap, host_view, plan_transfers
+from devmod._launch.scalars import Unfit, _shown
+from devmod._memory.array import DeviceArray
+from devmod._memory.device import Stream
 from devmod.errors import ArgumentError, LaunchError
 
 TYPE_CHECKING = False
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._arguments import Argument
-    from devmod._device import Device
-    from devmod._function import Function
-    from devmod._host import HostView, Transfer
-    from devmod._launcher import Kernel
+    from devmod._launch.arguments import Argument
+    from devmod._launch.function import Function
+    from devmod._launch.host import HostView, Transfer
+    from devmod._launch.launcher import Kernel
+    from devmod._memory.device import Device
 
 _UNSUPPORTED = {"image": "images", "sampler": "samplers"}
 

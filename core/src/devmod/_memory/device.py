@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from devmod import _registry
-from devmod._array import Array as Array
-from devmod._array import DeviceArray as DeviceArray
-from devmod._array import HostArray as HostArray
-from devmod._array import bytes_of, count_of, dtype_of, name_of, shape_of
 from devmod._dtypes import dtype_bytes, parse_dtype
+from devmod._memory.array import Array as Array
+from devmod._memory.array import DeviceArray as DeviceArray
+from devmod._memory.array import HostArray as HostArray
+from devmod._memory.array import bytes_of, count_of, dtype_of, name_of, shape_of
 from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, FormatError, NotRegisteredError, PluginError, said
 
 TYPE_CHECKING = False

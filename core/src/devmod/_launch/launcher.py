@@ -1,6 +1,6 @@
 """What a backend gives so that its functions can be called: a Launcher for each function, a Kernel for each device.
 
-Core (`devmod._function`) checks and converts every argument, moves host arrays, parses grid and block, chooses device and
+Core (`devmod._launch.function`) checks and converts every argument, moves host arrays, parses grid and block, chooses device and
 stream, and builds once for all threads. A backend turns the result into one call of its driver:
 
 - a Launcher finds or builds the kernel of one function for a device;
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._array import DeviceArray
-    from devmod._device import Device, Stream
     from devmod._info import Interface
+    from devmod._memory.array import DeviceArray
+    from devmod._memory.device import Device, Stream
 
     Dims = tuple[int, int, int]
 
@@ -102,7 +102,7 @@ class Launcher(ABC):
     has_grid : bool
         Whether a launch has a grid and a block.
     bool_bytes, vec3_lanes : int
-        The bytes of a bool, and the lanes that a three-vector takes (`devmod._scalars.packer`).
+        The bytes of a bool, and the lanes that a three-vector takes (`devmod._launch.scalars.packer`).
     no_shared_memory : str
         Why ``shared_memory=`` is refused, as the end of a sentence; "" where it is taken.
     """
@@ -163,7 +163,7 @@ class Launcher(ABC):
         Unfit
             This kind takes none; the text ends a sentence that begins with the argument.
         """
-        from devmod._scalars import Unfit
+        from devmod._launch.scalars import Unfit
 
         raise Unfit("is a Local, which this kind does not take")
 

@@ -1,18 +1,18 @@
 """Writing a tree into a bundle: what the file will hold, and where, and then the bytes.
 
-No payload is copied, and hashing overlaps with writing. The layout stands above the reader in `devmod._index`.
+No payload is copied, and hashing overlaps with writing. The layout stands above the reader in `devmod._formats.index`.
 """
 
 from __future__ import annotations
 
 from devmod._choose import BundleModule
-from devmod._index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, index_digest, read_index
+from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, index_digest, read_index
+from devmod._formats.wire import flat, pack
 from devmod._module import Module
 from devmod._names import well_formed
 from devmod._stored import LIBRARY, LibraryModule, StoredModule
 from devmod._tree import function_names, ordered
 from devmod._variant import variant_of
-from devmod._wire import flat, pack
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

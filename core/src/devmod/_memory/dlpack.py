@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import pythonapi
 
-from devmod._buffer import Pinned
+from devmod._memory.buffer import Pinned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from struct import error as struct_error
 
-from devmod._arguments import Plan
+from devmod._launch.arguments import Plan
+from devmod._launch.shape import ShapeReader
 from devmod._once import Once
-from devmod._shape import ShapeReader
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._arguments import Argument
-    from devmod._device import Device, Stream
     from devmod._info import FunctionInfo
-    from devmod._launcher import Kernel, Launcher
+    from devmod._launch.arguments import Argument
+    from devmod._launch.launcher import Kernel, Launcher
+    from devmod._memory.device import Device, Stream
 
     Dims = int | Sequence[int] | None
 
@@ -163,7 +163,7 @@ class Function:
             if call is not None:
                 call(values)
                 return
-        from devmod._call import Call
+        from devmod._launch.call import Call
 
         Call(self, args, grid, block, stream, shared_memory).launch()
 
@@ -182,7 +182,7 @@ class Function:
         ArgumentError, LaunchError
             As in a call; and for an array of the host.
         """
-        from devmod._call import Call
+        from devmod._launch.call import Call
 
         call = Call(self, args, grid, block, stream, shared_memory, bound=True)
         assert call.where is not None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sys import intern
 
-from devmod._buffer import BufferBase
 from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
+from devmod._memory.buffer import BufferBase
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._device import Device
+    from devmod._memory.device import Device
 
 #: Element types to the struct module's characters. What is not here shows its bits or its bytes in the buffer protocol.
 _FORMATS = {
@@ -154,7 +154,7 @@ class HostArray(Array, BufferBase):
     def __buffer__(self, flags: int) -> memoryview:
         if flags & 1:  # PyBUF_WRITABLE
             raise BufferError("this array is read-only")
-        from devmod._buffer import typed_view
+        from devmod._memory.buffer import typed_view
 
         base, shape, width = _scalar_shape(self.dtype, self.shape)
         fmt = _FORMATS.get(base)
@@ -183,7 +183,7 @@ class HostArray(Array, BufferBase):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        from devmod._dlpack import host_capsule
+        from devmod._memory.dlpack import host_capsule
 
         return host_capsule(self._data, self.shape, parse_dtype(self.dtype), max_version, dl_device, copy)
 
@@ -255,7 +255,7 @@ class DeviceArray(Array):
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; ask for a copy on the host "
                 "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
             )
-        from devmod._dlpack import host_capsule
+        from devmod._memory.dlpack import host_capsule
 
         data = bytearray(self._nbytes)
         self._read(memoryview(data))

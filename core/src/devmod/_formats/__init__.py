@@ -1,0 +1,1 @@
+"""The formats: a module's bytes, the ``.devmod`` file, raw payload files with their metadata."""

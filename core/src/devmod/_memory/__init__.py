@@ -1,0 +1,1 @@
+"""Devices and arrays: memory here and there, and how other libraries see it."""
