@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,27 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 from environments import install, make_venv, uninstall  # noqa: E402
-from wheels import build  # noqa: E402
+from wheels import build, distributions  # noqa: E402
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `distribution` or `plugin` runs once for each that is found: a later backend joins by itself."""
+    found = [str(project(folder)["name"]) for folder in distributions()]
+    for argument, left_out in (("distribution", ()), ("code_distribution", ("devmod",)), ("plugin", ("devmod", "devmod-core"))):
+        if argument in metafunc.fixturenames:
+            metafunc.parametrize(argument, [name for name in found if name not in left_out])
+
+
+def project(folder: Path) -> dict[str, Any]:
+    """The project table of a distribution's pyproject.toml."""
+    table: dict[str, Any] = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    return table
+
+
+@pytest.fixture(scope="session")
+def projects() -> dict[str, dict[str, Any]]:
+    """The project table of every distribution, by its name."""
+    return {table["name"]: table for table in map(project, distributions())}
 
 
 class Wheels(dict[str, Path]):

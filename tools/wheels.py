@@ -15,11 +15,16 @@ from environments import ROOT, InstallError
 from setup import projects
 
 
+def distributions() -> list[Path]:
+    """The folders of all distributions: core, the plugins, those among the examples, and the metapackage. They are found, not listed."""
+    return [*projects(), *sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml")), ROOT]
+
+
 def build(folder: Path) -> list[Path]:
-    """Build core's, the plugins' and the metapackage's wheels anew; gives their paths. InstallError says what a build said."""
+    """Build the wheels of all distributions anew; gives their paths. InstallError says what a build said."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for project in [*projects(), ROOT]:
+    for project in distributions():
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
         # One date for all files: the same sources give the same wheel.
         env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ

@@ -1,0 +1,181 @@
+"""Every wheel, as users have them: core alone, core and each, all of them, then one after the other taken out again.
+
+In each of these environments a runtime's being installed is the switch between the real module and the fallback, and nothing else is:
+the bytes are the same, the errors name what is missing, `devmod plugins` lists what is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import devmod
+from devmod import targets
+
+Projects = Mapping[str, Mapping[str, Any]]
+
+#: Takes kinds; prints what comes of each in the process's environment.
+PROBE = """
+import hashlib, json, os, sys
+import devmod
+from devmod.targets import find_spec
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+def payload(kind):
+    spec = find_spec(kind)
+    code = bytes(4) + b"\\1" + bytes(7) + b"\\3\\2#\\7" if kind == "vulkan" else b"// a payload"
+    info = devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
+    return {"k": code} if spec and spec.shader_map else code, spec.formats[0] if spec else "x", {"k": info}
+
+def attempt(call):
+    try:
+        return call()
+    except devmod.DevmodError as error:
+        return f"{type(error).__name__}: {error}"
+
+def whose(made):
+    return made if isinstance(made, str) else type(made).__module__.partition(".")[0]
+
+kinds, packages = json.loads(sys.argv[1])
+found = {kind: {} for kind in kinds}
+os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
+forced = {kind: attempt(lambda: devmod.create_with_fallback(kind, *payload(kind))) for kind in kinds}
+core = [forced[kind] for kind in devmod.targets.BUILT_IN]
+file = devmod.dumps(devmod.bundle(*core))
+stored = devmod.loads(file)
+assert [each.kind for each in stored.imports] == [each.kind for each in core]
+assert devmod.dumps(stored) == file
+# Building, saving, opening and listing have imported no plugin but for its targets.
+entered = [name for name in packages if any(f"{name}{part}" in sys.modules for part in ("._module", "._driver", "._device"))]
+for kind in kinds:
+    here = found[kind]
+    here["forced"] = whose(forced[kind])
+    os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "0"
+    here["create"] = whose(attempt(lambda: devmod.create(kind, *payload(kind))))
+    made = attempt(lambda: devmod.create_with_fallback(kind, *payload(kind)))
+    here["made"] = whose(made)
+    if not isinstance(made, str):
+        wire = made.save_to_bytes()
+        assert wire == forced[kind].save_to_bytes(), kind
+        here["bytes"] = digest(wire)
+        loaded = attempt(lambda: devmod.load_from_bytes(kind, wire))
+        here["loaded"] = whose(loaded)
+        if isinstance(loaded, str):
+            here["run"] = attempt(lambda: made["k"])
+            kept = devmod.loads(devmod.dumps(made))
+            assert attempt(lambda: kept["k"]) == loaded, kind
+        else:
+            assert (loaded.kind, loaded.save_to_bytes()) == (kind, wire)
+print(json.dumps({"kinds": found, "file": digest(file), "entered": entered}))
+"""
+
+
+@functools.cache
+def expected() -> tuple[dict[str, str], str]:
+    """The digests of the bytes of core's kinds, and of the file with all of them, as this process makes them."""
+    made = {}
+    with mock.patch.dict(os.environ, {"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}):
+        for kind in targets.BUILT_IN:
+            spec = targets.find_spec(kind)
+            assert spec is not None
+            code = bytes(4) + b"\1" + bytes(7) + b"\3\2#\7" if kind == "vulkan" else b"// a payload"
+            info = devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
+            made[kind] = devmod.create_with_fallback(kind, {"k": code} if spec.shader_map else code, spec.formats[0], {"k": info})
+    digests = {kind: hashlib.sha256(module.save_to_bytes()).hexdigest() for kind, module in made.items()}
+    return digests, hashlib.sha256(devmod.dumps(devmod.bundle(*made.values()))).hexdigest()
+
+
+def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, str]]:
+    """What these distributions declare: group, name, distribution."""
+    return {
+        (group, name, distribution)
+        for distribution in names
+        for group, entries in projects[distribution].get("entry-points", {}).items()
+        if group.startswith("devmod.")
+        for name in entries
+    }
+
+
+def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
+    """All of it, in an environment that has core and these plugins."""
+    installed = list(installed)
+    plugins = [name for name in projects if name not in ("devmod", "devmod-core")]
+    kinds = sorted({*targets.BUILT_IN, *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create")})
+    packages = [name.replace("-", "_") for name in plugins]
+    told = json.loads(box.run("-c", PROBE, json.dumps([kinds, packages])))
+    offered = declared(projects, installed)
+    here = {(group, name): distribution for group, name, distribution in offered if group != "devmod.protocol"}
+    digests, file = expected()
+    assert told["file"] == file
+    assert told["entered"] == []
+    for kind in kinds:
+        found = told["kinds"][kind]
+        known = kind in targets.BUILT_IN or ("devmod.targets", kind) in here
+        package = here.get(("devmod.create", kind), "").replace("-", "_")
+        if kind in digests:
+            assert found["bytes"] == digests[kind]
+        if package:
+            assert (found["create"], found["made"], found["loaded"]) == (package, package, package)
+            assert found["forced"] == ("devmod" if known else package)
+        elif known:
+            title, install = title_and_install(kind)
+            missing = f"is not registered: the {title} runtime is not installed. To add it: {install}"
+            assert found["create"] == f"NotRegisteredError: devmod.create.{kind} {missing}"
+            assert found["loaded"] == f"NotRegisteredError: devmod.load_from_bytes.{kind} {missing}"
+            assert (found["made"], found["forced"]) == ("devmod", "devmod")
+            assert found["run"] == (
+                f"RuntimeNotLinkedError: the {kind} function 'k' cannot be used here: this module is a fallback, made while the {title} runtime "
+                f"was not installed. It can be inspected and saved. To run it: {install}"
+            )
+        else:
+            text = (
+                f"NotRegisteredError: devmod.create.{kind} is not registered, and no known distribution provides it. By convention it would be "
+                f"devmod-{kind}; install that only if you trust its publisher"
+            )
+            assert (found["create"], found["made"], found["forced"]) == (text, text, text)
+    rows = json.loads(box.run("-m", "devmod", "plugins", "--json"))
+    assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
+    assert {(row["distribution"], row["state"], row["problem"]) for row in rows} == {(name, "ok", "") for name in installed}
+    assert {row["version"] for row in rows} <= {devmod.__version__}
+    if not installed:
+        none = "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
+        assert box.run("-m", "devmod", "plugins") == none
+
+
+def title_and_install(kind: str) -> tuple[str, str]:
+    spec = targets.find_spec(kind)
+    assert spec is not None
+    return spec.title, spec.install
+
+
+@pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28")
+def test_core_alone(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
+    check(environment(wheels.direct("devmod-core")), projects, [])
+
+
+@pytest.mark.row("R4", "R6", "R7", "R18", "R19", "R24", "R28")
+def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str) -> None:
+    check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
+
+
+@pytest.mark.row("R4", "R6", "R18", "R19", "R24", "R28")
+def test_all_then_one_less_each_time(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
+    left = [name for name in projects if name not in ("devmod", "devmod-core")]
+    box = environment(*(wheels.direct(name) for name in ["devmod-core", *left]))
+    check(box, projects, left)
+    while left:
+        box.uninstall(left.pop(0))
+        check(box, projects, left)
+
+
+def test_there_is_something_to_install(projects: Projects) -> None:
+    assert {"devmod", "devmod-core", "devmod-opencl"} <= set(projects)
