@@ -59,6 +59,8 @@ def test_function_info_is_a_value() -> None:
     assert info == same
     assert hash(info) == hash(same)
     assert info != devmod.FunctionInfo("k", ["handle"])
+    assert repr(info) == "FunctionInfo(name='k', arg_types=('handle', 'int32'), launch_param_tags=('blockIdx.x',), arg_extra_tags=(0, 1))"
+    assert repr(devmod.Param("a", "buffer", "float32", "r", 0)) == "Param(name='a', kind='buffer', type='float32', access='r', at=0)"
     assert (info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == (
         "k",
         ("handle", "int32"),

@@ -46,7 +46,11 @@ class _Value:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__ if getattr(self, name) not in ("", (), {}, None))
+        # The annotations stand in the order of the constructor, the slots in that of the alphabet.
+        fields = {name: getattr(self, name) for name in type(self).__annotations__}
+        shown = ", ".join(
+            f"{name}={value!r}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) != ("align", 0)
+        )
         return f"{type(self).__name__}({shown})"
 
     # Immutable objects with slots need to say how they are copied and pickled (process pools hand them about).
