@@ -14,7 +14,7 @@ import click
 from devmod import __version__
 from devmod.errors import CompileError, DevmodError, said
 
-COMMANDS = ("compile", "inspect", "devices", "plugins")
+COMMANDS = ("compile", "inspect", "devices", "plugins", "new-backend")
 
 
 class _Commands(click.Group):
@@ -26,7 +26,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"devmod._cli.{cmd_name}").command
+        found: click.Command = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}").command
         return found
 
 
@@ -49,6 +49,7 @@ Examples:
   devmod inspect k.devmod                      # what is in it, what is installed, what to install
   devmod plugins                               # the runtimes that are installed
   devmod devices                               # what they can run on
+  devmod new-backend acme                      # a backend of your own, to start from
 """,
 )
 @click.version_option(__version__, "--version", message="devmod %(version)s")
