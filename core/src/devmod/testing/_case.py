@@ -11,6 +11,8 @@ import devmod
 if TYPE_CHECKING:
     import numpy as np
 
+    from devmod._payload import Code
+
     Arguments = Callable[["np.random.Generator"], Sequence[Any]]
     Dims = int | Sequence[int] | None
 
@@ -77,7 +79,7 @@ class Sample:
 
     def __init__(
         self,
-        code: bytes | Mapping[str, bytes],
+        code: Code,
         fmt: str,
         fmap: Mapping[str, devmod.FunctionInfo],
         *,
@@ -114,9 +116,14 @@ class _Compiled(Sample):
     def __getattr__(self, name: str) -> Any:
         if name not in ("code", "fmt", "fmap", "source"):
             raise AttributeError(name)
+        from devmod._stored import payload_of
+
         text, target, options = self._arguments
-        module: Any = devmod.compile(text, target, **options)
-        super().__init__(module.code, module.format, module.functions, source=module.source, calls=self.calls)
+        module = devmod.compile(text, target, **options)
+        found = payload_of(module)
+        assert found is not None  # what a target compiles has a spec
+        _, fmt, fmap, code = found
+        super().__init__(code, fmt, fmap, source=module.source, calls=self.calls)
         return getattr(self, name)
 
 
@@ -135,6 +142,8 @@ class Conformance:
     driver_modules : sequence of str
         The importable modules that open or bring the driver, such as "pyopencl". None of them may be imported before the first
         get_function or the first look for a device; and without them the backend must say what to do. Empty: there is no driver.
+    driver_libraries : sequence of str
+        Parts of the file names of the driver's shared libraries, for a backend that opens them through ctypes: "libcuda".
     bad_payloads : sequence of Sample
         Payloads that the backend must refuse at the first get_function, with an error of devmod's. Empty: the kit makes one of
         the first sample.
@@ -143,6 +152,7 @@ class Conformance:
     kind: str = ""
     samples: Sequence[Sample] = ()
     driver_modules: Sequence[str] = ()
+    driver_libraries: Sequence[str] = ()
     bad_payloads: Sequence[Sample] = ()
 
     @contextmanager

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from devmod.errors import FormatError, PluginError
+from devmod.errors import FormatError, NotRegisteredError, PluginError
 from devmod.testing._case import Conformance
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 GROUP = "devmod.conformance"
 
 
-class Skip(Exception):  # noqa: N818 - it is no error
+class Skip(Exception):
     """A row that does not apply; the text says why."""
 
 
@@ -94,6 +94,15 @@ def find(kind: str) -> Conformance:
     """
     from devmod import _registry
 
+    backend = _registry.registered("devmod.create").get(kind)
+    if backend is not None and not _registry.installed(GROUP, kind):
+        raise NotRegisteredError(
+            f"{GROUP}.{kind} is not registered: the backend of {kind} ({backend.who}) ships no cases for the conformance kit. Its author adds "
+            "them as that entry point, a subclass of devmod.testing.Conformance",
+            kind=kind,
+            key=f"{GROUP}.{kind}",
+            distribution=backend.distribution,
+        )
     found = _registry.lookup(GROUP, kind)
     case = found() if isinstance(found, type) else found
     if isinstance(case, Conformance) and case.kind == kind:
@@ -137,6 +146,12 @@ def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
     if unknown:
         raise FormatError(f"the kit has no row {sorted(unknown)[0]!r}; its rows: {', '.join(row.id for row in rows())}")
     return [row.run(case) for row in rows() if not wanted or row.id in wanted or row.contract in wanted]
+
+
+def must(holds: object, wrong: str) -> None:
+    """Fail, saying what is wrong, unless it holds. (An assert would be left out under ``python -O``, and every row would pass.)"""
+    if not holds:
+        raise AssertionError(wrong)
 
 
 def _said(error: BaseException) -> str:
