@@ -1,0 +1,113 @@
+"""The entry ``devmod.conformance.opencl``: kernels with what they compute, for `devmod conformance opencl` and this plugin's tests."""
+
+from __future__ import annotations
+
+from devmod import FunctionInfo, Interface, Param
+from devmod.testing import Call, Conformance, Sample
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_LINEAR = """
+__kernel void axpy(__global const float *x, __global float *y, float a, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) y[i] += a * x[i];
+}
+
+__kernel void count(__global const int *values, __global uint *counts, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) atomic_inc(&counts[values[i] & 7]);
+}
+"""
+_TRANSPOSE = b"""//devmod: -DTILE=4
+__kernel void transpose(__global const float *from, __global float *to, int width, int height)
+{
+    __local float tile[TILE][TILE];
+    int x = get_local_id(0), y = get_local_id(1), left = get_group_id(0) * TILE, top = get_group_id(1) * TILE;
+    if (left + x < width && top + y < height) tile[y][x] = from[(top + y) * width + left + x];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (top + x < height && left + y < width) to[(left + y) * height + top + x] = tile[x][y];
+}
+"""
+_TAGS = ("blockIdx.x", "threadIdx.x")
+_FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
+
+
+def _buffer(name: str, dtype: str, access: str) -> Param:
+    return Param(name, "buffer", dtype, access)
+
+
+def _linear_info() -> dict[str, FunctionInfo]:
+    n = Param("n", "scalar", "int32")
+    axpy = Interface([_buffer("x", "float32", "r"), _buffer("y", "float32", "rw"), Param("a", "scalar", "float32"), n])
+    count = Interface([_buffer("values", "int32", "r"), _buffer("counts", "uint32", "rw"), n])
+    return {
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
+        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
+    }
+
+
+def _axpy(x: Array, y: Array, a: float, n: int) -> None:
+    y[:n] += x.dtype.type(a) * x[:n]
+
+
+def _count(values: Array, counts: Array, n: int) -> None:
+    for value in values[:n] & 7:
+        counts[value] += 1
+
+
+def _transpose(source: Array, target: Array, width: int, height: int) -> None:
+    target[...] = source.T
+
+
+class OpenCLConformance(Conformance):
+    """OpenCL C with its interface, as TVM declares it (without one), and as devmod compiles it."""
+
+    kind = "opencl"
+    driver_modules = ("pyopencl",)
+    samples = (
+        Sample(
+            _LINEAR.encode(),
+            "cl",
+            _linear_info(),
+            source={"cl": _LINEAR},
+            calls=[
+                Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
+                Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8),
+            ],
+        ),
+        Sample(
+            _TRANSPOSE,
+            "cl",
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _FLAT)},
+            calls=[
+                Call(
+                    "transpose",
+                    lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
+                    _transpose,
+                    grid=(4, 3),
+                    block=(4, 4),
+                )
+            ],
+        ),
+        Sample.compiled(
+            "__kernel void scale(__global float *x) { x[get_global_id(0)] *= FACTOR; }",
+            "opencl",
+            defines={"FACTOR": "3"},
+            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+        ),
+    )
+    bad_payloads = (
+        Sample(b"__kernel void k(__global float *x) { x[0] = nonsense; }", "cl", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"\x00\xff", "cl", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"\x03\x02\x23\x07 words of SPIR-V", "clbin", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"no binary of any device", "clbin", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"__kernel void k(__global float *x) {}", "cl", {"k": FunctionInfo("other", ["handle"])}),
+    )
