@@ -56,14 +56,14 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
         Bytes alone are told by their magic: ELF, SPIR-V, else the kind's text form. It may read `Target.current()`. None
         takes the replacement back.
 
-    Notes
-    -----
-    It serves receivers only: what `devmod.compile` writes and what a module saves never depend on it.
-
     Raises
     ------
     CompileError
         No target spec knows the kind, or `compiler` cannot be called.
+
+    Notes
+    -----
+    It serves receivers only: what `devmod.compile` writes and what a module saves never depend on it.
     """
     _spec(kind)
     if compiler is None:

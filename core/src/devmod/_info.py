@@ -82,6 +82,8 @@ class Param(_Value):
         for a scalar that lies in a block, None where order is the place.
     align
         The alignment of a struct in bytes; 0 where the type's own holds.
+    extra
+        Keys that this version does not know, kept as they came.
 
     Raises
     ------

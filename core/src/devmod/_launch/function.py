@@ -125,17 +125,17 @@ class Function:
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
 
-        Notes
-        -----
-        With any array of the host the call returns after what was written is copied back. With device arrays alone it returns
-        when the launch is queued.
-
         Raises
         ------
         ArgumentError
             An argument is wrong; the message names it. Nothing was launched.
         LaunchError
             The device's limits or its driver refuse the launch.
+
+        Notes
+        -----
+        With any array of the host the call returns after what was written is copied back. With device arrays alone it returns
+        when the launch is queued.
         """
         if len(args) == self._count and shared_memory == 0:
             values: list[Any] = []

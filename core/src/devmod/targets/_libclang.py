@@ -81,7 +81,7 @@ class Libclang:
 
 
 def libclang(spec: TargetSpec, language: str) -> Libclang:
-    """libclang, loaded once.
+    """Load libclang, once.
 
     Raises
     ------
