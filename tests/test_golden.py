@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +15,14 @@ import devmod
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
-KINDS = ["cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu"]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import golden  # noqa: E402 - tools/golden.py, which makes the payloads
+
+#: Every version of the format that there ever was. Its folder is never removed.
+VERSIONS = ("v1",)
+#: What the folder of each version holds at least: a module of each kind, and a tree.
+KINDS = ("cuda", "rocm", "opencl", "hexagon", "metal", "vulkan", "webgpu", "const_loader")
 
 
 @pytest.fixture(autouse=True)
@@ -23,43 +30,73 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
 
 
-def stored(module: devmod.Module) -> list[devmod.Module]:
-    found = [] if module.kind == "bundle" else [module]
-    return found + [each for child in module.imports for each in stored(child)]
+def contents(version: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / version / golden.CONTENTS).read_text(encoding="utf-8"))["files"]
+    return found
 
 
-def test_nothing_is_missing() -> None:
-    assert sorted(path.name for path in (GOLDEN / "v1").iterdir()) == sorted([*(f"{kind}.bytes" for kind in KINDS), "tree.devmod"])
+FILES = [GOLDEN / version / name for version in VERSIONS for name in contents(version)]
 
 
-@pytest.mark.row("R17", "R19", "R21")
-@pytest.mark.parametrize("version", sorted(path.name for path in GOLDEN.glob("v*")))
-def test_a_golden_file_is_read_and_saved_back_as_it_is(version: str) -> None:
-    path = GOLDEN / version / "tree.devmod"
-    module = devmod.load(path)
-    assert devmod.dumps(module) == path.read_bytes()
-    found = {each.kind: each for each in stored(module)}
-    assert sorted(found) == sorted(KINDS)
-    for kind, each in found.items():
-        assert each.save_to_bytes() == (GOLDEN / version / f"{kind}.bytes").read_bytes()
+def named(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def test_nothing_is_missing_and_nothing_was_changed() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == {*VERSIONS, "bad", "README.md"}
+    assert golden.FOLDER.name == VERSIONS[-1]
+    for version in VERSIONS:
+        listed = contents(version)
+        assert {path.name for path in (GOLDEN / version).iterdir()} == {*listed, golden.CONTENTS}
+        assert {f"{kind}.bytes" for kind in KINDS} | {"tree.devmod"} <= set(listed)
+        for name, said in listed.items():
+            assert hashlib.sha256((GOLDEN / version / name).read_bytes()).hexdigest() == said["sha256"], name
+
+
+@pytest.mark.row("R17", "R19", "R20", "R21", "R42")
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_golden_file_holds_what_it_held(path: Path) -> None:
+    assert golden.describe(path) == contents(path.parent.name)[path.name]["holds"]
+
+
+@pytest.mark.row("R19", "R43")
+@pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".devmod"], ids=named)
+def test_a_golden_file_is_saved_back_as_it_is(path: Path, tmp_path: Path) -> None:
+    assert devmod.dumps(devmod.load(path)) == path.read_bytes()
+    devmod.save(devmod.loads(path.read_bytes()), tmp_path / "again.devmod")
+    assert (tmp_path / "again.devmod").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.row("R17", "R19")
+def test_a_golden_tree_has_the_golden_modules_in_it() -> None:
+    found: dict[str, devmod.Module] = {}
+    pending = [devmod.load(golden.FOLDER / "tree.devmod")]
+    while pending:
+        module = pending.pop()
+        pending += module.imports
+        found[module.kind] = module
+    assert found.pop("bundle").imports
+    for kind, module in found.items():
+        assert module.save_to_bytes() == (golden.FOLDER / f"{kind}.bytes").read_bytes()
+    assert {*found} == {*KINDS} - {"const_loader"}
     assert found["cuda"].functions["add"] == golden.PLAIN
     assert found["webgpu"].functions["scale"] == golden.SHADER
-    assert found["cuda"].imports
 
 
 @pytest.mark.row("R17", "R18", "R38")
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_payload_gives_the_bytes_of_the_golden_file(kind: str) -> None:
-    (module,) = (module for module in golden.modules() if module.kind == kind)
-    assert module.save_to_bytes() == (golden.FOLDER / f"{kind}.bytes").read_bytes()
+@pytest.mark.parametrize("name", contents(VERSIONS[-1]))
+def test_the_same_payload_gives_the_bytes_of_the_golden_file(name: str) -> None:
+    assert golden.files()[name] == (golden.FOLDER / name).read_bytes()
+
+
+def test_a_file_that_is_made_anew_is_also_kept() -> None:
+    assert set(golden.files()) == set(contents(VERSIONS[-1]))
 
 
 @pytest.mark.row("R38")
-def test_the_same_tree_gives_the_golden_bundle_in_any_process() -> None:
-    script = "import sys, golden, devmod; sys.stdout.buffer.write(devmod.dumps(golden.tree()))"
-    for seed in ("0", "1"):
-        env = {"PYTHONPATH": str(ROOT / "tools"), "PYTHONHASHSEED": seed, "DEVMOD_COMPILE_FORCE_FALLBACK": "1"}
-        assert (
-            subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=env).stdout
-            == (golden.FOLDER / "tree.devmod").read_bytes()
-        )
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_the_same_bytes_in_any_process(seed: str) -> None:
+    script = "import hashlib, golden, json; print(json.dumps({n: hashlib.sha256(d).hexdigest() for n, d in golden.files().items()}))"
+    env = {"PYTHONPATH": str(ROOT / "tools"), "PYTHONHASHSEED": seed, "DEVMOD_COMPILE_FORCE_FALLBACK": "1"}
+    found = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=env).stdout)
+    assert found == {name: said["sha256"] for name, said in contents(VERSIONS[-1]).items()}

@@ -1,19 +1,28 @@
-"""Write the golden files of the present format version: tests/golden/v<version>/.
+"""Write the golden files: tests/golden/v<version>/ for the present format version, and the corpus of bad files, tests/golden/bad/.
 
-A module of each kind from fixed payloads, as its bytes, and all of them as one tree in a .devmod file. The payloads need not be real code:
-wrapping parses none of it.
+A module of each kind from fixed payloads, as its bytes, and files with trees of them. The payloads need not be real code: wrapping parses
+none of it. ``contents.json`` in the folder says what each file holds. The bad files are in `golden_bad`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import devmod
+import golden_bad
 from devmod._formats.index import VERSION
+from devmod.backend import decode
 from environments import ROOT
 
-FOLDER = ROOT / "tests" / "golden" / f"v{VERSION}"
+GOLDEN = ROOT / "tests" / "golden"
+FOLDER = GOLDEN / f"v{VERSION}"
+CONTENTS = "contents.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
 PLAIN = devmod.FunctionInfo("add_kernel", ("handle", "handle", "int32", "float16x4"), _TAGS, (0, 1, 0, 0))
@@ -55,13 +64,168 @@ def tree() -> devmod.Module:
     return devmod.bundle(cuda, *rest[:3])
 
 
+_ANY = devmod.FunctionInfo(
+    "_Z5blendPfS_N3lib4SizeE",
+    ("handle", "handle", "handle", "handle", "uint8x12", "bfloat16", "bool", "int64x2"),
+    ("blockIdx.x", "threadIdx.x", "clusterCtaIdx.x", "tirx.use_programtic_dependent_launch"),
+    (),
+    devmod.Interface(
+        [
+            devmod.Param("größe", "buffer", "float16", "r", 0),
+            devmod.Param("scratch", "local", "float32"),
+            devmod.Param("picture", "image", access="w", at=(0, 2)),
+            devmod.Param("how", "sampler", at=(0, 3)),
+            devmod.Param("size", "scalar", "uint8x12", align=4),
+            devmod.Param("weight", "uniform", "bfloat16", at=(1, 0)),
+            devmod.Param("", "scalar", "bool"),
+            devmod.Param("at", "scalar", "int64x2", at=(0, 16)),
+        ],
+        [devmod.Block((0, 1), 32), devmod.Block(7, 4)],
+    ),
+)
+
+
+class Stranger(devmod.Module):
+    """A module of a kind that no target of core knows."""
+
+    kind = "npu"
+    format = "blob"
+    functions = MappingProxyType({"add": PLAIN})
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        """Give nothing that could be called: it is here to be saved."""
+        raise NotImplementedError
+
+    def save_to_bytes(self) -> bytes:
+        """Give bytes that only its own runtime would know."""
+        return b"only the npu's runtime knows"
+
+
+def constants() -> devmod.Module:
+    """Constants of several types, a scalar and an empty one among them, and two init symbols that share one."""
+    tensors = {
+        "w": memoryview(struct.pack("<6f", 0, 1, -2, 0.5, 1e-7, 6)).cast("B").cast("f", [2, 3]),
+        "b": memoryview(struct.pack("<3q", 1, -1, 2**40)).cast("B").cast("q"),
+        "none": memoryview(b"").cast("B"),
+        "mask": memoryview(b"\1\0\1").cast("?"),
+    }
+    return devmod.const_loader(tensors, {"__init__": ["w", "b", "w"], "later": []})
+
+
+def program() -> devmod.Module:
+    """A tree with all that a tree may have: a shared import, constants, origins, nodes in nodes, a stranger's kind, an empty module."""
+    cuda, rocm, opencl, _, metal, *_ = modules()
+    shared = constants()
+    for importer in (cuda, opencl):
+        importer.import_module(shared)
+    empty = devmod.create_with_fallback("webgpu", {}, "wgsl", {})
+    cuda.import_module(empty)
+    many = devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", {"blend": _ANY, "add": PLAIN})
+    many.import_module(Stranger())
+    origin = devmod.Origin("opencl", "libclang 18.1.1", ["-cl-fast-relaxed-math"], {"k.cl": "00" * 32}, {"of tomorrow": {"x": [1.5]}})
+    opencl.__dict__["_devmod_origin"] = origin  # as devmod.compile leaves it
+    return devmod.bundle(devmod.bundle(cuda, opencl), many, devmod.bundle(rocm, metal))
+
+
+def variants() -> devmod.Module:
+    """Several architectures of one kind: the index has what each payload's own header says."""
+    made = []
+    for target in ("sm_80", "sm_90a"):
+        text = f".version 8.3\n.target {target}\n.address_size 64\n".encode()
+        made.append(devmod.create_with_fallback("cuda", text, "ptx", {"add": PLAIN}))
+    for arch in (0x68, 0x73):
+        elf = struct.pack("<4s12sHHIIIIIHHHHHH", b"\x7fELF", b"\1\1\1", 3, 164, 1, 0, 0, 0, arch, 52, 32, 0, 40, 0, 0)
+        made.append(devmod.create_with_fallback("hexagon", elf, "so", {"add": PLAIN}))
+    return devmod.bundle(*made)
+
+
+def from_tvm() -> devmod.Module:
+    """A tree that TVM exported, with the host library's place at its root."""
+    blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd_const.opencl+const_loader.tvmimports"
+    return devmod.interop.tvm.load_imports(blob.read_bytes())
+
+
+def files() -> dict[str, bytes]:
+    """Every golden file of the present version, by its name."""
+    made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants())}
+    trees = {"tree": tree(), "program": program(), "variants": variants(), "tvm": from_tvm()}
+    return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
+
+
+# -- what a file holds
+
+
+def describe(path: Path) -> Any:
+    """What devmod reads in a golden file, as JSON has it."""
+    data = path.read_bytes()
+    if path.suffix == ".bytes":
+        return _module(path.stem, data)
+    numbers: dict[int, int] = {}
+    nodes: list[dict[str, Any]] = []
+
+    def visit(module: devmod.Module) -> int:
+        if id(module) not in numbers:
+            numbers[id(module)] = len(nodes)
+            nodes.append({})
+            node = nodes[numbers[id(module)]]
+            bare = module.kind in ("bundle", "_lib")
+            node |= {"kind": module.kind} if bare else _module(module.kind, module.save_to_bytes())
+            node["variant"] = getattr(module, "variant", None) or ""
+            node["origin"] = plain(module.origin.to_dict()) if module.origin is not None else None
+            node["imports"] = [visit(each) for each in module.imports]
+        return numbers[id(module)]
+
+    root = devmod.loads(data)
+    visit(root)
+    return {"nodes": nodes}
+
+
+def _module(kind: str, data: bytes) -> dict[str, Any]:
+    if kind == "const_loader":
+        module = devmod.load_from_bytes(kind, data)
+        named = {
+            symbol: [[each.dtype, list(each.shape), bytes(memoryview(each)).hex()] for each in module.get_function(symbol)()]
+            for symbol in module.functions
+        }
+        return {"kind": kind, "constants": named}
+    spec = devmod.targets.find_spec(kind)
+    if spec is None:
+        return {"kind": kind, "sha256": _sha256(data)}
+    fmt, fmap, code = decode(spec, data)
+    held = {name: _sha256(shader) for name, shader in code.items()} if isinstance(code, Mapping) else _sha256(code)
+    return {"kind": kind, "format": fmt, "functions": {name: _function(info) for name, info in fmap.items()}, "code": held}
+
+
+def _function(info: devmod.FunctionInfo) -> list[Any]:
+    four = [info.name, list(info.arg_types), list(info.launch_param_tags), list(info.arg_extra_tags)]
+    return four if info.interface is None else [*four, plain(info.interface.to_dict())]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: bytes in hexadecimal, tuples as lists."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return {"bytes": value.hex()} if isinstance(value, bytes) else value
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def write() -> None:
     """Write the files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for module in modules():
-        (FOLDER / f"{module.kind}.bytes").write_bytes(module.save_to_bytes())
-    devmod.save(tree(), FOLDER / "tree.devmod")
-    for path in sorted(FOLDER.iterdir()):
+    contents = {}
+    for name, data in files().items():
+        (FOLDER / name).write_bytes(data)
+        contents[name] = {"sha256": _sha256(data), "holds": describe(FOLDER / name)}
+    about = f"What the golden files of the .devmod format's version {VERSION} hold. Written by `make golden` alone; read for ever."
+    text = json.dumps({"about": about, "files": contents}, ensure_ascii=False, indent=1)
+    (FOLDER / CONTENTS).write_text(text + "\n", encoding="utf-8")
+    golden_bad.write(GOLDEN / "bad")
+    for path in sorted([*FOLDER.iterdir(), *(GOLDEN / "bad").iterdir()]):
         print(f"{path.stat().st_size:8}  {path.relative_to(ROOT)}")
 
 

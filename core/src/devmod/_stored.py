@@ -190,9 +190,9 @@ class StoredModule(Module):
     def check(self, digest: bytes) -> None:
         """The same for a digest that was made of the bytes already."""
         if self._digest is not None and digest != self._digest:
-            names = quoted(self._names or ())
+            names = f" with {quoted(self._names)}" if self._names else ""
             raise FormatError(
-                f"{self.place}: the {self.kind} module with {names} is damaged: its SHA-256 is not the one in the index. "
+                f"{self.place}: the {self.kind} module{names} is damaged: its SHA-256 is not the one in the index. "
                 "Nothing of it was used. Get the file again from where it came",
                 kind=self.kind,
             )

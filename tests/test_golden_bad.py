@@ -1,0 +1,90 @@
+"""The corpus of bad files: each is refused in the very words that it was refused in when it was written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+BAD = ROOT / "tests" / "golden" / "bad"
+sys.path.insert(0, str(ROOT / "tools"))
+
+import golden_bad  # noqa: E402 - tools/golden_bad.py, which makes the files and reads them
+
+FOUND = json.loads((BAD / golden_bad.EXPECTATIONS).read_text(encoding="utf-8"))
+EXPECTED = FOUND["files"]
+#: One for each thing that goes wrong with files in the world; the corpus may grow and never shrinks below it.
+ALWAYS = (
+    "cut-in-the-header.devmod",
+    "cut-in-a-module.devmod",
+    "overlapping-modules.devmod",
+    "oversized-index.devmod",
+    "oversized-module.devmod",
+    "wrong-index-digest.devmod",
+    "wrong-module-digest.devmod",
+    "index-is-no-msgpack.devmod",
+    "duplicate-key.devmod",
+    "roots-of-another-type.devmod",
+    "newer-version.devmod",
+    "cycle.devmod",
+    "nested-too-deep.devmod",
+    "function-twice.opencl.bytes",
+    "shader-twice.webgpu.bytes",
+    "constant-twice.const_loader.bytes",
+    "cycle.tvmimports",
+    "length-at-the-end-of-numbers.tvmimports",
+    "tensor-of-a-device.const_loader.tvmbytes",
+    "not-JSON.tvm_meta.json",
+)
+
+
+def test_the_corpus_is_whole() -> None:
+    assert {path.name for path in BAD.iterdir()} == {*EXPECTED, golden_bad.EXPECTATIONS}
+    assert set(ALWAYS) <= set(EXPECTED)
+    assert len(EXPECTED) >= 149
+    assert FOUND["about"] == golden_bad.ABOUT
+    for suffix in golden_bad.READERS:
+        assert [name for name in EXPECTED if name.endswith(f".{suffix}")], f"nothing for the reader of {suffix}"
+
+
+def test_what_the_tool_makes_is_what_is_kept() -> None:
+    for name, data in golden_bad.cases().items():
+        assert (BAD / name).read_bytes() == data, name
+
+
+@pytest.mark.row("R4", "R19", "R41")
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_bad_file_is_refused_in_the_same_words(name: str) -> None:
+    error, message = golden_bad.refusal(name, (BAD / name).read_bytes())
+    assert {"error": error, "message": message} == EXPECTED[name]
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name.endswith(".devmod")])
+def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name: str) -> None:
+    """From the disk it is mapped, and never a driver's matter; the words differ in the file's name alone."""
+    path = BAD / name
+
+    def use() -> None:
+        pending = [devmod.load(path)]
+        while pending:
+            module = pending.pop(0)
+            pending += module.imports
+            module.save_to_bytes()
+            dict(module.functions)
+
+    with pytest.raises(devmod.FormatError) as caught:
+        use()
+    assert str(caught.value) == EXPECTED[name]["message"].replace("the bundle in memory", repr(str(path)))
+
+
+def test_no_message_says_too_little_or_hands_on_a_strangers_command() -> None:
+    for name, said in EXPECTED.items():
+        assert said["error"] == "FormatError", name
+        assert 15 < len(said["message"]) < 400, name
+        assert "rm -rf" not in said["message"], name

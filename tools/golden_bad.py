@@ -1,0 +1,328 @@
+"""The corpus of bad files: bytes that are refused, and the exact words of each refusal.
+
+Each is made from a sound file by one change, or by hand. A case's name says what is wrong with it, and its suffix who reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+import devmod
+from devmod.backend import decode
+
+EXPECTATIONS = "expectations.json"
+ABOUT = (
+    "Files that devmod refuses, and the exact error of each. Written by `make golden` alone, from tools/golden_bad.py, which says how each "
+    "is made; the words are those of the devmod that wrote them, and a change of them is a change for users, to be looked at. No file "
+    "comes from anywhere else."
+)
+
+
+# -- who reads a file
+
+
+def _bundle(data: bytes) -> None:
+    """Opens a bundle and uses all of it that needs no runtime."""
+    seen: set[int] = set()
+    pending = [devmod.loads(data)]
+    while pending:
+        module = pending.pop(0)
+        if id(module) not in seen:
+            seen.add(id(module))
+            pending += module.imports
+            if module.kind not in ("bundle", "_lib"):
+                module.save_to_bytes()
+            dict(module.functions)
+
+
+def _module(kind: str) -> Callable[[bytes], None]:
+    def read(data: bytes) -> None:
+        if kind == "const_loader":
+            devmod.load_from_bytes(kind, data)
+        else:
+            spec = devmod.targets.find_spec(kind)
+            assert spec is not None
+            decode(spec, memoryview(data))
+
+    return read
+
+
+#: What reads a file, by the last two parts of its name.
+READERS: dict[str, Callable[[bytes], None]] = {
+    "devmod": _bundle,
+    "tvmimports": lambda data: (devmod.interop.tvm.load_imports(data), None)[1],
+    "tvm_meta.json": lambda data: (devmod.load_metadata_from_json(data), None)[1],
+    **{f"{kind}.bytes": _module(kind) for kind in ("opencl", "webgpu", "vulkan", "const_loader")},
+    **{
+        f"{kind}.tvmbytes": lambda data, kind=kind: (devmod.interop.tvm.load_module_bytes(kind, data), None)[1]  # type: ignore[misc]
+        for kind in ("opencl", "metal", "const_loader", "npu")
+    },
+}
+
+
+def reader_of(name: str) -> Callable[[bytes], None]:
+    """What reads a file of that name."""
+    return next(reader for suffix, reader in READERS.items() if name.endswith(f".{suffix}"))
+
+
+# -- bundles
+
+BLOB = b"\xa2cl\x80\xc4\x03abc"
+
+
+def _entry(blob: bytes = BLOB, **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "offset": 0, "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+    return {key: value for key, value in (made | changes).items() if value is not None}
+
+
+def _file(index: Any, blobs: bytes = BLOB, *, version: int = 1, digest: bytes = b"", length: int = -1) -> bytes:
+    packed = index if isinstance(index, bytes) else msgpack.packb(index)
+    head = b"\x89devmod\n" + version.to_bytes(4, "little") + (len(packed) if length < 0 else length).to_bytes(4, "little")
+    head += (digest or hashlib.sha256(packed).digest()) + packed
+    return head + bytes(-len(head) % 64) + blobs
+
+
+def _tree(*modules: Any, roots: Any = (0,), **more: Any) -> dict[str, Any]:
+    return {"roots": list(roots), "modules": list(modules), **more}
+
+
+def _bundles() -> Iterator[tuple[str, bytes]]:
+    good = _file(_tree(_entry()))
+    node = {"kind": "bundle"}
+    two = BLOB + bytes(64 - len(BLOB)) + BLOB
+    yield "empty", b""
+    yield "not a bundle", b"\x7fELF" + bytes(100)
+    yield "sent as text", good.replace(b"\n", b"\r\n", 1)
+    yield "cut in the magic", good[:5]
+    yield "cut in the header", good[:47]
+    yield "cut in the index", good[:60]
+    yield "cut behind the index", good[:150]
+    yield "cut in a module", good[:-1]
+    yield "longer than it says", good + b"!"
+    yield "newer version", _file(_tree(_entry()), version=2)
+    yield "much newer version", _file(b"\xc1", version=2**32 - 1)
+    yield "version 0", _file(_tree(_entry()), version=0)
+    yield "oversized index", _file(b"", length=2**32 - 1)
+    yield "index longer than the file", _file(b"\x80", length=200)
+    yield "wrong index digest", _file(_tree(_entry()), digest=bytes(32))
+    yield "flipped bit in the index", good[:60] + bytes([good[60] ^ 1]) + good[61:]
+    yield "wrong module digest", _file(_tree(_entry(sha256=bytes(32))))
+    yield "flipped bit in a module", good[:-1] + b"b"
+    yield "index is no map", _file([])
+    yield "index is no msgpack", _file(b"\xc1")
+    yield "index is empty", _file(b"")
+    yield "index is cut", _file(msgpack.packb(_tree(_entry()))[:-3])
+    yield "two indexes", _file(b"\x80\x80")
+    yield "no roots", _file({"modules": [_entry()]})
+    yield "no modules", _file({"roots": [0]})
+    yield "duplicate key", _file(b"\x82\xa5roots\x90\xa5roots\x90")
+    yield "duplicate key in a module", _file(b"\x82\xa5roots\x91\x00\xa7modules\x91\x82\xa4kind\xa1a\xa4kind\xa1b")
+    yield "key that is no string", _file(b"\x81\x01\x02")
+    yield "extension type", _file(b"\x81\xa1x\xd4\x01\x02")
+    yield "string that is not UTF-8", _file(b"\x81\xa2\xff\xfe\x00")
+    yield "nested too deep", _file(b"\x81\xa1x" + b"\x91" * 40 + b"\xc0")
+    yield "array longer than the index", _file(b"\x81\xa5roots\xdd\xff\xff\xff\xff")
+    yield "map longer than the index", _file(b"\xdf\xff\xff\xff\xff")
+    yield "string longer than the index", _file(b"\x81\xdb\xff\xff\xff\xff")
+    yield "empty roots", _file(_tree(_entry(), roots=()))
+    yield "root that is not there", _file(_tree(_entry(), roots=(1,)))
+    yield "root twice", _file(_tree(_entry(), roots=(0, 0)))
+    yield "negative root", _file(_tree(_entry(), roots=(-1,)))
+    yield "roots of another type", _file({"roots": 0, "modules": []})
+    yield "module of another type", _file(_tree(1))
+    yield "no kind", _file(_tree({}))
+    yield "kind of another form", _file(_tree(_entry(kind="a; rm -rf /")))
+    yield "kind too long", _file(_tree(_entry(kind="k" * 33)))
+    yield "kind of another type", _file(_tree(_entry(kind=b"opencl")))
+    yield "no size", _file(_tree(_entry(size=None)))
+    yield "no digest", _file(_tree(_entry(sha256=None)))
+    yield "digest too short", _file(_tree(_entry(sha256=bytes(31))))
+    yield "node with bytes", _file(_tree(_entry(kind="bundle")))
+    yield "negative size", _file(_tree(_entry(size=-1)))
+    yield "size of another type", _file(_tree(_entry(size=9.0)))
+    yield "functions of another type", _file(_tree(_entry(functions="f")))
+    yield "functions that the module has not", _file(_tree(_entry(functions=["f"])))
+    yield "origin of another type", _file(_tree(_entry(origin=[])))
+    yield "origin with a number for a target", _file(_tree(_entry(origin={"target": 1})))
+    yield "module that imports itself", _file(_tree(node | {"imports": [0]}))
+    yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}))
+    yield "import that is not there", _file(_tree(node | {"imports": [7]}))
+    yield "module outside the tree", _file(_tree(node, node))
+    yield "imports too deep", _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node))
+    yield "overlapping modules", _file(_tree(_entry(), _entry(offset=8), roots=(0, 1)), two)
+    yield "same bytes twice", _file(_tree(_entry(), _entry(), roots=(0, 1)))
+    yield "offset that is not aligned", _file(_tree(_entry(), _entry(offset=63), roots=(0, 1)), two)
+    yield "gap between modules", _file(_tree(_entry(), _entry(offset=128), roots=(0, 1)), bytes(200))
+    yield "first module not at the start", _file(_tree(_entry(offset=64)), bytes(64) + BLOB)
+    yield "oversized module", _file(_tree(_entry(size=2**62)))
+    yield "offset at the end of numbers", _file(_tree(_entry(), _entry(offset=2**63 - 1), roots=(0, 1)), two)
+    junk = b"\xa2cl\x80\xa3abc"
+    yield "module whose bytes are none", _file(_tree(_entry(junk)), junk)
+
+
+# -- module bytes
+
+
+def _modules() -> Iterator[tuple[str, bytes]]:
+    info = b"\x94\xa1k\x91\x93\x02\x20\x01\x90\x90"
+    good = b"\xa2cl\x81\xa1f" + info + b"\xc4\x03abc"
+    yield "empty.opencl", b""
+    yield "cut in the format.opencl", good[:2]
+    yield "cut in the code.opencl", good[:-1]
+    yield "trailing byte.opencl", good + b"\0"
+    yield "format that is a binary.opencl", b"\xc4\x02cl" + good[3:]
+    yield "format that is an extension.opencl", b"\xd4\x01\x02" + good[3:]
+    yield "format that is not UTF-8.opencl", b"\xa2\xffl" + good[3:]
+    yield "byte that msgpack does not use.opencl", b"\xa2cl\xc1\xc4\0"
+    yield "fmap that is an array.opencl", b"\xa2cl\x90\xc4\0"
+    yield "fmap longer than the bytes.opencl", b"\xa2cl\xdf\xff\xff\xff\xff"
+    yield "function twice.opencl", b"\xa2cl\x82" + (b"\xa1f" + info) * 2 + b"\xc4\0"
+    yield "function of three fields.opencl", b"\xa2cl\x81\xa1f\x93\xa1k\x90\x90\xc4\0"
+    yield "function without a name.opencl", b"\xa2cl\x81\xa1f\x94\xc0\x90\x90\x90\xc4\0"
+    yield "type of two numbers.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x91\x92\x02\x20\x90\x90\xc4\0"
+    yield "type out of range.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\xcd\x01\x00\x20\x01\x90\x90\xc4\0"
+    yield "tag that is a number.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x90\x91\x01\x90\xc4\0"
+    yield "extra tag out of range.opencl", b"\xa2cl\x81\xa1f\x94\xa1k\x90\x90\x91\xce\x80\0\0\0\xc4\0"
+    yield "interface that is nil.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\xc0\xc4\0"
+    yield "interface with a key twice.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0"
+    yield "interface of other arguments.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0"
+    yield "interface nested too deep.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0"
+    yield "parameter without a name.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0"
+    yield "code that is a string.opencl", b"\xa2cl\x80\xa3abc"
+    yield "code longer than the bytes.opencl", b"\xa2cl\x80\xc6\xff\xff\xff\xff"
+    yield "shaders that are a binary.webgpu", b"\x80\xc4\x01x"
+    yield "shader that is a string.webgpu", b"\x80\x81\xa1f\xa1x"
+    yield "shader twice.webgpu", b"\x80\x82\xa1f\xc4\0\xa1f\xc4\0"
+    yield "format before the fmap.webgpu", b"\xa4wgsl\x80\x80"
+    yield "shaders cut.vulkan", b"\xa3spv\x80\x82\xa1f\xc4\x02ab"
+    pack = msgpack.packb
+    yield "empty.const_loader", b""
+    yield "no symbols.const_loader", b"\x80"
+    yield "trailing byte.const_loader", b"\x80\x80\x00"
+    yield "constant twice.const_loader", b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x"
+    yield "constant of two fields.const_loader", pack({"x": [[2, 32, 1], [1]]}) + pack({})
+    yield "fewer elements than the shape.const_loader", pack({"x": [[2, 32, 1], [2], b"0000"]}) + pack({})
+    yield "negative length.const_loader", pack({"x": [[2, 32, 1], [-1], b"0000"]}) + pack({})
+    yield "shape beyond all memory.const_loader", pack({"x": [[2, 32, 1], [2**62] * 3, b"0000"]}) + pack({})
+    yield "too many dimensions.const_loader", pack({"x": [[2, 32, 1], [1] * 65, b"0000"]}) + pack({})
+    yield "symbol with a constant that is not there.const_loader", pack({}) + pack({"i": ["x"]})
+    yield "symbol with a number.const_loader", pack({}) + pack({"i": [1]})
+
+
+# -- TVM's bytes
+
+
+def _u64(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}Q", *values)
+
+
+def _text(value: bytes) -> bytes:
+    return _u64(len(value)) + value
+
+
+def _imports(rows: list[int], children: list[int], *modules: bytes) -> bytes:
+    body = _u64(len(rows), *rows) + _u64(len(children), *children) + b"".join(modules)
+    return _u64(len(body)) + body
+
+
+def _blobs() -> Iterator[tuple[str, bytes]]:
+    fmap = _u64(1) + _text(b"f") + _text(b"k") + _u64(1) + b"\x03\x40\x01\x00" + _u64(0) + _u64(0)
+    opencl = _text(b"opencl") + _text(_text(b"cl") + fmap + _text(b"code"))
+    good = _imports([0, 1, 1], [1], _text(b"_lib"), opencl)
+    yield "empty", b""
+    yield "cut in the length", good[:7]
+    yield "cut in a module", good[:-1]
+    yield "longer than it says", good + b"\0"
+    yield "length at the end of numbers", _u64(2**64 - 1) + good[8:]
+    yield "no module", _imports([0], [])
+    yield "row pointers that fall", _imports([0, 2, 1], [1, 1], _text(b"_lib"), opencl)
+    yield "row pointers without end", _u64(24) + _u64(2**61) + bytes(16)
+    yield "import that is not there", _imports([0, 1, 1], [9], _text(b"_lib"), opencl)
+    yield "cycle", _imports([0, 1, 2], [1, 0], opencl, opencl)
+    yield "module that imports itself", _imports([0, 1], [0], opencl)
+    yield "module outside the tree", _imports([0, 0, 0], [], opencl, opencl)
+    yield "kind that is not UTF-8", _imports([0, 0], [], _text(b"\xff\xfe") + _text(b""))
+    yield "kind longer than the blob", _imports([0, 0], [], _u64(2**40))
+    yield "module whose bytes are none", _imports([0, 0], [], _text(b"opencl") + _text(b"junk"))
+    yield "constants whose bytes are none", _imports([0, 0], [], _text(b"const_loader") + _text(_u64(3)))
+
+
+def _tvm_modules() -> Iterator[tuple[str, bytes]]:
+    head = _text(b"cl") + _u64(1) + _text(b"f") + _text(b"k")
+    good = head + _u64(1) + b"\x03\x40\x01\x00" + _u64(0) + _u64(0) + _text(b"code")
+    yield "of no known kind.npu", good
+    yield "empty.opencl", b""
+    yield "trailing byte.opencl", good + b"\0"
+    yield "cut in the code.opencl", good[:-1]
+    yield "function twice.opencl", _text(b"cl") + _u64(2) + (_text(b"f") + _text(b"k") + _u64(0, 0, 0)) * 2 + _text(b"")
+    yield "types without end.opencl", head + _u64(2**62)
+    yield "function name that is not UTF-8.opencl", _text(b"cl") + _u64(1) + _text(b"\xff")
+    yield "shader twice.metal", _text(b"metal") + _u64(0) + _u64(2) + (_text(b"f") + _text(b"x")) * 2
+    tensor = _u64(0xDD5E40F096B4A13F, 0) + struct.pack("<iii", 1, 0, 1) + b"\x02\x20\x01\x00" + struct.pack("<qq", 1, 4) + b"1234"
+    end = _u64(0, 0)
+    one = _u64(1) + _text(b"x") + _u64(1)
+    assert devmod.interop.tvm.load_module_bytes("const_loader", one + tensor + end).kind == "const_loader"
+    yield "tensor with another magic.const_loader", one + bytes(8) + tensor[8:] + end
+    yield "tensor of a device.const_loader", one + tensor[:16] + struct.pack("<i", 2) + tensor[20:] + end
+    yield "tensor of minus one dimensions.const_loader", one + tensor[:24] + struct.pack("<i", -1) + tensor[28:] + end
+    yield "tensor of a negative length.const_loader", one + tensor[:32] + struct.pack("<q", -1) + tensor[40:] + end
+    yield "tensor with fewer bytes than its shape.const_loader", one + tensor[:40] + struct.pack("<q", 3) + tensor[48:] + end
+    yield "two names and one tensor.const_loader", _u64(2) + _text(b"x") + _text(b"y") + _u64(1) + tensor + end
+    yield "symbols without names.const_loader", one + tensor + _u64(1) + _text(b"i") + _u64(0)
+
+
+# -- metadata beside a raw payload
+
+
+def _metadata() -> Iterator[tuple[str, bytes]]:
+    yield "empty", b""
+    yield "not JSON", b"{'func_info': 1}"
+    yield "not UTF-8", b'{"func_info": {"\xff": 1}}'
+    yield "an array", b"[]"
+    yield "no functions", b"{}"
+    yield "functions that are an array", b'{"func_info": []}'
+    yield "function that is a number", b'{"func_info": {"f": 1}}'
+    yield "function without a name", b'{"func_info": {"f": {"arg_types": []}}}'
+    yield "arguments that are a number", b'{"func_info": {"f": {"name": "k", "arg_types": 1, "launch_param_tags": []}}}'
+    yield "type that is none", b'{"func_info": {"f": {"name": "k", "arg_types": ["float"], "launch_param_tags": []}}}'
+    yield "nested too deep", b'{"func_info": ' + b"[" * 20_000
+
+
+def cases() -> dict[str, bytes]:
+    """Every bad file by its name."""
+    made = {f"{name}.devmod": data for name, data in _bundles()}
+    made |= {f"{name}.bytes": data for name, data in _modules()}
+    made |= {f"{name}.tvmimports": data for name, data in _blobs()}
+    made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}
+    made |= {f"{name}.tvm_meta.json": data for name, data in _metadata()}
+    return {name.replace(" ", "-"): data for name, data in made.items()}
+
+
+def refusal(name: str, data: bytes) -> tuple[str, str]:
+    """The type and the text of the error that a bad file gives."""
+    try:
+        reader_of(name)(data)
+    except devmod.DevmodError as error:
+        return type(error).__name__, str(error)
+    raise AssertionError(f"{name} is read as if it were sound")
+
+
+def write(folder: Path) -> None:
+    """Write the files, and what each gives. A file that a later case no longer makes stays: it is refused for ever."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in cases().items():
+        (folder / name).write_bytes(data)
+    found = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != EXPECTATIONS:
+            error, message = refusal(path.name, path.read_bytes())
+            found[path.name] = {"error": error, "message": message}
+    text = json.dumps({"about": ABOUT, "files": found}, ensure_ascii=False, indent=1)
+    (folder / EXPECTATIONS).write_text(text + "\n", encoding="utf-8")
