@@ -152,7 +152,7 @@ def function(value: Any) -> dict[str, Any]:
     if len(parts) == 5:
         need(deep(parts[4]) <= 32 + 1, "more than 32 arrays and maps lie in each other")
         made["interface"] = interface(mapping(parts[4]))
-        need(len(made["interface"].get("params", [])) == len(made["arg_types"]), "as many params as types")
+        need(len(made["interface"]["params"]) == len(made["arg_types"]), "as many params as types")
     return made
 
 
@@ -255,6 +255,33 @@ def vulkan_words(value: bytes) -> tuple[int, bytes]:
     return flags, value[12:]
 
 
+# -- the metadata of a raw payload
+
+
+def read_metadata(data: bytes) -> dict[str, Any]:
+    """A metadata file as {"functions", "shader"}."""
+    need(len(data) <= 64 << 20, "64 MiB")
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"JSON: {error}") from None
+    functions = mapping(mapping(fields).get("func_info"))
+    return {"functions": {name: described(mapping(each)) for name, each in functions.items()}, "shader": text(fields.get("shader", ""))}
+
+
+def described(fields: dict[str, Any]) -> dict[str, Any]:
+    """A function of a metadata file."""
+    need("name" in fields and "arg_types" in fields, "a function has name and arg_types")
+    made: dict[str, Any] = {"name": text(fields["name"]), "arg_types": [text(each) for each in array(fields["arg_types"])]}
+    need(all(map(is_type_name, made["arg_types"])), "the name of a type")
+    made["launch_param_tags"] = [text(each) for each in array(fields.get("launch_param_tags", []))]
+    made["arg_extra_tags"] = [number(each, -(2**31), 2**31 - 1) for each in array(fields.get("arg_extra_tags", []))]
+    if "interface" in fields:
+        made["interface"] = interface(mapping(fields["interface"]))
+        need(len(made["interface"]["params"]) == len(made["arg_types"]), "as many params as types")
+    return made
+
+
 # -- the .devmod file
 
 
@@ -281,6 +308,8 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             each["bytes"] = data[start + each["offset"] : start + end]
             need(len(each["bytes"]) == each["size"], "a size")
             need(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of a module's bytes")
+        if each["kind"] in KINDS:
+            need(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
     need(start + end == len(data), "the end of the file")
     return {"roots": roots, "modules": modules}
 
@@ -341,8 +370,11 @@ def shown(value: Any) -> Any:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """A .devmod file, or a file <kind>.bytes."""
-    return read_bundle(path.read_bytes()) if path.suffix == ".devmod" else read_module(path.stem, path.read_bytes())
+    """A .devmod file, a file [<name>.]<kind>.bytes, or a metadata file."""
+    data = path.read_bytes()
+    if path.name.endswith(".tvm_meta.json"):
+        return read_metadata(data)
+    return read_bundle(data) if path.suffix == ".devmod" else read_module(path.stem.rpartition(".")[2], data)
 
 
 def folded(value: Any, indent: int = 0, before: int = 0) -> str:

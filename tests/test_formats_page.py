@@ -30,6 +30,8 @@ import spec_reader  # noqa: E402 - beside this file
 
 VERSIONS = sorted(path for path in GOLDEN.glob("v*") if path.is_dir())
 MODULES = sorted(path for folder in VERSIONS for path in folder.glob("*.bytes"))
+READ = (".devmod", ".tvm_meta.json", *(f".{kind}.bytes" for kind in [*spec_reader.KINDS, "const_loader"]))
+BAD = sorted(path for path in (GOLDEN / "bad").glob("*") if path.name.endswith(READ))
 BUNDLES = sorted(path for folder in VERSIONS for path in folder.glob("*.devmod"))
 
 
@@ -105,7 +107,7 @@ def bundle_by_devmod(data: bytes) -> Any:
     """The modules in a bundle, each with what the second reader says of it too; None where devmod refuses it."""
     try:
         root = devmod.loads(data)
-        return [(each.kind, [child.kind for child in each.imports], *bytes_of(each)) for each in walked(root)]
+        return [(each.kind, [child.kind for child in each.imports], *bytes_of(each), list(each.functions)) for each in walked(root)]
     except devmod.FormatError:
         return None
 
@@ -130,17 +132,24 @@ def bundle_by_second(data: bytes) -> Any:
         return None
     modules = found["modules"]
 
-    def walk(number: int) -> list[Any]:
-        module = modules[number]
-        own = (module["kind"], [modules[child]["kind"] for child in module["imports"]], module.get("bytes"), module["origin"])
-        return [own, *(each for child in module["imports"] for each in walk(child))]
+    def walk(numbers: list[int]) -> list[Any]:
+        rows = []
+        for module in (modules[number] for number in numbers):
+            below = walk(module["imports"])
+            names = list(dict.fromkeys(name for child in module["imports"] for name in named_by(child)))
+            own = [module["kind"], [modules[child]["kind"] for child in module["imports"]], module.get("bytes"), module["origin"]]
+            rows += [(*own, names if module["kind"] == "bundle" else module["functions"]), *below]
+        return rows
 
-    if len(found["roots"]) == 1:
-        return walk(found["roots"][0])
-    return [
-        ("bundle", [modules[root]["kind"] for root in found["roots"]], None, None),
-        *(each for root in found["roots"] for each in walk(root)),
-    ]
+    def named_by(number: int) -> list[str]:
+        module = modules[number]
+        return [name for child in module["imports"] for name in named_by(child)] if module["kind"] == "bundle" else module["functions"]
+
+    roots = found["roots"]
+    if len(roots) == 1:
+        return walk(roots)
+    names = list(dict.fromkeys(name for root in roots for name in named_by(root)))
+    return [("bundle", [modules[root]["kind"] for root in roots], None, None, names), *walk(roots)]
 
 
 # -- the golden files
@@ -191,6 +200,43 @@ def test_the_second_reader_and_devmod_read_the_same_in_a_golden_bundle(path: Pat
 
 
 # -- bytes that are not of the form: what one refuses, the other does too
+
+
+@pytest.mark.row("R19", "R20", "R22", "R41")
+@pytest.mark.parametrize("path", BAD, ids=named)
+def test_the_second_reader_refuses_the_bad_files_too(path: Path) -> None:
+    with pytest.raises(spec_reader.SpecError):
+        spec_reader.read_file(path)
+
+
+def test_there_are_bad_files_of_each_sort() -> None:
+    assert {path.name.rpartition(".")[2] for path in BAD} == {"bytes", "devmod", "json"}
+
+
+@pytest.mark.row("R22")
+def test_the_two_readers_take_and_refuse_the_same_metadata() -> None:
+    fields = {"name": "k", "arg_types": ["handle", "float16x4"], "launch_param_tags": ["blockIdx.x"], "arg_extra_tags": [0, 1]}
+    interface = {
+        "params": [{"name": "x", "kind": "buffer"}, {"name": "n", "kind": "scalar", "at": [0, 4], "more": None}],
+        "block": [1, 2, 3],
+    }
+    data = json.dumps({"func_info": {"f": fields | {"interface": interface}, "g": fields}, "shader": "f", "tvm_version": "0.25"}).encode()
+
+    def by_devmod(data: bytes) -> Any:
+        try:
+            return {name: info_of(info) for name, info in devmod.load_metadata_from_json(data).items()}
+        except devmod.FormatError:
+            return None
+
+    def by_second(data: bytes) -> Any:
+        try:
+            return spec_reader.read_metadata(data)["functions"]
+        except spec_reader.SpecError:
+            return None
+
+    taken, refused = compare(by_devmod, by_second, data)
+    assert taken > 50
+    assert refused > 500
 
 
 #: What a byte becomes: other sorts of msgpack objects, and numbers nearby.
