@@ -1,0 +1,55 @@
+"""examples/devmod-host as its users have it: the wheel in a clean environment, its conformance, its own tests, and the way from file to result."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HOST = Path(__file__).resolve().parent.parent / "examples" / "devmod-host"
+
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler on PATH")
+
+
+@pytest.mark.row("R18", "R24", "R28", "R37")
+def test_it_conforms_and_installing_it_is_linking_it(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    box = environment(wheels.direct("devmod-core", "testing"), wheels.direct("devmod-host", "build", "test"))
+    rows = json.loads(box.run("-m", "devmod", "conformance", "host", "--json"))
+    outcomes = [row["outcome"] for row in rows]
+    assert "failed" not in outcomes, [row for row in rows if row["outcome"] == "failed"]
+    assert outcomes.count("passed") >= 40
+
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTEST_", "PYTHON"))}
+    command = [str(box.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--deselect", "tests/test_conformance.py"]
+    shutil.copytree(HOST, tmp_path / "host", ignore=shutil.ignore_patterns("src", "__pycache__"))
+    done = subprocess.run(command, cwd=tmp_path / "host", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    (code,) = re.findall(r"```python\n(.*?)```", (HOST / "README.md").read_text(), re.DOTALL)
+    assert box.run("-W", "error", "-c", code + "\nprint(y.min(), y.max())\n") == "2.0 2.0\n"
+    bundle = box.folder / "empty" / "axpy.devmod"
+    before = bundle.read_bytes()
+    box.run("-W", "error", "-c", code.rpartition("\n\n")[0], env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1"})
+    assert bundle.read_bytes() == before
+
+    box.uninstall("devmod-host")
+    assert box.run("-c", MISS) == (
+        "devmod.load_from_bytes.host is not registered, and no known distribution provides it. By convention it would be devmod-host; "
+        "install that only if you trust its publisher\n"
+    )
+
+
+MISS = """
+import devmod
+try:
+    devmod.load("axpy.devmod")["axpy"]
+except devmod.NotRegisteredError as error:
+    print(error)
+"""
