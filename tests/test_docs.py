@@ -110,6 +110,32 @@ def test_the_links_between_documents_lead_to_files_and_headings() -> None:
     assert broken == []
 
 
+# -- what the page of the plugins says
+
+
+def code() -> str:
+    """All code of core and the plugins, without the quotes and line breaks that part a message."""
+    text = "".join(path.read_text() for folder in ("core/src", "plugins") for path in sorted((ROOT / folder).rglob("*.py")))
+    return re.sub(r'"\s*f?"', "", text)
+
+
+def rows_under(heading: str) -> list[str]:
+    section = (DOCS / "plugins.md").read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)
+
+
+def test_the_messages_that_the_page_explains_are_devmods() -> None:
+    said = rows_under("When something does not work")
+    assert len(said) >= 10
+    text = code()
+    assert [words for words in said if words not in text] == []
+
+
+def test_every_environment_variable_is_on_the_page() -> None:
+    used = set(re.findall(r"\bDEVMOD_[A-Z]+(?:_[A-Z]+)*\b(?!_)", code()))
+    assert used == set(rows_under("Environment variables"))
+
+
 # -- the docstrings
 
 
