@@ -28,6 +28,12 @@ def test_threads_run_in_order_with_their_numbers() -> None:
     assert (out[:, 6:] == [1, 1, 2, 3, 2, 1]).all()
 
 
+def test_a_kernel_without_arguments_and_a_grid_of_none() -> None:
+    function = module("void k(void) {}")["k"]
+    function(grid=3, block=2)
+    function(grid=0, block=2)
+
+
 def test_each_module_has_variables_of_its_own() -> None:
     source = "static int count; void k(int *x) { *x = ++count; }"
     first, second, x = module(source, "handle")["k"], module(source, "handle")["k"], np.zeros(1, "int32")
@@ -66,6 +72,17 @@ def test_constants_are_set_where_it_runs() -> None:
             lambda: module("void k(int x) {}", "float16x4"),
             devmod.FormatError,
             r"^argument 1 of the host function 'k' is of type float16x4, which C cannot be given by value; it takes bool, .*, and pointers$",
+        ),
+        (
+            lambda: module("//devmod: -O3 -fplugin=evil\nvoid k(void) {}"),
+            devmod.FormatError,
+            r"^the host source's first line has the option '-fplugin=evil': of a C compiler's options it takes those for optimization, "
+            r"language and processor$",
+        ),
+        (
+            lambda: module("\0"),
+            devmod.FormatError,
+            r"^the host payload of format 'c' has a zero byte at 0, which ends a source$",
         ),
         (
             lambda: module("void k(void) {}", name="k); system("),

@@ -23,7 +23,7 @@ _BOTH = {
     "pyproject.toml": "pyproject.toml",
     "src/{package}/_compile.py": "compile.py",
     "src/{package}/_language.py": "language.py",
-    "src/{package}/py.typed": "",
+    "src/{package}/py.typed": "py.typed",
     "src/{package}/target.py": "target.py",
     "tests/conftest.py": "tests_conftest.py",
     "tests/test_compile.py": "tests_compile.py",
@@ -96,7 +96,7 @@ def command(name: str | None, output: Path | None, title: str | None, author: st
         target_only = target_only or not click.confirm("With a runtime? Without, it compiles and does not run", default=True)
         output = output or click.prompt("The folder to make it in", default=".", type=click.Path(path_type=Path, file_okay=False))
     kind = _checked_kind(name)
-    folder = (output or Path()) / f"devmod-{kind}"
+    folder = (output or Path()).expanduser() / f"devmod-{kind}"
     _write(
         folder,
         kind,
@@ -129,11 +129,14 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
         "title": title,
     }
     templates = files("devmod._cli") / "templates"
-    for path, template in (_BOTH | (_TARGET_ONLY if target_only else _WITH_RUNTIME)).items():
-        text = Template((templates / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values) if template else ""
-        file = folder / path.format(package=package)
+    texts = {
+        path.format(package=package): Template((templates / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
+        for path, template in (_BOTH | (_TARGET_ONLY if target_only else _WITH_RUNTIME)).items()
+    }
+    for path, text in texts.items():
+        file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.rstrip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
+        file.write_text(text.strip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
 
 
 def _checked_kind(name: str) -> str:

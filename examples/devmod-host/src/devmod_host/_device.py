@@ -45,7 +45,7 @@ class HostDevice(Device):
         return HostStream(self)
 
     def synchronize(self) -> None:
-        pass
+        self._stream.synchronize()
 
     def allocate(self, nbytes: int) -> Any:
         # The system would promise more than there is, and end the process when it is touched.
@@ -54,19 +54,23 @@ class HostDevice(Device):
         return _driver.allocate(nbytes)
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        _driver.ffi.memmove(memory, data, data.nbytes)
+        assert isinstance(stream, HostStream)
+        with stream.turn:
+            _driver.ffi.memmove(memory, data, data.nbytes)
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        _driver.ffi.memmove(out, memory, out.nbytes)
+        assert isinstance(stream, HostStream)
+        with stream.turn:
+            _driver.ffi.memmove(out, memory, out.nbytes)
 
 
 class HostStream(Stream):
-    """An order: threads that launch on one stream take turns.
+    """An order: threads that launch or copy on one stream take turns.
 
     Attributes
     ----------
     turn
-        Held while a launch runs.
+        Held while a launch or a copy runs.
     """
 
     device: HostDevice
