@@ -126,7 +126,7 @@ def test_what_is_written_is_clean(flags: tuple[str, ...], capsys: pytest.Capture
         written(capsys, "my_npu2", "--output", tmp_path, "--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>", *flags)[0] == 0
     )
     folder = tmp_path / "devmod-my_npu2"
-    for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / "new-backend"), "src"]):
+    for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / f"new-backend{len(flags)}"), "src"]):
         env = os.environ | {"MYPYPATH": f"src:{ROOT / 'core' / 'src'}"}
         done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
