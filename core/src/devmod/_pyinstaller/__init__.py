@@ -1,0 +1,38 @@
+"""What PyInstaller must know of devmod to freeze a program that uses it. PyInstaller finds this by the entry point of core's metadata."""
+
+from __future__ import annotations
+
+import os
+
+
+def get_hook_dirs() -> list[str]:
+    """The folder with the hook."""
+    return [os.path.dirname(__file__)]
+
+
+def collect() -> tuple[list[tuple[str, str]], list[str]]:
+    """Metadata and hidden modules: of core, which imports its parts when they are used, and of every backend installed here.
+
+    What is installed where the program is frozen is what it has: installing is linking. DEVMOD_PLUGINS_ALLOW and
+    DEVMOD_PLUGINS_DENY say which distributions may be used, then as ever.
+    """
+    from PyInstaller.utils.hooks import collect_submodules, copy_metadata  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    from devmod import _registry
+    from devmod._discovery import distributions
+
+    ours = ("devmod.testing", "devmod._cli", "devmod.__main__", "devmod._pyinstaller")
+    modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(ours))
+    metadata: list[tuple[str, str]] = copy_metadata(_registry.CORE)
+    for source in distributions():
+        claims = [_registry.Claim(group, name, value, source) for group, name, value in source.entries]
+        if source.problem or not claims or _registry.refusal(claims[0]):
+            continue
+        metadata += copy_metadata(source.name)
+        # The kit's cases are for those who develop, as core's own testing is.
+        named = [(claim.group == "devmod.conformance", claim.value.partition(":")[0].strip()) for claim in claims]
+        cases = {module for for_tests, module in named if for_tests}
+        for module in sorted({module for for_tests, module in named if not for_tests and module != "devmod"}):
+            modules.append(module)
+            modules += [each for each in collect_submodules(module.partition(".")[0]) if each not in cases]
+    return metadata, sorted(set(modules))
