@@ -42,13 +42,6 @@ def test_the_commands_that_documents_show_exist() -> None:
                     assert words[1] in (*COMMANDS, "--version"), f"{document.name}: {line}"
 
 
-def test_the_links_between_documents_lead_somewhere() -> None:
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/*.md"), *ROOT.glob("plugins/*/*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
-            if not target.startswith(("http://", "https://")):
-                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} → {target}"
-
-
 def test_the_index_of_the_decisions_lists_each_by_its_title() -> None:
     folder = ROOT / "docs" / "decisions"
     index = (folder / "README.md").read_text()
