@@ -88,10 +88,9 @@ def values(value: Any) -> int:
 
 
 def deep(value: Any) -> int:
-    """How many arrays and maps lie in each other."""
-    if type(value) in (dict, list):
-        return 1 + max(map(deep, value.values() if type(value) is dict else value), default=0)
-    return 0
+    """The most arrays and maps of `value` that one value in it lies in."""
+    parts = list(value.values()) if type(value) is dict else value if type(value) is list else []
+    return 1 + max(map(deep, parts)) if parts else 0
 
 
 def text(value: Any) -> str:
@@ -150,7 +149,7 @@ def function(value: Any) -> dict[str, Any]:
         "arg_extra_tags": [number(each, -(2**31), 2**31 - 1) for each in array(parts[3])],
     }
     if len(parts) == 5:
-        need(deep(parts[4]) <= 32 + 1, "more than 32 arrays and maps lie in each other")
+        need(deep(parts[4]) <= 32, "a value lies in more than 32 arrays and maps")
         made["interface"] = interface(mapping(parts[4]))
         need(len(made["interface"]["params"]) == len(made["arg_types"]), "as many params as types")
     return made
@@ -295,6 +294,7 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     need(hashlib.sha256(index).digest() == data[16:48], "the digest of the index")
     (fields,) = map(mapping, objects(index, 1, 2**22))
     need("roots" in fields and "modules" in fields, "roots and modules")
+    pass_over(unknown(fields, "roots", "modules"))
     modules = [module(mapping(each)) for each in array(fields["modules"])]
     roots = [number(each, 0, len(modules) - 1) for each in array(fields["roots"])]
     need(roots and len(set(roots)) == len(roots), "one root or more, none twice")
@@ -320,6 +320,7 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     bare = kind in ("bundle", "_lib")
     need(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     need([key in fields for key in ("offset", "size", "sha256")] == [not bare] * 3, "offset, size and sha256")
+    pass_over(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "offset", "size", "sha256"))
     made: dict[str, Any] = {"kind": kind}
     made["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     made["format"] = text(fields.get("format", ""))
@@ -333,11 +334,17 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin(fields: dict[str, Any]) -> dict[str, Any]:
-    need(deep(fields) <= 32 + 1, "more than 32 arrays and maps lie in each other")
+    need(deep(fields) <= 32, "a value lies in more than 32 arrays and maps")
     made: dict[str, Any] = {key: text(fields.get(key, "")) for key in ("target", "toolchain")}
     made["options"] = [text(option) for option in array(fields.get("options", []))]
     made["sources"] = {name: text(digest) for name, digest in mapping(fields.get("sources", {})).items()}
     return made | unknown(fields, *made)
+
+
+def pass_over(fields: dict[str, Any]) -> None:
+    """Keys that are not known."""
+    for value in fields.values():
+        need(deep(value) <= 32, "a value lies in more than 32 arrays and maps")
 
 
 def check_tree(roots: list[int], modules: list[dict[str, Any]]) -> None:

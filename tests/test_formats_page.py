@@ -297,6 +297,73 @@ def test_the_two_readers_take_and_refuse_the_same_modules(path: Path) -> None:
     assert refused > 500
 
 
+def nested(count: int) -> Any:
+    value: Any = 1
+    for _ in range(count):
+        value = [value]
+    return value
+
+
+def module_bytes(dtype: list[int], extra: int = 0, deep: int = 0, **param: Any) -> bytes:
+    """A webgpu module with one function of one argument, packed by hand."""
+    import msgpack
+
+    interface = {"params": [{"name": "x", "kind": "scalar"} | param], "deep": nested(deep)}
+    return msgpack.packb({"f": ["f", [dtype], [], [extra], interface]}) + msgpack.packb({"f": b""})
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize(
+    ("sound", "refused"),
+    [
+        (module_bytes([255, 255, 65535]), module_bytes([255, 255, 65536])),
+        (module_bytes([0, 0, 0]), module_bytes([0, 0, -1])),
+        (module_bytes([255, 8, 1]), module_bytes([256, 8, 1])),
+        (module_bytes([1, 255, 1]), module_bytes([1, 256, 1])),
+        (module_bytes([1, 8, 1], extra=2**31 - 1), module_bytes([1, 8, 1], extra=2**31)),
+        (module_bytes([1, 8, 1], extra=-(2**31)), module_bytes([1, 8, 1], extra=-(2**31) - 1)),
+        (module_bytes([1, 8, 1], at=2**63 - 1), module_bytes([1, 8, 1], at=2**63)),
+        (module_bytes([1, 8, 1], align=0), module_bytes([1, 8, 1], align=-1)),
+        (module_bytes([1, 8, 1], at=[0, 0]), module_bytes([1, 8, 1], at=[0, 0, 0])),
+        (module_bytes([1, 8, 1], type="uint8x65535"), module_bytes([1, 8, 1], type="uint8x65536")),
+        (module_bytes([1, 8, 1], type="type3_8"), module_bytes([1, 8, 1], type="type2_8")),
+        (module_bytes([1, 8, 1], type="float16x4"), module_bytes([1, 8, 1], type="float16x04")),
+        (module_bytes([1, 8, 1], type="float16x0"), module_bytes([1, 8, 1], type="float16x1")),
+        (module_bytes([1, 8, 1], deep=31), module_bytes([1, 8, 1], deep=32)),
+    ],
+)
+def test_the_two_readers_have_the_same_bounds(sound: bytes, refused: bytes) -> None:
+    assert seen_by_second("webgpu", sound) == seen_by_devmod("webgpu", sound) != None  # noqa: E711
+    assert seen_by_second("webgpu", refused) is seen_by_devmod("webgpu", refused) is None
+
+
+@pytest.mark.row("R41")
+@pytest.mark.parametrize(
+    ("sound", "refused"),
+    [
+        ({"new": nested(32)}, {"new": nested(33)}),
+        ({"origin": {"new": nested(31)}}, {"origin": {"new": nested(32)}}),
+        ({"kind": "a" + 31 * "9"}, {"kind": "a" + 32 * "9"}),
+        ({"kind": "k_1"}, {"kind": "_k"}),
+        ({"variant": ""}, {"variant": None}),
+        ({"origin": {}}, {"origin": None}),
+    ],
+)
+def test_the_two_readers_have_the_same_bounds_in_an_index(sound: dict[str, Any], refused: dict[str, Any]) -> None:
+    good, bad = (bundle_of([{"kind": "toy"} | fields], [0], [b"x"]) for fields in (sound, refused))
+    assert bundle_by_second(good) == bundle_by_devmod(good) != None  # noqa: E711
+    assert bundle_by_second(bad) is bundle_by_devmod(bad) is None
+
+
+@pytest.mark.row("R41")
+def test_the_two_readers_count_the_depth_of_a_tree_alike() -> None:
+    for depth, taken in ((64, True), (65, False)):
+        chain = [{"kind": "toy", "imports": [number + 1] if number + 1 < depth else []} for number in range(depth)]
+        data = bundle_of(chain, [0], [b""] * depth)
+        assert bundle_by_second(data) == bundle_by_devmod(data)
+        assert (bundle_by_second(data) is not None) is taken
+
+
 @pytest.mark.row("R20")
 def test_the_two_readers_take_and_refuse_the_same_constants() -> None:
     import array
