@@ -147,6 +147,8 @@ class Conformance:
     bad_payloads : sequence of Sample
         Payloads that the backend must refuse at the first get_function, with an error of devmod's. Empty: the kit makes one of
         the first sample.
+    patience : float
+        The seconds that a new process may take for one row, and threads for one build, before they are taken to hang.
     """
 
     kind: str = ""
@@ -154,6 +156,7 @@ class Conformance:
     driver_modules: Sequence[str] = ()
     driver_libraries: Sequence[str] = ()
     bad_payloads: Sequence[Sample] = ()
+    patience: float = 120
 
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:

@@ -63,7 +63,6 @@ def probe(
     hide: bool = False,
     environment: Mapping[str, str] | None = None,
     folder: str | None = None,
-    seconds: float = 120,
     **more: Any,
 ) -> Answer:
     """Have a new process do a task of `_probe`.
@@ -82,8 +81,6 @@ def probe(
         Variables that it has beside those of this process.
     folder
         Its working folder.
-    seconds
-        How long it may take.
     more
         What else the task takes; it goes as JSON.
     """
@@ -110,7 +107,7 @@ def probe(
             capture_output=True,
             env=env,
             cwd=folder,
-            timeout=seconds,
+            timeout=case.patience,
             check=False,
         )
     except subprocess.TimeoutExpired as late:

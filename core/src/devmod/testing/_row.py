@@ -77,7 +77,7 @@ class Result:
 
 def rows() -> tuple[Row, ...]:
     """All rows, in the contract's order."""
-    from devmod.testing.rows import ROWS
+    from devmod.testing._rows import ROWS
 
     return ROWS
 
@@ -97,8 +97,8 @@ def find(kind: str) -> Conformance:
     backend = _registry.registered("devmod.create").get(kind)
     if backend is not None and not _registry.installed(GROUP, kind):
         raise NotRegisteredError(
-            f"{GROUP}.{kind} is not registered: the backend of {kind} ({backend.who}) ships no cases for the conformance kit. Its author adds "
-            "them as that entry point, a subclass of devmod.testing.Conformance",
+            f"{GROUP}.{kind} is not registered: the backend of {kind}, {backend.who}, ships no cases for the conformance kit. "
+            "Its author adds them as that entry point, a subclass of devmod.testing.Conformance",
             kind=kind,
             key=f"{GROUP}.{kind}",
             distribution=backend.distribution,

@@ -6,7 +6,7 @@ import devmod
 from devmod._fallback import FallbackModule
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE
 from devmod.testing._case import Conformance, Sample
-from devmod.testing.rows._tools import fallback, must, real, refused, row, same, samples_of, spec_of
+from devmod.testing._rows._tools import fallback, must, real, refused, row, same, samples_of, spec_of
 
 #: A payload that nobody can read.
 JUNK = b"\x00\xffno payload at all\x00"
@@ -14,7 +14,7 @@ JUNK = b"\x00\xffno payload at all\x00"
 
 @row("R11")
 def makes(case: Conformance) -> None:
-    """Create takes code, fmt, fmap and source, and makes a real module of the kind."""
+    """What create makes of code, fmt, fmap and source is a real module of the kind."""
     for sample in samples_of(case):
         module = real(case, sample)
         same(module.kind, case.kind, "the kind")
@@ -92,7 +92,7 @@ def properties(case: Conformance) -> None:
 
 @row("R28")
 def chosen(case: Conformance) -> None:
-    """Create_with_fallback gives the real module, and the fallback where that is forced."""
+    """The real module is what create_with_fallback gives, and the fallback where that is forced."""
     import os
 
     spec_of(case)

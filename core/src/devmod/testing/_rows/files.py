@@ -11,7 +11,7 @@ import devmod
 from devmod import _registry
 from devmod.testing._case import Conformance, Sample
 from devmod.testing._row import Skip
-from devmod.testing.rows._tools import (
+from devmod.testing._rows._tools import (
     called_samples,
     compare,
     expected,
@@ -30,7 +30,7 @@ from devmod.testing.rows._tools import (
 
 @row("R22-round")
 def round_trip(case: Conformance) -> None:
-    """Write_to_file and load_from_file keep one raw payload and its metadata."""
+    """One raw payload and its metadata are written to files, and loaded from them."""
     for sample, suffix in _writable(case):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, f"real.{suffix}")
@@ -77,7 +77,7 @@ def stored(case: Conformance) -> None:
         same((found.kind, found.format), (case.kind, sample.fmt), "kind and format of a stored module")
         same(list(found.functions), list(sample.fmap), "the functions of a stored module")
         same_bytes(found.save_to_bytes(), real(case, sample).save_to_bytes(), "a stored module's bytes")
-    for sample, call in called_samples(case)[:1]:
+    for sample, call in called_samples(case):
         with no_device_skips():
             function: Any = devmod.loads(devmod.dumps(real(case, sample)))[call.function]
         arguments = call.make_arguments()

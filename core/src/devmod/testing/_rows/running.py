@@ -8,8 +8,7 @@ from typing import Any
 import devmod
 from devmod.testing._case import Call, Conformance
 from devmod.testing._row import Skip
-from devmod.testing._turn import device_turn
-from devmod.testing.rows._tools import (
+from devmod.testing._rows._tools import (
     called_samples,
     compare,
     devices_of,
@@ -25,6 +24,7 @@ from devmod.testing.rows._tools import (
     spec_of,
     written,
 )
+from devmod.testing._turn import device_turn
 
 _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
 
@@ -232,9 +232,10 @@ def spec_of_grid(case: Conformance) -> bool:
 
 def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, how: str) -> None:
     arrays = _to_device(device, call.make_arguments())
-    for _ in range(2):
-        launch(case, function, arrays, **call.shape)
-    compare(call, _to_host(arrays), _twice(call), f"{how}, twice")
+    launch(case, function, arrays, **call.shape)
+    compare(call, _to_host(arrays), expected(call), how)
+    launch(case, function, arrays, **call.shape)
+    compare(call, _to_host(arrays), _twice(call), f"{how}, a second time")
 
 
 def _to_device(device: devmod.Device, given: list[Any]) -> list[Any]:

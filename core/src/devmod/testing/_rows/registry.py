@@ -6,12 +6,12 @@ from devmod import _registry
 from devmod.testing._case import Conformance
 from devmod.testing._process import probe
 from devmod.testing._row import Skip
-from devmod.testing.rows._tools import must, real, row, same, samples_of, spec_of
+from devmod.testing._rows._tools import must, real, row, same, samples_of, spec_of
 
 
 @row("R1")
 def keys(case: Conformance) -> None:
-    """Create and load_from_bytes are registered under the kind, sound, and by one distribution."""
+    """The kind's create and load_from_bytes are registered, sound, and of one distribution."""
     owners = set()
     for group in ("devmod.create", "devmod.load_from_bytes"):
         claim = _registry.registered(group).get(case.kind)

@@ -7,7 +7,7 @@ from devmod import errors
 from devmod.testing._case import Conformance
 from devmod.testing._process import probe
 from devmod.testing._row import Skip
-from devmod.testing.rows._tools import NOBODY, fallback, must, real, refused, row, same, samples_of, spec_of
+from devmod.testing._rows._tools import NOBODY, fallback, must, real, refused, row, same, samples_of, spec_of
 
 _DRIVER = ("imports ", "opens the library ")
 #: What asks the network, or another program, for anything.
@@ -77,7 +77,7 @@ def fallback_says(case: Conformance) -> None:
 
 @row("R26")
 def inspection(case: Conformance) -> None:
-    """Inspect_source shows what the fallback shows, for every format."""
+    """Inspection shows what the fallback shows, for every format."""
     spec = spec_of(case)
     for sample in samples_of(case):
         given = {**{key: f"the {key} of a sample" for key in spec.source_keys}, **sample.source}

@@ -11,8 +11,7 @@ from typing import Any
 import devmod
 from devmod.testing._case import Conformance, Sample
 from devmod.testing._row import Skip
-from devmod.testing._turn import device_turn
-from devmod.testing.rows._tools import (
+from devmod.testing._rows._tools import (
     called_samples,
     compare,
     expected,
@@ -26,7 +25,8 @@ from devmod.testing.rows._tools import (
     samples_of,
     text_samples,
 )
-from devmod.testing.rows.making import JUNK, with_code
+from devmod.testing._rows.making import JUNK, with_code
+from devmod.testing._turn import device_turn
 
 _THREADS = 8
 #: How long a build is held, so that every thread comes while it goes on.
@@ -61,21 +61,28 @@ class Builds:
 def watched(case: Conformance, sample: Sample) -> Iterator[Builds]:
     """Watch the builds of modules of a sample."""
     builds = Builds()
-    manager = case.builds(sample, builds)
-    try:
-        manager.__enter__()
-    except NotImplementedError as error:
-        raise Skip(f"builds cannot be counted: {error}") from error
-    try:
+    with case.builds(sample, builds):
         yield builds
-    finally:
-        manager.__exit__(None, None, None)
+
+
+def counted_samples(case: Conformance) -> list[Sample]:
+    """The samples whose builds can be watched."""
+    found, reason = [], ""
+    for sample in samples_of(case):
+        try:
+            with watched(case, sample):
+                found.append(sample)
+        except NotImplementedError as error:
+            reason = str(error)
+    if not found:
+        raise Skip(f"builds cannot be counted: {reason}")
+    return found
 
 
 @row("R30")
 def when(case: Conformance) -> None:
     """A payload is built at the first get_function, not when it is created, saved or loaded."""
-    for sample in samples_of(case):
+    for sample in counted_samples(case):
         with watched(case, sample) as builds:
             module = devmod.load_from_bytes(case.kind, real(case, sample).save_to_bytes())
             same(builds.count, 0, "the number of builds before the first get_function")
@@ -124,13 +131,13 @@ def replaced_is_used(case: Conformance) -> None:
 @row("R32-once")
 def once(case: Conformance) -> None:
     """Threads that ask for a function at once build it once, and all get it."""
-    for sample in samples_of(case)[:2]:
+    for sample in counted_samples(case)[:2]:
         with watched(case, sample) as builds:
             name = next(iter(sample.fmap))
             function_of(real(case, sample), name)  # the driver is open now, and what it takes is not counted
             alone, builds.count, builds.held = builds.count, 0, _HELD
             module = real(case, sample)
-            answers = together(lambda module=module, name=name: module[name])  # type: ignore[misc]
+            answers = together(case, lambda module=module, name=name: module[name])  # type: ignore[misc]
             for answer in answers:
                 must(not isinstance(answer, BaseException), f"a thread of {_THREADS} that asked at once got {answer!r}")
             same(builds.count, max(alone, 1), f"the number of builds when {_THREADS} threads ask at once")
@@ -141,13 +148,13 @@ def once(case: Conformance) -> None:
 @row("R32-failure")
 def failure(case: Conformance) -> None:
     """A build that fails is raised as it is to everyone who waits, is not kept, and the next call succeeds."""
-    sample = samples_of(case)[0]
+    sample = counted_samples(case)[0]
     name = next(iter(sample.fmap))
     with watched(case, sample) as builds:
         function_of(real(case, sample), name)
         module = real(case, sample)
         builds.fails, builds.held = True, _HELD
-        for answer in together(lambda: module[name]):
+        for answer in together(case, lambda: module[name]):
             must(isinstance(answer, BaseException), "get_function gives a function though its build failed")
             must(isinstance(answer, Refusal), f"what a build raises does not come through unchanged: {type(answer).__name__}: {answer}")
         builds.count, builds.held = 0, 0.0
@@ -196,12 +203,12 @@ def calls(case: Conformance) -> None:
                 compare(call, arguments, wanted, f"called by {_THREADS} threads")
 
         with device_turn(case.kind):
-            for answer in together(several):
+            for answer in together(case, several):
                 if isinstance(answer, BaseException):
                     raise answer
 
 
-def together(action: Callable[[], Any]) -> list[Any]:
+def together(case: Conformance, action: Callable[[], Any]) -> list[Any]:
     """What `action` returns or raises in several threads that begin at once."""
     begin = threading.Barrier(_THREADS)
     answers: list[Any] = [None] * _THREADS
@@ -216,7 +223,7 @@ def together(action: Callable[[], Any]) -> list[Any]:
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(_THREADS)]
     for thread in threads:
         thread.start()
-    end = time.monotonic() + 60
+    end = time.monotonic() + case.patience
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     must(not any(thread.is_alive() for thread in threads), f"{_THREADS} threads that ask at once wait for each other for ever")

@@ -12,26 +12,22 @@ import devmod
 from devmod import backend
 from devmod.testing._case import Conformance, Sample
 from devmod.testing._process import probe
+from devmod.testing._rows._tools import fallback, function_of, must, real, row, same, same_bytes, samples_of, spec_of
 from devmod.testing._strange import damaged, in_long_form
-from devmod.testing.rows._tools import fallback, must, real, row, same, same_bytes, samples_of, spec_of
 
 
 @row("R5-buffers")
 def buffers(case: Conformance) -> None:
-    """Load_from_bytes takes any buffer, and what is done to it later changes nothing."""
+    """Loading takes any buffer."""
     data = real(case, samples_of(case)[0]).save_to_bytes()
     for given in (data, bytearray(data), memoryview(data), array("B", data)):
         module = devmod.load_from_bytes(case.kind, given)
         same_bytes(module.save_to_bytes(), data, f"saved after loading a {type(given).__name__}")
-    given = bytearray(data)
-    module = devmod.load_from_bytes(case.kind, memoryview(given).toreadonly())
-    functions = dict(module.functions)
-    must(functions and module.format, "a loaded module has no functions or no format")
 
 
 @row("R5-no-file")
 def no_file(case: Conformance) -> None:
-    """Load_from_bytes makes no file."""
+    """Loading from bytes makes no file."""
     done = probe(case, "steps", samples_of(case)[:1]).value
     for name in ("load_from_bytes once more", "create once more"):
         must(name in done, f"a module cannot be made without the driver: {_raised(done)}")
@@ -105,8 +101,6 @@ def unknown_keys(case: Conformance) -> None:
 @row("R19-used")
 def saved_after_use(case: Conformance) -> None:
     """A module that has run saves what it was given, and nothing that was made of it."""
-    from devmod.testing.rows._tools import function_of
-
     for sample in samples_of(case):
         module = real(case, sample)
         data = module.save_to_bytes()
@@ -121,7 +115,7 @@ def refuses(case: Conformance) -> None:
     spec = spec_of(case)
     data = min((real(case, sample).save_to_bytes() for sample in samples_of(case)), key=len)
     tries = damaged(spec, data)
-    answer = probe(case, "strange", bytes=[base64.b64encode(each).decode() for _, each in tries], seconds=120)
+    answer = probe(case, "strange", bytes=[base64.b64encode(each).decode() for _, each in tries])
     last = next((step["begins"] for step in reversed(answer.steps) if "begins" in step), -1)
     finished = bool(answer.steps) and "done" in answer.steps[-1]
     must(finished or last >= 0, f"a process that loads damaged bytes {answer.end}")

@@ -1,0 +1,362 @@
+"""The conformance kit: a backend that conforms passes every row, and each of those that are wrong in one thing fails the row that is meant."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from distributions import install
+from toy.backend import WRONG, Told, conformance, environment, put, results
+
+import devmod
+from devmod import testing
+
+#: What no backend can break: core alone answers.
+CORE_ALONE = {"R25-fallback", "R28"}
+#: Whose wrong backends are in tests of their own.
+ELSEWHERE = {"R44"}
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether a text is the pattern, in which … stands for anything."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), text, re.DOTALL) is not None
+
+
+def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
+    """What a program prints in a process that has the toy."""
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", program], env=environment(folder, cache), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- right and wrong backends
+
+
+@pytest.mark.row("R37")
+def test_a_backend_that_conforms_passes_every_row(tmp_path: Path) -> None:
+    found = results(put(tmp_path / "site"), tmp_path / "cache")
+    assert {name: (each["outcome"], each["reason"]) for name, each in found.items()} == {row.id: ("passed", "") for row in testing.rows()}
+
+
+@pytest.mark.row("R5", "R6", "R8", "R12", "R18", "R19", "R23", "R24", "R25", "R26", "R32", "R33", "R34", "R38", "R39", "R40")
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_backend_is_caught_by_the_row_that_is_meant(name: str, tmp_path: Path) -> None:
+    told = Told(name)
+    only = [argument for row in told.rows for argument in ("--row", row)]
+    found = results(put(tmp_path / "site", name), tmp_path / "cache", *only)
+    assert {row: each["outcome"] for row, each in found.items()} == dict.fromkeys(found, "failed")
+    assert set(found) == set(told.rows)
+    said = found[told.rows[0]]["reason"]
+    assert matches(said, told.reason), said
+
+
+def test_every_row_has_a_backend_that_fails_it() -> None:
+    caught = {row for name in WRONG for row in Told(name).rows}
+    assert {row.id for row in testing.rows()} == caught | CORE_ALONE | ELSEWHERE
+    assert len(WRONG) >= 15
+
+
+@pytest.mark.row("R44")
+def test_a_backend_of_another_protocol_is_not_even_asked_for_its_cases(tmp_path: Path) -> None:
+    folder = put(tmp_path / "site")
+    (points,) = folder.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace("1 = devmod\n", "2 = devmod\n"))
+    done = conformance(folder, tmp_path / "cache")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "devmod: error: devmod.conformance.toy cannot be used: devmod-toy 1.0 speaks version 2 of devmod's plugin protocol, and "
+        f"devmod-core {devmod.__version__} speaks version 1. Upgrade devmod-core: pip install --upgrade devmod-core\n"
+    )
+    program = """
+from devmod.testing import run
+from devmod_toy._conformance import ToyConformance
+(result,) = run(ToyConformance(), ["R44"])
+print(result.outcome, result.reason)
+"""
+    assert python(folder, tmp_path / "cache", program) == "failed devmod-toy 1.0 speaks 2, and this core 1\n"
+
+
+@pytest.mark.row("R44")
+def test_a_backend_that_declares_no_protocol_speaks_the_first(tmp_path: Path) -> None:
+    folder = put(tmp_path / "site")
+    (points,) = folder.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace("[devmod.protocol]\n1 = devmod\n", ""))
+    found = results(folder, tmp_path / "cache", "--row", "R44", "--row", "R1")
+    assert found["R44"]["outcome"] == "skipped"
+    assert found["R44"]["reason"] == "devmod-toy declares none, and is taken to speak version 1"
+    assert found["R1"]["outcome"] == "passed"
+
+
+def test_checks_hold_without_assert_statements(tmp_path: Path) -> None:
+    program = 'from devmod.testing import run\nprint([(each.row.id, each.outcome) for each in run("toy", ["R24-runs", "R26", "R11"])])'
+    assert python(put(tmp_path / "wrong", "wrong_mask"), tmp_path / "cache", program, "-O") == (
+        "[('R11', 'passed'), ('R24-runs', 'failed'), ('R26', 'passed')]\n"
+    )
+
+
+def test_without_numpy_what_needs_it_is_skipped(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.modules["numpy"] = None
+from devmod.testing import run
+from devmod_toy._conformance import ToyConformance
+for result in run(ToyConformance(), ["R18", "R37-host"]):
+    print(result.row.id, result.outcome, result.reason)
+"""
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
+        "R18 passed \nR37-host skipped NumPy is not installed; to add all that the kit uses: pip install 'devmod-core[testing]'\n"
+    )
+
+
+# -- the command
+
+
+def test_the_table(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site", "no_alias"), tmp_path / "cache", "--row", "R1", "--row", "R2", "--row", "R44")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "row         outcome  what is asked, or why not\n"
+        "R1          passed   The kind's create and load_from_bytes are registered, sound, and of one distribution\n"
+        "R2-aliases  FAILED   NotRegisteredError: devmod.load_from_bytes.toyish is not registered: devmod-toy 1.0 is installed and does not "
+        "provide it. To upgrade it: pip install --upgrade devmod-toy\n"
+        "R2-formats  passed   Every file format of the kind has its loader, where any has\n"
+        "R44         passed   The distribution declares the protocol versions that it speaks, and core's is one of them\n"
+        "toy: 3 passed, 0 skipped, 1 failed\n"
+    )
+
+
+def test_markdown(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site", "other_kind"), tmp_path / "cache", "--markdown", "--row", "R1", "--row", "R11")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "# Conformance of toy\n\n"
+        "| row | outcome | what is asked | reason |\n|---|---|---|---|\n"
+        "| R1 | passed | The kind's create and load_from_bytes are registered, sound, and of one distribution |  |\n"
+        "| R11 | failed | What create makes of code, fmt, fmap and source is a real module of the kind | PluginError: devmod.create.toy is "
+        "broken: devmod-toy 1.0 returned a module of kind 'toy2', not 'toy'. Report it to its publisher, or uninstall it |\n"
+        "\ntoy: 1 passed, 0 skipped, 1 failed\n"
+    )
+
+
+def test_json_is_a_list_of_rows(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site"), tmp_path / "cache", "--json", "--row", "R17")
+    assert done.returncode == 0
+    assert done.stdout == (
+        '[\n  {\n    "row": "R17",\n    "outcome": "passed",\n    "reason": "",\n'
+        '    "title": "A module\'s bytes are the kind\'s fields in their order, and wire_parts is the same in parts"\n  }\n]\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (
+            "nobody",
+            "devmod.conformance.nobody is not registered, and no known distribution provides it. By convention it would be devmod-nobody; "
+            "install that only if you trust its publisher",
+        ),
+        ("cuda", "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda"),
+        ("a/b", "a kind is of the form [a-z][a-z0-9_]{0,31}; this one has U+002F at character 2"),
+    ],
+)
+def test_no_such_backend(kind: str, said: str) -> None:
+    with pytest.raises((devmod.NotRegisteredError, devmod.FormatError)) as caught:
+        testing.run(kind)
+    assert str(caught.value) == said
+
+
+def test_a_backend_without_cases(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    groups = {"devmod.create": {"toy": "devmod_toy:create"}, "devmod.targets": {"toy": "devmod_toy:TARGET"}}
+    install(folder, "devmod-toy", groups=groups)
+    done = conformance(folder, tmp_path / "cache")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "devmod: error: devmod.conformance.toy is not registered: the backend of toy, devmod-toy 1.0, ships no cases for the conformance "
+        "kit. Its author adds them as that entry point, a subclass of devmod.testing.Conformance\n"
+    )
+
+
+class Other(testing.Conformance):
+    kind = "other"
+
+
+@pytest.mark.parametrize(
+    ("cases", "said"),
+    [
+        (Other, "an object of kind 'other'"),
+        (Other(), "an object of kind 'other'"),
+        (42, "an object of type int"),
+        (dict, "an object of type dict"),
+    ],
+)
+def test_cases_that_are_none(register: Callable[[str, str, object], None], cases: object, said: str) -> None:
+    register("devmod.conformance", "toy", cases)
+    with pytest.raises(devmod.PluginError) as caught:
+        testing.find("toy")
+    assert str(caught.value) == (
+        f"devmod.conformance.toy is broken: what is registered in this process gives {said}; "
+        "it is a subclass of devmod.testing.Conformance with kind = 'toy'"
+    )
+
+
+def test_no_such_row() -> None:
+    with pytest.raises(devmod.FormatError, match=r"^the kit has no row 'R99'; its rows: R1, R2-aliases, .*, R44$"):
+        testing.run(Other(), ["R99"])
+
+
+# -- what the kit is made of
+
+
+def test_rows_are_told_apart_and_in_the_contracts_order() -> None:
+    rows = testing.rows()
+    assert len({row.id for row in rows}) == len({row.title for row in rows}) == len(rows)
+    numbers = [int(row.contract.removeprefix("R")) for row in rows]
+    assert numbers == sorted(numbers)
+    assert all(row.title and not row.title.endswith(".") for row in rows)
+
+
+def test_a_row_takes_whatever_a_backend_raises() -> None:
+    def leave(case: testing.Conformance) -> None:
+        raise SystemExit(3)
+
+    result = testing.Row("R0", "nothing", leave).run(Other())
+    assert (result.outcome, result.reason) == ("failed", "SystemExit: 3")
+
+    def interrupt(case: testing.Conformance) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        testing.Row("R0", "nothing", interrupt).run(Other())
+
+
+def test_cases_without_samples_fail() -> None:
+    (result,) = testing.run(Other(), ["R18"])
+    assert (result.outcome, result.reason) == ("failed", "the Conformance has no samples: it gives a handful of payloads")
+
+
+@pytest.mark.row("R10")
+def test_a_backend_of_this_process_is_checked_as_far_as_it_goes(
+    register: Callable[[str, str, object], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "toy")
+    import devmod_toy
+    from devmod_toy._conformance import ToyConformance
+
+    for group, name, obj in (
+        ("devmod.create", "toy", devmod_toy.create),
+        ("devmod.load_from_bytes", "toy", devmod_toy.load_from_bytes),
+        ("devmod.targets", "toy", devmod_toy.TARGET),
+        ("devmod.conformance", "toy", ToyConformance),
+    ):
+        register(group, name, obj)
+    found = {each.row.id: each for each in testing.run("toy", ["R18", "R37-host", "R6", "R33-devices", "R2-formats"])}
+    assert {name: (each.outcome, each.reason) for name, each in found.items()} == {
+        "R18": ("passed", ""),
+        "R37-host": ("passed", ""),
+        "R6": ("skipped", "the backend is registered in this process alone, and this row looks at a new one"),
+        "R33-devices": ("skipped", "the backend names no devices (devmod.device.toy)"),
+        "R2-formats": ("skipped", "the backend loads no raw payload files (devmod.load_from_file)"),
+    }
+
+
+@pytest.mark.row("R6")
+def test_the_kit_costs_an_import_of_devmod_nothing(tmp_path: Path) -> None:
+    program = """
+import sys
+import devmod
+devmod.create, devmod.load_from_bytes, devmod.backend
+print([name for name in sys.modules if name.startswith(("devmod.testing", "pytest", "numpy", "filelock"))])
+import devmod.testing
+print([name for name in sys.modules if name.partition(".")[0] in ("pytest", "numpy", "filelock", "msgpack")])
+"""
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == "[]\n[]\n"
+
+
+# -- in pytest
+
+
+def suite(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a backend's own tests, as its author does."""
+    folder.mkdir()
+    (folder / "test_conformance.py").write_text(
+        "from devmod_toy._conformance import ToyConformance\n\n"
+        'pytest_plugins = ["devmod.testing.plugin"]\n\n\n'
+        "class TestConformance(ToyConformance):\n    pass\n\n\n"
+        "def test_turn(device_turn):\n    with device_turn('toy'), device_turn('toy'):\n        pass\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "-W",
+        "error",
+        "-rfs",
+        str(folder),
+        *arguments,
+    ]
+    site = folder.parent / "site"
+    return subprocess.run(command, env=environment(site, cache), capture_output=True, text=True, timeout=300, check=False, cwd=folder)
+
+
+def test_a_backends_own_tests_are_the_rows(tmp_path: Path) -> None:
+    put(tmp_path / "site")
+    done = suite(tmp_path / "tests", tmp_path / "cache")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(testing.rows()) + 1} passed" in done.stdout
+
+
+def test_a_failed_row_is_a_failed_test(tmp_path: Path) -> None:
+    put(tmp_path / "site", "no_alias")
+    done = suite(tmp_path / "tests", tmp_path / "cache", "-k", "R2-aliases or R44")
+    assert done.returncode == 1
+    assert "1 failed, 1 passed" in done.stdout
+    assert (
+        "AssertionError: R2-aliases (Every alias of the kind loads modules of the kind): NotRegisteredError: devmod.load_from_bytes.toyish "
+        "is not registered"
+    ) in done.stdout
+
+
+def test_the_plugin_is_no_entry_point_of_pytest() -> None:
+    from importlib.metadata import distribution
+
+    assert not [point for point in distribution("devmod-core").entry_points if point.group == "pytest11"]
+
+
+# -- turns
+
+
+def test_a_device_is_one_process_at_a_time(tmp_path: Path) -> None:
+    program = f"""
+import sys, time
+from devmod.testing import device_turn
+with device_turn("turns", {os.getpid()}):
+    print(time.monotonic(), flush=True)
+    time.sleep(0.3)
+    print(time.monotonic(), flush=True)
+"""
+    begun = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+        for _ in range(3)
+    ]
+    spans = sorted(tuple(map(float, process.communicate(timeout=60)[0].split())) for process in begun)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+
+
+def test_turns_of_two_devices_do_not_wait_for_each_other() -> None:
+    begin = time.monotonic()
+    with testing.device_turn("turns", 1), testing.device_turn("turns", 2), testing.device_turn("turns", 1):
+        assert time.monotonic() - begin < 5

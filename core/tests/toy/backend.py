@@ -1,0 +1,101 @@
+"""Puts the toy, or one that is wrong in one thing, into a folder as an installer does, and has the kit look at it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from distributions import install
+
+HERE = Path(__file__).parent
+WRONG = sorted(path.stem for path in (HERE / "wrong").glob("*.py"))
+ENTRIES = {
+    ("devmod.create", "toy"): "create",
+    ("devmod.load_from_bytes", "toy"): "load_from_bytes",
+    ("devmod.load_from_bytes", "toyish"): "load_from_bytes",
+    ("devmod.load_from_file", "toy"): "load_from_file",
+    ("devmod.load_from_file", "toybin"): "load_from_file",
+    ("devmod.targets", "toy"): "TARGET",
+    ("devmod.device", "toy"): "devices",
+}
+
+
+class Told:
+    """What a wrong backend's file says of itself: the names that it defines, and its constants."""
+
+    def __init__(self, name: str) -> None:
+        tree = ast.parse((HERE / "wrong" / f"{name}.py").read_text())
+        self.names: set[str] = set()
+        self.cases = ""
+        self.constants: dict[str, Any] = {}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                self.names.add(node.name)
+            elif isinstance(node, ast.ImportFrom):
+                self.names.update(alias.asname or alias.name for alias in node.names)
+            elif isinstance(node, ast.ClassDef) and any(isinstance(base, ast.Name) and base.id == "ToyConformance" for base in node.bases):
+                self.cases = node.name
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+                self.names.update(each.id for each in node.targets[0].elts if isinstance(each, ast.Name))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
+                with contextlib.suppress(ValueError):
+                    self.constants[node.targets[0].id] = ast.literal_eval(node.value)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        rows: tuple[str, ...] = self.constants["ROWS"]
+        return rows
+
+    @property
+    def reason(self) -> str:
+        """What the first of its rows says; … stands for anything."""
+        reason: str = self.constants["REASON"]
+        return reason
+
+
+def put(folder: Path, wrong: str = "") -> Path:
+    """Install the toy into a folder."""
+    told = Told(wrong) if wrong else None
+    groups: dict[str, dict[str, str]] = {}
+    for (group, name), attribute in ENTRIES.items():
+        if told is None or (group, name) not in told.constants.get("WITHOUT", ()):
+            module = wrong if told and attribute in told.names else "devmod_toy"
+            groups.setdefault(group, {})[name] = f"{module}:{attribute}"
+    cases = f"{wrong}:{told.cases}" if told and told.cases else "devmod_toy._conformance:ToyConformance"
+    groups["devmod.conformance"] = {"toy": cases}
+    groups["devmod.protocol"] = dict.fromkeys(told.constants.get("PROTOCOLS", ("1",)) if told else ("1",), "devmod")
+    install(folder, "devmod-toy", groups=groups)
+    return folder
+
+
+def environment(folder: Path, cache: Path) -> dict[str, str]:
+    """The environment of a process that has this toy and no other plugin."""
+    made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "CUDA_"))}
+    path = [folder, HERE, HERE / "wrong", HERE.parents[1] / "src"]
+    return made | {
+        "PYTHONPATH": os.pathsep.join(map(str, path)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "DEVMOD_CACHE_DIR": str(cache),
+        "DEVMOD_PLUGINS_ALLOW": "devmod-toy",
+    }
+
+
+def conformance(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``devmod conformance toy``."""
+    command = [sys.executable, "-m", "devmod", "conformance", "toy", *arguments]
+    return subprocess.run(command, env=environment(folder, cache), capture_output=True, text=True, timeout=300, check=False)
+
+
+def results(folder: Path, cache: Path, *arguments: str) -> dict[str, dict[str, str]]:
+    """What it says of each row."""
+    done = conformance(folder, cache, "--json", *arguments)
+    assert done.stdout.startswith("["), done.stderr
+    found = {each["row"]: each for each in json.loads(done.stdout)}
+    assert done.returncode == any(each["outcome"] == "failed" for each in found.values())
+    return found

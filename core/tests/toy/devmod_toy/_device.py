@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import functools
+import time
+
+import devmod
+from devmod.backend import Once
+
+
+def driver():
+    try:
+        import toydriver
+    except ModuleNotFoundError as error:
+        raise devmod.DeviceNotFoundError("the toy's driver is missing. To add it: pip install toydriver", kind="toy") from error
+    return toydriver
+
+
+class ToyEvent(devmod.Event):
+    def __init__(self):
+        self.at = time.monotonic()
+
+    def synchronize(self):
+        pass
+
+    def elapsed(self, earlier):
+        return self.at - earlier.at
+
+
+class ToyStream(devmod.Stream):
+    def __init__(self, device):
+        self.device = device
+
+    def synchronize(self):
+        pass
+
+    def record(self):
+        return ToyEvent()
+
+    def wait(self, event):
+        pass
+
+
+class ToyDevice(devmod.Device):
+    kind = "toy"
+
+    def __init__(self, index, name):
+        self.index = index
+        self.name = name
+        self._made = Once()
+
+    @property
+    def default_stream(self):
+        return self._made.get("stream", self.stream)
+
+    def stream(self):
+        return ToyStream(self)
+
+    def synchronize(self):
+        pass
+
+    def allocate(self, nbytes):
+        return bytearray(nbytes)
+
+    def write(self, memory, data, stream):
+        memory[: data.nbytes] = data
+
+    def read(self, memory, out, stream):
+        out[:] = memory[: out.nbytes]
+
+
+@functools.cache
+def devices():
+    return [ToyDevice(index, name) for index, name in enumerate(driver().DEVICES)]

@@ -1,0 +1,19 @@
+"""It opens the driver to find out that there is no such function."""
+
+from devmod_toy._device import driver
+from devmod_toy._module import ToyModule, entries
+
+ROWS = ("R23-lazy",)
+REASON = (
+    "a name that there is not fails where the driver is missing: "
+    "DeviceNotFoundError: the toy's driver is missing. To add it: pip install toydriver"
+)
+
+
+class Wrong(ToyModule):
+    def get_function(self, name, query_imports=False):
+        driver()
+        return super().get_function(name, query_imports)
+
+
+create, load_from_bytes, load_from_file = entries(Wrong)

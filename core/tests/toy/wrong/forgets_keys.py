@@ -1,0 +1,19 @@
+"""It keeps of an interface what it knows."""
+
+from devmod_toy import TARGET
+from devmod_toy._module import ToyModule
+
+from devmod import FunctionInfo, Interface
+from devmod.backend import decode
+
+ROWS = ("R19-keys",)
+REASON = "keys of a newer version, loaded and saved: … bytes instead of …, which differ from byte …"
+
+
+def load_from_bytes(data):
+    fmt, fmap, code = decode(TARGET, data)
+    for name, info in fmap.items():
+        there = info.interface
+        kept = there and Interface(there.params, there.blocks, there.block)
+        fmap[name] = FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, kept)
+    return ToyModule(TARGET, fmt, fmap, code)

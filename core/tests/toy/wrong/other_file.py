@@ -1,0 +1,18 @@
+"""It writes a file that is not the payload."""
+
+from devmod_toy._module import ToyModule, entries
+
+ROWS = ("R22-round",)
+REASON = "the file *.toy of a real module and of the fallback: 19 bytes instead of 18, which differ from byte 0 on: …"
+
+
+class Wrong(ToyModule):
+    def write_to_file(self, path):
+        super().write_to_file(path)
+        with open(path, "r+b") as file:
+            data = file.read()
+            file.seek(0)
+            file.write(b"\n" + data)
+
+
+create, load_from_bytes, load_from_file = entries(Wrong)

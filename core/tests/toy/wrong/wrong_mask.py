@@ -1,0 +1,13 @@
+"""A real module says that it cannot run."""
+
+from devmod_toy._module import ToyModule, entries
+
+ROWS = ("R24-runs",)
+REASON = "the property_mask of a created module is 1: it must have the bits 1 (can be saved) and 2 (can run)"
+
+
+class Wrong(ToyModule):
+    property_mask = 1
+
+
+create, load_from_bytes, load_from_file = entries(Wrong)
