@@ -61,7 +61,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins"])
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins", "conformance"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)

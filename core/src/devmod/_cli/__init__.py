@@ -14,7 +14,7 @@ import click
 from devmod import __version__
 from devmod.errors import CompileError, DevmodError, said
 
-COMMANDS = ("compile", "inspect", "devices", "plugins", "new-backend")
+COMMANDS = ("compile", "inspect", "devices", "plugins", "conformance", "new-backend")
 
 
 class _Commands(click.Group):
