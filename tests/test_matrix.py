@@ -10,7 +10,9 @@ import functools
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -142,13 +144,79 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
                 f"devmod-{kind}; install that only if you trust its publisher"
             )
             assert (found["create"], found["made"], found["forced"]) == (text, text, text)
-    rows = json.loads(box.run("-m", "devmod", "plugins", "--json"))
+    rows, _ = json.JSONDecoder().raw_decode(box.run("-m", "devmod", "plugins", "--json"))
+    rows = [row for row in rows if row["distribution"] in projects]
     assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
     assert {(row["distribution"], row["state"], row["problem"]) for row in rows} == {(name, "ok", "") for name in installed}
     assert {row["version"] for row in rows} <= {devmod.__version__}
     if not installed:
         none = "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
         assert box.run("-m", "devmod", "plugins") == none
+
+
+#: Wheels of strangers, each with something wrong; what is wrong is in the text of the module or in the entries.
+NEIGHBOURS = {
+    "import": (
+        "raise OSError('no libimport.so')",
+        {"devmod.create": "create", "devmod.load_from_bytes": "load", "devmod.device": "devices"},
+    ),
+    "call": ("def create(*all): 1 // 0\nload = create\ndef devices(): 1 // 0", {"devmod.create": "create", "devmod.device": "devices"}),
+    "result": ("def create(*all): return 1\ndef devices(): return 1", {"devmod.create": "create", "devmod.device": "devices"}),
+    "leave": ("import atexit\natexit.register(lambda: 1 // 0)\ndef create(*all): ...", {"devmod.create": "create"}),
+    "later": ("def create(*all): ...", {"devmod.create": "create", "devmod.protocol": ""}),
+    "half": ("def create(*all): ...", {"devmod.create": "create"}),
+    "devmod": ("def file(*all): ...", {"devmod.load_from_file": "file"}),
+    "const_loader": ("def load(data): ...", {"devmod.load_from_bytes": "load"}),
+}
+
+
+def neighbour(folder: Path, kind: str) -> str:
+    """The wheel of one of them, acme-<kind> 0.7."""
+    text, named = NEIGHBOURS[kind]
+    stem, info = f"acme_{kind}", f"acme_{kind}-0.7.dist-info"
+    entries = "".join(f"[{group}]\n" + (f"{kind} = {stem}:{name}\n" if name else "2 = devmod\n") for group, name in named.items())
+    made = folder / f"{stem}-0.7-py3-none-any.whl"
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(f"{stem}.py", text + "\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: acme-{kind.replace('_', '-')}\nVersion: 0.7\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/entry_points.txt", entries)
+        archive.writestr(
+            f"{info}/RECORD",
+            f"{stem}.py,,\n" + "".join(f"{info}/{name},,\n" for name in ("METADATA", "WHEEL", "entry_points.txt", "RECORD")),
+        )
+    return str(made)
+
+
+@pytest.mark.row("R8", "R9", "R18", "R28", "R44")
+def test_all_beside_strangers_that_are_broken_in_every_way(
+    environment: Callable[..., Any], wheels: Any, projects: Projects, tmp_path: Path
+) -> None:
+    plugins = [name for name in projects if name not in ("devmod", "devmod-core")]
+    box = environment(*(wheels.direct(name) for name in ["devmod-core", *plugins]), *(neighbour(tmp_path, kind) for kind in NEIGHBOURS))
+    (package,) = box.folder.rglob("acme_half.py")
+    package.unlink()
+    check(box, projects, plugins)
+    listed = box.run("-m", "devmod", "plugins", "--json")
+    rows, end = json.JSONDecoder().raw_decode(listed)
+    problems = {row["distribution"]: row["problem"] for row in rows if row["distribution"].startswith("acme") and row["problem"]}
+    for name, part in {
+        "acme-import": "acme-import 0.7: importing acme_import failed (OSError: no libimport.so)",
+        "acme-later": f"acme-later 0.7 speaks version 2 of devmod's plugin protocol, and devmod-core {devmod.__version__} speaks version 1",
+        "acme-half": "acme-half 0.7: importing acme_half failed (ModuleNotFoundError: No module named 'acme_half')",
+        "acme-devmod": f"devmod.load_from_file.devmod is claimed by devmod-core {devmod.__version__} and acme-devmod 0.7",
+        "acme-const-loader": f"devmod.load_from_bytes.const_loader is claimed by devmod-core {devmod.__version__} and acme-const-loader 0.7",
+    }.items():
+        assert part in problems.pop(name)
+    assert problems == {}  # the others' faults show when they are called
+    assert "devmod: acme-leave 0.7 raised this while Python was ending" in listed[end:]
+    found, _ = json.JSONDecoder().raw_decode(box.run("-m", "devmod", "devices", "--json"))
+    for text in (
+        "import: devmod.device.import is broken: acme-import 0.7: importing acme_import failed",
+        "call: devmod.device.call of acme-call 0.7 failed: ZeroDivisionError",
+        "result: devmod.device.result is broken: acme-result 0.7 returned int, not a sequence of devmod.Device",
+    ):
+        assert [problem for problem in found["problems"] if problem.startswith(text)], found["problems"]
 
 
 def title_and_install(kind: str) -> tuple[str, str]:
