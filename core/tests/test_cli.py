@@ -222,6 +222,10 @@ def test_inspect_a_kind_that_nobody_knows(capsys: pytest.CaptureFixture[str], tm
         def kind(self) -> str:
             return "npu"
 
+        @property
+        def functions(self) -> dict[str, devmod.FunctionInfo]:
+            return {"add": PLAIN}
+
         def get_function(self, name: str, query_imports: bool = False) -> object:
             raise AssertionError
 
@@ -231,6 +235,9 @@ def test_inspect_a_kind_that_nobody_knows(capsys: pytest.CaptureFixture[str], tm
     devmod.save(Foreign(), tmp_path / "n.devmod")
     code, out, _ = run(capsys, "inspect", tmp_path / "n.devmod")
     assert code == 0
+    assert "\n  add(…)\n" in out  # nobody here can read its arguments; that is not the same as none
+    (function,) = json.loads(run(capsys, "inspect", tmp_path / "n.devmod", "--json")[1])["module"]["functions"]
+    assert (function["arg_types"], function["symbol"], function["signature"]) == (None, None, "add(…)")
     assert "npu, 7 B — runtime: not installed\n" in out
     assert (
         "no known distribution brings the kind 'npu'; by convention it would be devmod-npu; install it only if you trust its publisher"

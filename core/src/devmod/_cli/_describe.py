@@ -70,24 +70,26 @@ def _open(path: Path) -> tuple[str, Module]:
 
 def _module(module: Module) -> dict[str, Any]:
     plain = module.property_mask & BINARY_SERIALIZABLE  # the others are nodes of the tree: a bundle, TVM's host library
+    # Without a target nobody can read the bytes: of the functions only the names are known. A const_loader's take no arguments.
+    readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
     return {
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": sum(map(len, module.wire_parts())) if plain else None,
-        "functions": [_function(name, info) for name, info in module.functions.items()],
+        "functions": [_function(name, info, readable) for name, info in module.functions.items()],
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": _runtime(module.kind) if plain else None,
         "imports": [_module(child) for child in module.imports],
     }
 
 
-def _function(name: str, info: FunctionInfo) -> dict[str, Any]:
+def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:
     return {
         "name": name,
-        "symbol": info.name,
-        "signature": signature(name, info),
-        "arg_types": list(info.arg_types),
+        "symbol": info.name if readable else None,
+        "signature": signature(name, info) if readable else f"{name}(…)",
+        "arg_types": list(info.arg_types) if readable else None,
         "launch_param_tags": list(info.launch_param_tags),
         "interface": info.interface.to_dict() if info.interface is not None else None,
     }
