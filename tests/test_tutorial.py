@@ -69,6 +69,9 @@ class Reader:
             self.box.install(*(str(self.folder / word) if word.endswith(".whl") else word for word in words[2:]))
             self.installed = True
             return ""
+        if words[:3] == ["pip", "uninstall", "--yes"]:
+            self.box.uninstall(*words[3:])
+            return ""
         assert words[0] == "ls", f"{shlex.join(words)}: this test does not know how to run that"
         return subprocess.run(words, cwd=self.folder, capture_output=True, text=True, check=True).stdout
 
