@@ -56,10 +56,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 class Environment:
     """A fresh environment that sees nothing of the source tree."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, interpreter: str) -> None:
         self.folder = folder
         (folder / "empty").mkdir(parents=True)
-        self.python = make_venv(folder / "venv")
+        self.python = make_venv(folder / "venv", python=interpreter)
 
     def install(self, *requirements: str) -> None:
         """Install; what the installer has cached is not asked for again."""
@@ -85,10 +85,10 @@ def environment(tmp_path: Path) -> Callable[..., Environment]:
     """Make fresh environments, each with these requirements."""
     count = 0
 
-    def made(*requirements: str) -> Environment:
+    def made(*requirements: str, interpreter: str = sys.executable) -> Environment:
         nonlocal count
         count += 1
-        found = Environment(tmp_path / f"box{count}")
+        found = Environment(tmp_path / f"box{count}", interpreter)
         if requirements:
             found.install(*requirements)
         return found

@@ -132,23 +132,25 @@ def test_from_a_build_box_to_a_device_box(environment: Callable[..., Any], wheel
 
 
 @pytest.mark.row("R7")
-def test_a_plugin_has_its_entry_points_and_nothing_else(environment: Callable[..., Any], wheels: Any) -> None:
-    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
-    declared, public = box.run("-c", SURFACE).splitlines()
+def test_a_plugin_has_its_entry_points_and_nothing_else(environment: Callable[..., Any], wheels: Any, plugin: str) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))
+    declared, public = box.run("-c", SURFACE, plugin).splitlines()
     assert public == declared
 
 
 SURFACE = """
-import importlib.metadata as metadata
-import devmod_opencl
-entries = metadata.distribution("devmod-opencl").entry_points
-print(sorted({entry.attr for entry in entries if entry.module == "devmod_opencl" and entry.attr}))
-print(sorted(name for name in vars(devmod_opencl) if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING")))
+import importlib, importlib.metadata as metadata, sys
+package = importlib.import_module(sys.argv[1].replace("-", "_"))
+entries = metadata.distribution(sys.argv[1]).entry_points
+print(sorted({entry.attr for entry in entries if entry.module == package.__name__ and entry.attr}))
+print(sorted(name for name in vars(package) if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING")))
 """
 
 
-def test_the_metapackage_brings_core_and_by_its_extra_the_runtime(environment: Callable[..., Any], wheels: Any) -> None:
-    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"), wheels.direct("devmod", "opencl"))
+def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment: Callable[..., Any], wheels: Any) -> None:
+    plugins = sorted(path.parent.name for path in (Path(__file__).parents[1] / "plugins").glob("*/pyproject.toml"))
+    extras = [name.removeprefix("devmod-") for name in plugins]
+    box = environment(wheels.direct("devmod-core"), *map(wheels.direct, plugins), wheels.direct("devmod", *extras))
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-    assert {row["distribution"] for row in listed} == {"devmod-opencl"}
+    assert {row["distribution"] for row in listed} == set(plugins)
     assert {row["state"] for row in listed} == {"ok"}

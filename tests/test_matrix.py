@@ -19,6 +19,7 @@ from unittest import mock
 import pytest
 
 import devmod
+import pythons  # tools/pythons.py
 from devmod import targets
 
 Projects = Mapping[str, Mapping[str, Any]]
@@ -225,9 +226,13 @@ def title_and_install(kind: str) -> tuple[str, str]:
     return spec.title, spec.install
 
 
-@pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28")
-def test_core_alone(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
-    check(environment(wheels.direct("devmod-core")), projects, [])
+@pytest.mark.row("R4", "R6", "R18", "R24", "R25", "R28", "R38")
+@pytest.mark.parametrize("version", pythons.TESTED, ids=lambda version: "{}.{}".format(*version))
+def test_core_alone_on_each_python(environment: Callable[..., Any], wheels: Any, projects: Projects, version: tuple[int, int]) -> None:
+    interpreter = pythons.find().get(version)
+    if interpreter is None:
+        pytest.skip("Python {}.{} is not on this machine".format(*version))
+    check(environment(wheels.direct("devmod-core"), interpreter=interpreter), projects, [])
 
 
 @pytest.mark.row("R4", "R6", "R7", "R18", "R19", "R24", "R28")
