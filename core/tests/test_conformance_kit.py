@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from distributions import install
-from toy.backend import WRONG, Told, conformance, environment, put, results
+from toy.backend import WRONG, Told, conformance, environment, put, put_map, results
 
 import devmod
 from devmod import testing
@@ -45,6 +45,19 @@ def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
 def test_a_backend_that_conforms_passes_every_row(tmp_path: Path) -> None:
     found = results(put(tmp_path / "site"), tmp_path / "cache")
     assert {name: (each["outcome"], each["reason"]) for name, each in found.items()} == {row.id: ("passed", "") for row in testing.rows()}
+
+
+@pytest.mark.row("R11", "R17")
+def test_a_kind_with_a_map_of_shaders_conforms_too(tmp_path: Path) -> None:
+    found = results(put_map(tmp_path / "site"), tmp_path / "cache", kind="toymap")
+    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
+        "R2-aliases": "the kind has no aliases",
+        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        **dict.fromkeys(
+            ("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), "the backend names no devices (devmod.device.toymap)"
+        ),
+    }
+    assert "failed" not in {each["outcome"] for each in found.values()}
 
 
 @pytest.mark.row("R5", "R6", "R8", "R12", "R18", "R19", "R23", "R24", "R25", "R26", "R32", "R33", "R34", "R38", "R39", "R40")
@@ -115,6 +128,54 @@ for result in run(ToyConformance(), ["R18", "R37-host"]):
     assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
         "R18 passed \nR37-host skipped NumPy is not installed; to add all that the kit uses: pip install 'devmod-core[testing]'\n"
     )
+
+
+@pytest.mark.row("R32")
+def test_builds_of_binaries_are_counted_where_the_cases_say_how(tmp_path: Path) -> None:
+    program = """
+from contextlib import contextmanager
+from devmod_toy import _module
+from devmod_toy._conformance import ToyConformance
+from devmod.testing import run
+
+class Binary(ToyConformance):
+    samples = ToyConformance.samples[1:]
+
+class Counted(Binary):
+    @contextmanager
+    def builds(self, sample, on_build):
+        before = _module.kernels
+        _module.kernels = lambda *arguments: (on_build(), before(*arguments))[1]
+        yield
+        _module.kernels = before
+
+for cases in (Binary(), Counted()):
+    for result in run(cases, ["R32-once", "R32-failure"]):
+        print(result.row.id, result.outcome, result.reason)
+"""
+    unknown = "builds cannot be counted: its payloads are no text, and it does not override Conformance.builds"
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
+        f"R32-once skipped {unknown}\nR32-failure skipped {unknown}\nR32-once passed \nR32-failure passed \n"
+    )
+
+
+def test_a_sample_whose_toolchain_is_missing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: object, **options: object) -> devmod.Module:
+        raise devmod.ToolchainNotFoundError("the compiler is missing: pip install it", kind="other")
+
+    monkeypatch.setattr(devmod, "compile", missing)
+
+    class Compiled(Other):
+        samples = (testing.Sample.compiled("text", "other"),)
+
+    (result,) = testing.run(Compiled(), ["R12"])
+    assert (result.outcome, result.reason) == ("skipped", "no sample can be compiled here: the compiler is missing: pip install it")
+
+    class Both(Other):
+        samples = (*Compiled.samples, testing.Sample(b"", "other", {"f": devmod.FunctionInfo("f", ())}))
+
+    (result,) = testing.run(Both(), ["R12"])
+    assert result.reason.startswith("NotRegisteredError: devmod.create.other is not registered")
 
 
 # -- the command

@@ -74,6 +74,20 @@ def put(folder: Path, wrong: str = "") -> Path:
     return folder
 
 
+def put_map(folder: Path) -> Path:
+    """Install the backend with a map of shaders into a folder."""
+    groups = {
+        "devmod.create": {"toymap": "devmod_toymap:create"},
+        "devmod.load_from_bytes": {"toymap": "devmod_toymap:load_from_bytes"},
+        "devmod.load_from_file": {"toyshader": "devmod_toymap:load_from_file"},
+        "devmod.targets": {"toymap": "devmod_toymap:TARGET"},
+        "devmod.conformance": {"toymap": "devmod_toymap:MapConformance"},
+        "devmod.protocol": {"1": "devmod"},
+    }
+    install(folder, "devmod-toymap", groups=groups)
+    return folder
+
+
 def environment(folder: Path, cache: Path) -> dict[str, str]:
     """The environment of a process that has this toy and no other plugin."""
     made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "CUDA_"))}
@@ -82,19 +96,19 @@ def environment(folder: Path, cache: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "DEVMOD_CACHE_DIR": str(cache),
-        "DEVMOD_PLUGINS_ALLOW": "devmod-toy",
+        "DEVMOD_PLUGINS_ALLOW": "devmod-toy,devmod-toymap",
     }
 
 
-def conformance(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``devmod conformance toy``."""
-    command = [sys.executable, "-m", "devmod", "conformance", "toy", *arguments]
+def conformance(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> subprocess.CompletedProcess[str]:
+    """Run ``devmod conformance``."""
+    command = [sys.executable, "-m", "devmod", "conformance", kind, *arguments]
     return subprocess.run(command, env=environment(folder, cache), capture_output=True, text=True, timeout=300, check=False)
 
 
-def results(folder: Path, cache: Path, *arguments: str) -> dict[str, dict[str, str]]:
+def results(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> dict[str, dict[str, str]]:
     """What it says of each row."""
-    done = conformance(folder, cache, "--json", *arguments)
+    done = conformance(folder, cache, "--json", *arguments, kind=kind)
     assert done.stdout.startswith("["), done.stderr
     found = {each["row"]: each for each in json.loads(done.stdout)}
     assert done.returncode == any(each["outcome"] == "failed" for each in found.values())

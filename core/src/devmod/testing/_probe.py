@@ -126,7 +126,6 @@ def steps(request: dict[str, Any], watch: Watch, tell: Tell) -> None:
     ours = {claim.value.partition(":")[0].partition(".")[0] for group in _registry.GROUPS for claim in _registry.claims(group, kind)}
     done["packages"] = {"loaded": sorted(name for name in ours if name != "devmod" and name in sys.modules)}
     step("the target spec", lambda: find_spec(kind))
-    done["packages"]["spec"] = sorted(name for name in ours if name != "devmod" and name in sys.modules)
     step("the look-up of devmod.create", lambda: _registry.lookup("devmod.create", kind))
     step("the look-up of devmod.load_from_bytes", lambda: _registry.lookup("devmod.load_from_bytes", kind))
     for sent in request["samples"]:

@@ -87,6 +87,8 @@ def probe(
     claim = _registry.registered("devmod.create").get(case.kind)
     if claim is None or not claim.distribution:
         raise Skip("the backend is registered in this process alone, and this row looks at a new one")
+    if getattr(sys, "frozen", False):
+        raise Skip("this program is frozen, and cannot begin a new Python")
     request = {
         # The folder of this process is not that of the other.
         "path": [os.path.abspath(each) for each in sys.path],

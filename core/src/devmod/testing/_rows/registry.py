@@ -62,12 +62,16 @@ def lazy(case: Conformance) -> None:
         must(not driver, f"{name} {'; '.join(driver)}")
 
 
+#: How Python begins to tell of what went wrong as it ended.
+_LOUD = ("Traceback (most recent call last)", "Exception ignored", "Error in atexit", "Error in sys.", "Fatal Python error")
+
+
 @row("R8")
 def ends(case: Conformance) -> None:
     """A process that has used the backend ends quietly."""
     answer = probe(case, "leave", samples_of(case))
     must(answer.value, "")
-    loud = [line for line in answer.said.splitlines() if "Exception ignored" in line or "Traceback" in line or "Error" in line]
+    loud = [line for line in answer.said.splitlines() if line.startswith(_LOUD)]
     must(not loud, f"the end of a process that used the backend is not quiet: {loud[0] if loud else ''}")
 
 

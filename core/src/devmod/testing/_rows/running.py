@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import devmod
+from devmod.targets import find_spec
 from devmod.testing._case import Call, Conformance
 from devmod.testing._row import Skip
 from devmod.testing._rows._tools import (
@@ -21,12 +22,13 @@ from devmod.testing._rows._tools import (
     row,
     same,
     samples_of,
-    spec_of,
     written,
 )
 from devmod.testing._turn import device_turn
 
+#: The launch tags that take a value (R35); the others take none.
 _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
+_SHARED_MEMORY = "tirx.use_dyn_shared_memory"
 
 
 @row("R33-functions")
@@ -41,7 +43,7 @@ def several_functions(case: Conformance) -> None:
         info = sample.fmap[call.function]
         code: Any = sample.code
         if not isinstance(code, (bytes, memoryview)):
-            code = {**code, other: code[call.function]}
+            code = {**code, other: code[call.function if call.function in code else info.name]}
         module = devmod.create(case.kind, code, sample.fmt, {**sample.fmap, other: info})
         for name in (call.function, other):
             arguments, wanted = call.make_arguments(), expected(call)
@@ -94,7 +96,9 @@ def arguments(case: Conformance) -> None:
     for sample, call in called_samples(case):
         function = function_of(real(case, sample), call.function)
         info = sample.fmap[call.function]
-        for what, number, given, keywords in _wrong_calls(info, call, spec_of_grid(case)):
+        spec = find_spec(case.kind)
+        has_grid = spec is None or spec.has_grid
+        for what, number, given, keywords in _wrong_calls(info, call, has_grid):
             before = [np.copy(each) if isinstance(each, np.ndarray) else each for each in given]
             how = f"{call.function!r} given {what}"
             try:
@@ -225,16 +229,13 @@ def empty_grid(case: Conformance) -> None:
 # -- inside
 
 
-def spec_of_grid(case: Conformance) -> bool:
-    """Whether launches of the kind have a grid."""
-    return spec_of(case).has_grid
-
-
 def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, how: str) -> None:
     arrays = _to_device(device, call.make_arguments())
-    launch(case, function, arrays, **call.shape)
+    with device_turn(case.kind, device.index):
+        function(*arrays, **call.shape)
     compare(call, _to_host(arrays), expected(call), how)
-    launch(case, function, arrays, **call.shape)
+    with device_turn(case.kind, device.index):
+        function(*arrays, **call.shape)
     compare(call, _to_host(arrays), _twice(call), f"{how}, a second time")
 
 
@@ -324,11 +325,13 @@ def _launch_values(info: devmod.FunctionInfo, call: Call) -> list[int] | None:
     values, said = [], set()
     for tag in info.launch_param_tags:
         name, _, axis = tag.partition(".")
-        if name not in _DIMENSIONS or axis not in ("x", "y", "z"):
-            return None
-        word = _DIMENSIONS[name]
-        said.add((word, axis))
-        values.append(triples[word]["xyz".index(axis)])
+        if tag == _SHARED_MEMORY:
+            values.append(0)
+        elif name == "clusterCtaIdx":
+            values.append(1)
+        elif name in _DIMENSIONS:
+            said.add((_DIMENSIONS[name], axis))
+            values.append(triples[_DIMENSIONS[name]]["xyz".index(axis)])
     fixed = info.interface is not None and info.interface.block is not None
     for word, triple in triples.items():
         for axis, length in zip("xyz", triple, strict=True):

@@ -1,0 +1,99 @@
+"""A backend that conforms, of a kind with a map of shaders, one format and no driver; it says itself how its builds are seen."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from devmod_toy._conformance import AXPY, NEGATE, axpy, negate
+
+import devmod
+from devmod.backend import read_payload
+from devmod.targets import TargetSpec
+from devmod.testing import Call, Conformance, Sample
+
+TARGET = TargetSpec(
+    "toymap",
+    title="Toy map",
+    distribution="devmod-toymap",
+    formats=("toyshader",),
+    text_formats=("toyshader",),
+    shader_map=True,
+    fields=("fmap", "code"),
+    pack=lambda code: b"TOYFILE" + code,
+    unpack=lambda data: data[7:],
+)
+
+
+def make(fmap, code, source=None, wire=None):
+    from devmod_toy._device import driver
+    from devmod_toy._module import ToyLauncher, ToyModule
+
+    class MapLauncher(ToyLauncher):
+        kind = "toymap"
+
+    class MapModule(ToyModule):
+        def launcher(self, name, info):
+            _, shader = self.payload(name)
+            return MapLauncher(driver().KERNELS[parse(shader)])
+
+    return MapModule(TARGET, "toyshader", fmap, code, source, wire=wire)
+
+
+def parse(shader):
+    """The kernel that a shader is: the one build step."""
+    data = bytes(shader)
+    if data[:4] != b"toy ":
+        raise devmod.FormatError("the toymap shader does not begin with 'toy '", kind="toymap")
+    return data[4:].decode()
+
+
+def create(code, fmt, fmap, source):
+    return make(fmap, code, source)
+
+
+def load_from_bytes(data):
+    from devmod.backend import decode
+
+    _, fmap, code = decode(TARGET, data)
+    return make(fmap, code, wire=data)
+
+
+def load_from_file(path, fmt):
+    _, fmap, code = read_payload(TARGET, path, fmt)
+    return make(fmap, code)
+
+
+class MapConformance(Conformance):
+    kind = "toymap"
+    samples = (
+        Sample(
+            {"negate": b"toy negate", "axpy": b"toy axpy"},
+            "toyshader",
+            {"negate": NEGATE, "axpy": AXPY},
+            calls=[
+                Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
+                Call("negate", lambda rng: [rng.integers(1, 99, 16, "int32")], negate, grid=2, block=8),
+            ],
+        ),
+        Sample(
+            {"negative": b"toy negate"},
+            "toyshader",
+            {"negative": NEGATE},
+            calls=[Call("negative", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+        ),
+    )
+
+    @contextmanager
+    def builds(self, sample, on_build):
+        global parse
+        before = parse
+
+        def watched(shader):
+            on_build()
+            return before(shader)
+
+        parse = watched
+        try:
+            yield
+        finally:
+            parse = before
