@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import devmod
 from devmod._fallback import FallbackModule
 from devmod._module import BINARY_SERIALIZABLE, RUNNABLE
 from devmod.testing._case import Conformance, Sample
-from devmod.testing._rows._tools import fallback, must, real, refused, row, same, samples_of, spec_of
+from devmod.testing._row import Skip
+from devmod.testing._rows._tools import devices_of, fallback, must, real, refused, row, same, samples_of, spec_of
 
 #: A payload that nobody can read.
 JUNK = b"\x00\xffno payload at all\x00"
@@ -75,6 +78,7 @@ def same_as_fallback(case: Conformance) -> None:
 def properties(case: Conformance) -> None:
     """A real module says that it can be saved and can run, and never passes for a fallback."""
     wanted = BINARY_SERIALIZABLE | RUNNABLE
+    runs, missing = False, ""
     for sample in samples_of(case):
         for how, module in (("created", real(case, sample)), ("loaded", _loaded(case, sample))):
             must(not isinstance(module, FallbackModule), f"a {how} module is a fallback")
@@ -84,10 +88,17 @@ def properties(case: Conformance) -> None:
             )
             try:
                 module.get_function(next(iter(sample.fmap)))
+                runs = True
             except devmod.RuntimeNotLinkedError as error:
                 raise AssertionError(f"a {how} module behaves as a fallback: {error}") from error
-            except devmod.DeviceNotFoundError:
-                pass  # it is a real one, and there is nothing to run it
+            except devmod.DeviceNotFoundError as error:  # one payload of several may be for a device that is not here
+                missing = str(error)
+            except Exception:  # noqa: BLE001 - other rows tell of it
+                runs = True
+    if not runs:
+        with contextlib.suppress(Skip):
+            found = devices_of(case)
+            raise AssertionError(f"there is {found[0]}, and no sample finds a device to run on: {missing}")
 
 
 @row("R28")
