@@ -196,6 +196,36 @@ print(*(each.message for each in caught))
     assert listed["problems"] == [f"bad: {text}"]
 
 
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("def devices(): raise RuntimeError('cuInit: 999')", "devmod.device.bad of acme-bad 1.0 failed: RuntimeError: cuInit: 999"),
+        ("def devices(): raise SystemExit(3)", "devmod.device.bad of acme-bad 1.0 failed: SystemExit: 3"),
+        (
+            "def devices(): return 'none'",
+            "devmod.device.bad is broken: acme-bad 1.0 returned str, not a sequence of devmod.Device. Report it to its publisher, or uninstall it",
+        ),
+        (
+            "def load(data): return None",
+            "devmod.load_from_bytes.bad is broken: acme-bad 1.0 returned NoneType, not a devmod.Module. Report it to its publisher, or uninstall it",
+        ),
+    ],
+)
+def test_a_candidate_whose_plugin_fails_leaves_the_next_one(site: Path, tmp_path: Path, change: str, text: str) -> None:
+    backend(site, "bad", "Made.functions = {'f': devmod.FunctionInfo('f', ())}\n" + change)
+    program = """
+import acme_bad, acme_good
+acme_good.Made.functions = acme_bad.Made.functions
+bad, good = acme_bad.Made(b"1"), acme_good.Made(b"2")
+print(devmod.loads(devmod.dumps(devmod.bundle(bad, good)))["f"]())
+attempt(lambda: devmod.loads(devmod.dumps(devmod.bundle(bad, acme_bad.Made(b"3"))))["f"])
+"""
+    out = said(site, tmp_path, program)[0]
+    alone = f"f\nPluginError | no candidate of the bundle can run 'f' here:\n  1. bad/x: {text}\n  2. bad/x: {text} |  | PluginError("
+    assert out.startswith(alone), out
+
+
 def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command line in a process that sees these distributions, and what is installed here shut out."""
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})

@@ -15,9 +15,12 @@ Register = Callable[[str, str, object], None]
 INFO = devmod.FunctionInfo("k", ["handle"])
 
 
-class FakeDevice:
+class FakeDevice(devmod.Device):
     def __init__(self, arch: str) -> None:
         self.arch = arch
+
+
+FakeDevice.__abstractmethods__ = frozenset()  # nothing but its architecture is asked for
 
 
 class Runtime:
@@ -382,7 +385,7 @@ def test_a_broken_runtime_is_what_is_raised_when_nothing_else_is_left(register: 
     assert str(caught.value) == (
         "no candidate of the bundle can run 'f' here:\n"
         f"  1. opencl/cl: {missing('opencl')}\n"
-        "  2. cuda/cuda: the cuda runtime failed to list its devices: ImportError: libcuda is not there"
+        "  2. cuda/cuda: devmod.device.cuda, registered in this process, failed: ImportError: libcuda is not there"
     )
     assert isinstance(caught.value.__cause__, devmod.PluginError)
     assert isinstance(caught.value.__cause__.__cause__, ImportError)

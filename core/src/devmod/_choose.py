@@ -225,17 +225,11 @@ def _devices(kind: str) -> Sequence[Any] | None:
     PluginError
         The runtime is broken.
     """
-    entry: Any = _registry.find("devmod.device", kind)
-    if entry is None:
+    if _registry.find("devmod.device", kind) is None:
         return None
-    try:
-        devices: Sequence[Any] = tuple(entry())
-    except DevmodError:
-        raise
-    except Exception as error:
-        raise PluginError(
-            f"the {kind} runtime failed to list its devices: {type(error).__name__}: {error}", kind=kind, key=f"devmod.device.{kind}"
-        ) from error
+    from devmod._memory.device import probe
+
+    devices = probe(kind)
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
     return devices

@@ -7,9 +7,8 @@ import click
 from devmod import _registry
 from devmod._cli import debug_option
 from devmod._cli._output import print_json, print_table, printable, size
-from devmod._memory.device import GROUP, told
-from devmod._memory.device import _devices_of as devices_of
-from devmod.errors import DevmodError, said
+from devmod._memory.device import GROUP, probe
+from devmod.errors import DevmodError
 
 _FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
 
@@ -33,12 +32,12 @@ def command(as_json: bool) -> None:
     for kind in kinds:
         # One runtime without its driver must not hide the devices of the others, so what it raises becomes a line here.
         try:
-            devices = devices_of(kind, _registry.lookup(GROUP, kind))
+            devices = probe(kind)
             found += [{name: getattr(device, name) for name in _FIELDS} for device in devices]
             if not devices:
                 problems.append(f"{kind}: its runtime is installed and finds no device")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a driver's own errors are of any type
-            problems.append(f"{kind}: {error if isinstance(error, DevmodError) else f'{told(kind)} failed: {said(error)}'}")
+        except DevmodError as error:
+            problems.append(f"{kind}: {error}")
     if as_json:
         print_json({"devices": found, "problems": problems})
         return

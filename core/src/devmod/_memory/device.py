@@ -229,21 +229,35 @@ def devices() -> list[Device]:
     found: list[Device] = []
     for kind in _registry.registered(GROUP):
         try:
-            found.extend(_devices_of(kind, _registry.lookup(GROUP, kind)))
+            found.extend(probe(kind))
         except (DeviceNotFoundError, NotRegisteredError):  # the latter: it was uninstalled just now
             continue
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a driver's own errors are of any type
+        except DevmodError as error:
             import warnings
 
-            text = str(error) if isinstance(error, PluginError) else f"{told(kind)} failed: {said(error)}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
     return found
 
 
-def told(kind: str) -> str:
-    """Which entry lists the devices of a kind, and whose it is, as errors print it."""
-    claim = _registry.owner(GROUP, kind)
-    return f"{GROUP}.{kind} of {claim.who}" if claim else f"{GROUP}.{kind}, registered in this process,"
+def probe(kind: str) -> list[Device]:
+    """The devices of one kind among others, whose driver must not take the others down.
+
+    Raises
+    ------
+    DevmodError
+        As for `device`; what the driver itself raises becomes a PluginError that names whose it is, with the cause chained.
+    """
+    find = _registry.lookup(GROUP, kind)
+    try:
+        return _devices_of(kind, find)
+    except DevmodError:
+        raise
+    except (Exception, SystemExit) as error:
+        claim = _registry.owner(GROUP, kind)
+        who = f"{GROUP}.{kind} of {claim.who}" if claim else f"{GROUP}.{kind}, registered in this process,"
+        raise PluginError(
+            f"{who} failed: {said(error)}", kind=kind, key=f"{GROUP}.{kind}", distribution=claim.distribution if claim else ""
+        ) from error
 
 
 def _devices_of(kind: str, find: Any) -> list[Device]:
