@@ -240,6 +240,22 @@ def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Pr
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
 
 
+def test_a_plugin_that_says_that_it_conforms_does_where_nothing_else_is_installed(
+    environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
+) -> None:
+    """No extra of the plugin's, so perhaps no driver: what needs one is skipped, and says so."""
+    kinds = projects[plugin]["entry-points"].get("devmod.conformance", {})
+    if not kinds:
+        pytest.skip(f"{plugin} brings no conformance cases")
+    box = environment(wheels.direct("devmod-core", "testing"), wheels.direct(plugin))
+    for kind in kinds:
+        rows = json.loads(box.run("-m", "devmod", "conformance", kind, "--json"))
+        assert not [
+            row for row in rows if row["outcome"] not in ("passed", "skipped") or (row["outcome"] == "skipped") != bool(row["reason"])
+        ]
+        assert sum(row["outcome"] == "passed" for row in rows) >= 15
+
+
 @pytest.mark.row("R4", "R6", "R18", "R19", "R24", "R28")
 def test_all_then_one_less_each_time(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
     left = [name for name in projects if name not in ("devmod", "devmod-core")]
