@@ -230,6 +230,16 @@ def test_a_copy_of_core_without_metadata_works_and_takes_backends_by_hand(tmp_pa
     assert found == expected(frozen=False, who="in this process" if backend == "registered" else "", acme=NOBODY)
 
 
+@pytest.mark.row("R7", "R10")
+def test_what_the_page_registers_by_hand_is_all_that_the_backend_declares_for_modules_and_devices(tmp_path: Path) -> None:
+    pytest.importorskip("devmod_opencl", reason="devmod-opencl is not installed")
+    (block,) = re.findall(r"```python\n(import devmod\nimport devmod_opencl\n.*?)```", PAGE, re.DOTALL)
+    program = block + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].who for group in devmod_groups]))\n"
+    groups = ["devmod.create", "devmod.load_from_bytes", "devmod.device"]
+    found = ran([sys.executable, "-c", f"devmod_groups = {groups}\n{program}"], tmp_path)
+    assert found == ["in this process"] * 3
+
+
 # -- a notebook
 
 CELLS = {
