@@ -101,7 +101,8 @@ SIGNATURES: dict[str, dict[str, list[Row]]] = {
             buffer("fixed", "uint64", "r"),
             buffer("halves", "float16"),
             buffer("tickets", "uint32"),
-        ]
+        ],
+        "arrays": [buffer("x", "float32"), buffer("table", "int32", "r"), local("tile", "float32"), buffer("rows", "uint32", "r")],
     },
     "histogram": {
         "histogram": [buffer("pixels", "uint8x4", "r"), buffer("bins", "uint32"), local("own", "uint32"), scalar("count", "uint32")],

@@ -9,3 +9,6 @@ __kernel void pointers(input a, volatile __global int *counter, __constant uchar
                        __global atomic_uint *tickets) {
   atomic_inc(counter);
 }
+
+// A parameter declared as an array is a pointer.
+__kernel void arrays(__global float x[], __constant int table[4], __local float tile[16], __global const uint rows[2][8]) { x[0] = table[3]; }

@@ -47,6 +47,8 @@ _NUMBERS = {
     "FLOAT": "float32",
     "DOUBLE": "float64",
 }
+#: A parameter declared so is a pointer to the elements; a pointer may point to such, too.
+_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
 #: clang's address spaces: what a kernel's pointer points into.
 _LOCAL, _CONSTANT = 2, 3
@@ -177,13 +179,17 @@ def _param(argument: Any, unknown: bool) -> tuple[str, Param]:
     """The type for arg_types and the param of one argument. ValueError with what it is, where it cannot be passed."""
     name, type_ = argument.spelling, argument.type.get_canonical()
     kind = type_.kind.name
-    if kind == "POINTER":
-        target = type_.get_pointee()
-        space = target.get_address_space()
-        element, align = ("", 0) if unknown else _element(target)
+    if kind == "POINTER" or kind in _ARRAYS:
+        target = type_.get_pointee() if kind == "POINTER" else type_
+        space, const = target.get_address_space(), target.is_const_qualified()
+        while target.kind.name in _ARRAYS:
+            # Where the elements lie, and that they are const, stands at the array or at them.
+            target = target.element_type
+            space, const = space or target.get_address_space(), const or target.is_const_qualified()
+        element, align = ("", 0) if unknown else _element(target.get_canonical())
         if space == _LOCAL:
             return "handle", Param(name, "local", element, align=align)
-        access = "r" if space == _CONSTANT or target.is_const_qualified() else "rw"
+        access = "r" if space == _CONSTANT or const else "rw"
         return "handle", Param(name, "buffer", element, access, align=align)
     if kind.startswith("OCLIMAGE"):
         access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
@@ -211,8 +217,6 @@ def _element(type_: Any) -> tuple[str, int]:
         number, _ = _element(type_.element_type.get_canonical())
         # A vector of three takes the place of one of four; the type says what it is, the runtime what place it takes.
         return (f"{number}x{type_.element_count}" if number else ""), 0
-    if kind in ("CONSTANTARRAY", "INCOMPLETEARRAY"):
-        return _element(type_.element_type.get_canonical())
     size = type_.get_size() if kind == "RECORD" else 0
     if 0 < size <= _LARGEST_STRUCT:
         return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
