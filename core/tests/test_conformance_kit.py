@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -215,6 +216,47 @@ def test_json_is_a_list_of_rows(tmp_path: Path) -> None:
         '[\n  {\n    "row": "R17",\n    "outcome": "passed",\n    "reason": "",\n'
         '    "title": "A module\'s bytes are the kind\'s fields in their order, and wire_parts is the same in parts"\n  }\n]\n'
     )
+
+
+def test_what_a_backend_prints_is_no_part_of_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(
+        "import os\nimport devmod_toy\nprint('hello of the import')\n"
+        "def create(*payload):\n    print('hello of a call', flush=True)\n    os.system('echo hello of a program')\n"
+        "    return devmod_toy.create(*payload)\n"
+    )
+    folder = put(tmp_path)
+    points = next(folder.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("toy = devmod_toy:create", "toy = chatty:create"))
+    done = conformance(folder, tmp_path / "cache", "--json", "--row", "R11")
+    assert [(each["row"], each["outcome"]) for each in json.loads(done.stdout)] == [("R11", "passed")]
+    for word in ("import", "call", "program"):
+        assert f"hello of a {word}" in done.stderr or f"hello of the {word}" in done.stderr
+
+
+def test_a_row_that_ends_the_process_leaves_the_others_to_be_checked(tmp_path: Path) -> None:
+    found = results(put(tmp_path / "site", "ends_in_call"), tmp_path / "cache", "--row", "R17", "--row", "R37-host", "--row", "R44")
+    assert {row: each["outcome"] for row, each in found.items()} == {"R17": "passed", "R37-host": "failed", "R44": "passed"}
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import os\nos._exit(3)", "a process that imports its cases ends with exit status 3"),
+        (
+            "from devmod.testing import Conformance\nclass Cases(Conformance):\n    def __init__(self):\n        open('/nowhere/k')",
+            "making its cases failed (FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/k')",
+        ),
+    ],
+)
+def test_cases_that_cannot_be_had_are_their_distributions(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "cases.py").write_text(text)
+    folder = put(tmp_path)
+    points = next(folder.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("devmod_toy._conformance:ToyConformance", "cases:Cases"))
+    done = conformance(folder, tmp_path / "cache", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"devmod: error: devmod.conformance.toy is broken: devmod-toy 1.0: {said}\n"
 
 
 @pytest.mark.parametrize(

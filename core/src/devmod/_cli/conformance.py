@@ -32,9 +32,9 @@ Examples:
 @debug_option
 def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
     """Check the installed backend of KIND with the cases that it ships. The exit status is 0 when no row fails."""
-    from devmod.testing import find, run
+    from devmod.testing._apart import run_apart
 
-    results = run(find(kind), only)
+    results = run_apart(kind, only)
     if form == "json":
         print_json([{"row": each.row.id, "outcome": each.outcome, "reason": each.reason, "title": each.row.title} for each in results])
     elif form == "markdown":

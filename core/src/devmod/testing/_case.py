@@ -149,6 +149,7 @@ class Conformance:
         the first sample.
     patience : float
         The seconds that a new process may take for one row, and threads for one build, before they are taken to hang.
+        ``devmod conformance`` gives the whole of a row three times as long.
     """
 
     kind: str = ""

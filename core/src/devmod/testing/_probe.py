@@ -86,9 +86,11 @@ class Payload:
         return devmod.create(kind, self.code, self.fmt, self.fmap, self.source)
 
 
-def main(request: dict[str, Any]) -> None:
-    """Do the task that a row asks for."""
-    # What the backend prints is not ours: the answer has a way out of its own.
+Tell = Callable[[object], None]
+
+
+def answering() -> Tell:
+    """What tells the process that asked of a JSON value. What the backend prints goes to standard error: it is no answer."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -96,11 +98,14 @@ def main(request: dict[str, Any]) -> None:
         out.write(json.dumps(value) + "\n")
         out.flush()
 
+    return tell
+
+
+def main(request: dict[str, Any]) -> None:
+    """Do the task that a row asks for."""
+    tell = answering()
     watch = Watch(request["modules"], request["libraries"], request["hide"])
     TASKS[request["task"]](request, watch, tell)
-
-
-Tell = Callable[[object], None]
 
 
 def steps(request: dict[str, Any], watch: Watch, tell: Tell) -> None:

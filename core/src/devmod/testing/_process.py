@@ -16,7 +16,22 @@ from devmod.testing._case import Conformance, Sample
 from devmod.testing._row import Skip, must
 
 #: The first thing that the new process does: it looks for modules where this one does.
-_BEGIN = "import json,sys;r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from devmod.testing._probe import main;main(r)"
+_BEGIN = "import json,sys;r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
+
+
+def beginning(module: str) -> list[str]:
+    """The command of a new process that hands `main` of a module the request, a line of JSON with the key "path"."""
+    return [sys.executable, "-P", "-c", _BEGIN.format(module)]
+
+
+def path_here() -> list[str]:
+    """Where this process looks for modules; the folder that it is in is not that of the other."""
+    return [os.path.abspath(each) for each in sys.path]
+
+
+def ending(code: int) -> str:
+    """How a process ended, by its exit status."""
+    return f"ends with signal {-code}" if code < 0 else f"ends with exit status {code}"
 
 
 class Answer:
@@ -46,7 +61,7 @@ class Answer:
         if self.timed_out:
             return "does not end"
         last = self.said.strip().splitlines()[-1:] or ["it says nothing"]
-        return f"ends with signal {-self.code}" if self.code < 0 else f"ends with exit status {self.code}: {last[0]}"
+        return ending(self.code) + (f": {last[0]}" if self.code >= 0 else "")
 
     @property
     def value(self) -> Any:
@@ -90,8 +105,7 @@ def probe(
     if getattr(sys, "frozen", False):
         raise Skip("this program is frozen, and cannot begin a new Python")
     request = {
-        # The folder of this process is not that of the other.
-        "path": [os.path.abspath(each) for each in sys.path],
+        "path": path_here(),
         "task": task,
         "kind": case.kind,
         "modules": list(case.driver_modules),
@@ -104,7 +118,7 @@ def probe(
     env.pop("DEVMOD_COMPILE_FORCE_FALLBACK", None)
     try:
         done = subprocess.run(  # noqa: S603 - this very Python
-            [sys.executable, "-c", _BEGIN],
+            beginning("devmod.testing._probe"),
             input=json.dumps(request).encode() + b"\n",
             capture_output=True,
             env=env,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from devmod.errors import FormatError, NotRegisteredError, PluginError
+from devmod.errors import FormatError, NotRegisteredError, PluginError, said
 from devmod.testing._case import Conformance
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
@@ -104,11 +104,19 @@ def find(kind: str) -> Conformance:
             distribution=backend.distribution,
         )
     found = _registry.lookup(GROUP, kind)
-    case = found() if isinstance(found, type) else found
-    if isinstance(case, Conformance) and case.kind == kind:
-        return case
     claim = _registry.registered(GROUP).get(kind)
     who = claim.who if claim and claim.distribution else "what is registered in this process"
+    try:
+        case = found() if isinstance(found, type) else found
+    except Exception as error:
+        raise PluginError(
+            f"{GROUP}.{kind} is broken: {who}: making its cases failed ({said(error)})",
+            kind=kind,
+            key=f"{GROUP}.{kind}",
+            distribution=claim.distribution if claim else "",
+        ) from error
+    if isinstance(case, Conformance) and case.kind == kind:
+        return case
     wrong = f"of kind {case.kind!r}" if isinstance(case, Conformance) else f"of type {type(case).__name__}"
     raise PluginError(
         f"{GROUP}.{kind} is broken: {who} gives an object {wrong}; it is a subclass of devmod.testing.Conformance with kind = {kind!r}",
@@ -140,12 +148,18 @@ def run(kind: str | Conformance, only: Iterable[str] = ()) -> list[Result]:
     FormatError
         A name in `only` is no row's.
     """
+    wanted = chosen(only)
     case = kind if isinstance(kind, Conformance) else find(kind)
+    return [row.run(case) for row in wanted]
+
+
+def chosen(only: Iterable[str]) -> list[Row]:
+    """The rows of these names, in the contract's order; FormatError for a name that is none."""
     wanted = set(only)
     unknown = wanted - {name for row in rows() for name in (row.id, row.contract)}
     if unknown:
         raise FormatError(f"the kit has no row {sorted(unknown)[0]!r}; its rows: {', '.join(row.id for row in rows())}")
-    return [row.run(case) for row in rows() if not wanted or row.id in wanted or row.contract in wanted]
+    return [row for row in rows() if not wanted or row.id in wanted or row.contract in wanted]
 
 
 def must(holds: object, wrong: str) -> None:
