@@ -68,8 +68,14 @@ def test_a_tree_of_every_kind_comes_back_stored_and_saves_the_same(tmp_path: Pat
     assert devmod.dumps(devmod.load_from_file(path)) == path.read_bytes()
 
 
+def strided(data: bytes) -> memoryview:
+    return memoryview(bytes(byte for each in data for byte in (each, 0)))[::2]
+
+
 @pytest.mark.row("R43")
-@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda data: memoryview(data)[:], lambda data: memoryview(data).cast("b")])
+@pytest.mark.parametrize(
+    "make", [bytes, bytearray, memoryview, lambda data: memoryview(data)[:], lambda data: memoryview(data).cast("b"), strided]
+)
 def test_a_bundle_loads_from_any_buffer_as_from_a_file(make: Any, tmp_path: Path) -> None:
     module = devmod.bundle(module_of("cuda"), module_of())
     devmod.save(module, tmp_path / "k.devmod")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
+from devmod import backend
 from devmod.backend import PayloadModule
 from devmod.targets import find_spec
 
@@ -24,6 +27,14 @@ class RealModule(PayloadModule):
     def get_function(self, name: str, query_imports: bool = False) -> object:
         owner, info = self.find_function(name, query_imports)
         return (lambda: info.name) if owner is self else owner.get_function(name, query_imports)
+
+
+class Receiver(backend.RealModule):
+    """A real module as an author makes it of what core brings."""
+
+    def launcher(self, name: str, info: devmod.FunctionInfo) -> backend.Launcher:
+        self.payload()
+        raise devmod.DeviceNotFoundError(f"there is no device for {name}")
 
 
 def maker(kind: str) -> Callable[..., devmod.Module]:
@@ -162,10 +173,11 @@ def test_a_module_keeps_copies_of_what_can_change() -> None:
     code, fmap, source = bytearray(b"kernel"), {"f": devmod.FunctionInfo("f", [])}, {"cl": "text"}
     module = devmod.create_with_fallback("opencl", code, "cl", fmap, source)
     before = module.save_to_bytes()
-    code[:] = b"changed"
+    viewed = devmod.create_with_fallback("opencl", memoryview(code).toreadonly(), "cl", fmap, source)
+    code[:] = b"change"
     fmap.clear()
     source.clear()
-    assert module.save_to_bytes() == before
+    assert module.save_to_bytes() == viewed.save_to_bytes() == before
     assert [*module.functions] == ["f"]
     assert module.source == {"cl": "text"}
 
@@ -275,6 +287,47 @@ def test_load_from_bytes_hands_the_bytes_on_and_lets_errors_through(register: Re
         devmod.load_from_bytes("cuda", "text")  # type: ignore[arg-type]
     assert str(caught.value) == "load_from_bytes('cuda', data): data is bytes or another buffer, not str"
     assert caught.value.argument == "data"
+
+
+@pytest.mark.row("R5", "R43")
+def test_load_from_bytes_takes_any_buffer(register: Register) -> None:
+    seen: list[memoryview] = []
+
+    def load(data: memoryview) -> devmod.Module:
+        seen.append(data)
+        return maker("cuda")(bytes(data), "ptx", {}, {})
+
+    register("devmod.load_from_bytes", "cuda", load)
+    square = memoryview(bytes(range(16))).cast("B", (4, 4))
+    buffers: list[Any] = [
+        memoryview(b"a-b-c-")[::2],
+        square,
+        np.zeros((0, 3), np.int32),
+        np.asfortranarray(np.eye(2, dtype=np.int16)),
+        array("i"),
+    ]
+    for data in buffers:
+        devmod.load_from_bytes("cuda", data)
+        assert bytes(seen[-1]) == memoryview(data).tobytes()
+        assert (seen[-1].format, seen[-1].ndim, seen[-1].contiguous, seen[-1].readonly) == ("B", 1, True, True)
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("kind", ["opencl", "const_loader"])
+@pytest.mark.parametrize("view", [lambda data: data, lambda data: memoryview(data).toreadonly()])
+def test_a_module_keeps_what_it_was_loaded_from(kind: str, view: Any, register: Register) -> None:
+    """It is compiled and saved later, when the caller may have read the next file into the same buffer."""
+    spec = find_spec("opencl")
+    assert spec is not None
+    register("devmod.load_from_bytes", "opencl", lambda data: Receiver.from_wire(spec, data))
+    made = devmod.create_with_fallback("opencl", *sample("opencl")) if kind == "opencl" else devmod.const_loader({"w": b"abcd"}, {})
+    data = bytearray(made.save_to_bytes())
+    module = devmod.load_from_bytes(kind, view(data))
+    data[:] = bytes(len(data))
+    assert module.save_to_bytes() == made.save_to_bytes()
+    assert module.inspect_source() == made.inspect_source()
+    if kind == "const_loader":
+        assert bytes(memoryview(module.get_global("w"))) == b"abcd"
 
 
 @pytest.mark.row("R2", "R24")

@@ -149,7 +149,7 @@ def load_from_bytes(data: memoryview) -> Module:
     FormatError
         `data` is not of that form; the message names the constant and the offset.
     """
-    reader = Reader(_wire.flat(data), f"the bytes of the {KIND} module", KIND)
+    reader = Reader(_wire.kept(data), f"the bytes of the {KIND} module", KIND)
     tensors: dict[str, Constant] = {}
     reader.field = "constants"
     for _ in range(reader.read_map()):

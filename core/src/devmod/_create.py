@@ -98,7 +98,7 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
     kind
         The kind, or an alias of one ("hsaco", "hip").
     data
-        Any object with the buffer protocol. It is handed on as a read-only memoryview, without a copy.
+        Any object with the buffer protocol. It is handed on as a flat, read-only memoryview, without a copy but of a strided one.
 
     Raises
     ------
@@ -116,8 +116,10 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
         raise ArgumentError(
             f"load_from_bytes({kind!r}, data): data is bytes or another buffer, not {type(data).__name__}", kind=kind, argument="data"
         ) from None
-    if view.format != "B" or view.ndim != 1:
-        view = view.cast("B")
+    if not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    elif view.format != "B" or view.ndim != 1:
+        view = view.cast("B") if view.nbytes else memoryview(b"")
     spec = spec_of_loader(kind)
     return _checked(_called(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 

@@ -333,9 +333,7 @@ def _frozen(data: bytes | bytearray | memoryview) -> Binary:
     """`data` as it is where nobody can write to it (a payload may be large), else a copy."""
     if type(data) is bytes:
         return data
-    if isinstance(data, memoryview) and data.readonly and data.c_contiguous:
-        return data.cast("B") if data.format != "B" or data.ndim != 1 else data
-    return bytes(data)
+    return _wire.kept(data) if isinstance(data, memoryview) else bytes(data)
 
 
 def _check_source(kind: str, source: Source | None) -> Source:

@@ -47,8 +47,9 @@ class RealModule(PayloadModule):
         FormatError
             `data` is no such bytes.
         """
-        from devmod._formats.wire import decode
+        from devmod._formats.wire import decode, kept
 
+        data = kept(data)  # what is compiled at the first use is what was loaded, also where the caller reads the next file into its buffer
         fmt, fmap, code = decode(spec, data)
         return cls(spec, fmt, fmap, code, wire=data)
 

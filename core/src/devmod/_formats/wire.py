@@ -111,7 +111,7 @@ def flat(data: Any) -> memoryview:
 
 
 def snapshot(data: Any, call: str) -> memoryview:
-    """What a caller gave as bytes, as a flat view that nobody writes to: of a writable buffer a copy.
+    """What a caller gave as bytes, as a flat view that nobody writes to: of a writable or a strided buffer a copy.
 
     Raises
     ------
@@ -122,7 +122,18 @@ def snapshot(data: Any, call: str) -> memoryview:
         view = memoryview(data)
     except TypeError:
         raise ArgumentError(f"{call}: data is bytes or another buffer, not {type(data).__name__}", argument="data") from None
-    return flat(view if view.readonly else view.tobytes())
+    return flat(view if view.readonly and view.c_contiguous else view.tobytes())
+
+
+def kept(data: Binary) -> memoryview:
+    """Bytes that a module keeps, as a flat view that nobody writes to: a copy where what lies under `data` is writable.
+
+    A read-only view of a bytearray changes with it; what is mapped from a file or is bytes is not copied.
+    """
+    view = data if isinstance(data, memoryview) else flat(data)
+    under = view.obj  # None for a buffer of C's, which says for itself whether it may be written to
+    fixed = view.readonly and (under is None or memoryview(under).readonly)
+    return flat(view if fixed and view.c_contiguous else view.tobytes())
 
 
 # -- writing
