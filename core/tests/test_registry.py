@@ -230,6 +230,15 @@ def test_the_miss_of_what_an_installed_runtime_lacks_says_to_upgrade_it(tmp_path
     )
 
 
+@pytest.mark.row("R2", "R4")
+@pytest.mark.parametrize("group", ["devmod.create", "devmod.device", "devmod.conformance"])
+def test_where_a_kind_is_asked_for_an_alias_is_told_as_one(group: str, tmp_path: Path) -> None:
+    told = misses(tmp_path, [(group, "hip")], tmp_path / "site")
+    assert told[f"{group}.hip"][0] == (
+        f"{group}.hip is not registered: hip is an alias of rocm, under which its bytes are loaded; everywhere else the kind is rocm"
+    )
+
+
 FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; this one "
 
 

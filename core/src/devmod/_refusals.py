@@ -60,7 +60,13 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
             distribution=claim.distribution,
         )
     spec = _spec(group, name)
-    if spec is None:
+    whose = _kind_of_alias(group, name) if spec is None else ""
+    if spec is None and whose:
+        distribution = ""
+        text = (
+            f"{key} is not registered: {name} is an alias of {whose}, under which its bytes are loaded; everywhere else the kind is {whose}"
+        )
+    elif spec is None:
         distribution = f"devmod-{name}"
         text = (
             f"{key} is not registered, and no known distribution provides it. By convention it would be {distribution}; "
@@ -93,6 +99,19 @@ def _spec(group: str, name: str) -> TargetSpec | None:
         return targets.spec_of_loader(name) if group == "devmod.load_from_bytes" else targets.find_spec(name)
     except PluginError:
         return None
+
+
+def _kind_of_alias(group: str, name: str) -> str:
+    """The kind that this name is an alias of; "" where it is none, or the group's names are no kinds."""
+    from devmod import targets
+
+    if group in ("devmod.load_from_file", "devmod.hooks"):
+        return ""
+    try:
+        spec = targets.spec_of_loader(name)
+    except PluginError:
+        return ""
+    return spec.kind if spec is not None and spec.kind != name else ""
 
 
 def conflict(rivals: list[Claim]) -> ConflictError:
