@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from distributions import install
-from toy.backend import WRONG, Told, conformance, environment, put, put_map, results
+from toy.backend import WRONG, Told, conformance, environment, put, put_least, put_map, results
 
 import devmod
 from devmod import testing
@@ -57,6 +57,25 @@ def test_a_kind_with_a_map_of_shaders_conforms_too(tmp_path: Path) -> None:
         **dict.fromkeys(
             ("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), "the backend names no devices (devmod.device.toymap)"
         ),
+    }
+    assert "failed" not in {each["outcome"] for each in found.values()}
+
+
+@pytest.mark.row("R24", "R28")
+def test_a_backend_of_the_very_least_is_judged_by_what_it_has(tmp_path: Path) -> None:
+    found = results(put_least(tmp_path / "site"), tmp_path / "cache", kind="least")
+    no_target = "the kind 'least' has no target spec, so it has no fallback and no format of its own (devmod.targets)"
+    no_builds = "builds cannot be counted: its payloads are no text, and it does not override Conformance.builds"
+    no_devices = "the backend names no devices (devmod.device.least)"
+    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
+        **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
+        **dict.fromkeys(("R22-clash", "R23-same-kind", "R25-fallback", "R26", "R28", "R31-once", "R31-used", "R40-wraps"), no_target),
+        **dict.fromkeys(("R30", "R32-once", "R32-failure"), no_builds),
+        **dict.fromkeys(("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), no_devices),
+        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        "R35": "no function that is called has launch_param_tags for its grid and block",
+        "R37-nothing": "no call has a grid",
+        "R44": "devmod-least declares none, and is taken to speak version 1",
     }
     assert "failed" not in {each["outcome"] for each in found.values()}
 

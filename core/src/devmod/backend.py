@@ -26,6 +26,7 @@ from devmod._payload import CompileRequest as CompileRequest
 from devmod._payload import Payload as Payload
 from devmod._payload import PayloadModule as PayloadModule
 from devmod._real import RealModule as RealModule
+from devmod.errors import function_not_found as function_not_found
 from devmod.targets._declared import Found as Found
 from devmod.targets._declared import merge as merge_declared
 from devmod.targets._source import Complete as Complete
@@ -56,6 +57,7 @@ __all__ = [
     "complete_source",
     "decode",
     "dtype_name_of",
+    "function_not_found",
     "libclang",
     "merge_declared",
     "read_payload",

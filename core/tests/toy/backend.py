@@ -88,6 +88,17 @@ def put_map(folder: Path) -> Path:
     return folder
 
 
+def put_least(folder: Path) -> Path:
+    """Install the backend of the very least into a folder."""
+    groups = {
+        "devmod.create": {"least": "devmod_least:create"},
+        "devmod.load_from_bytes": {"least": "devmod_least:load"},
+        "devmod.conformance": {"least": "devmod_least:LeastConformance"},
+    }
+    install(folder, "devmod-least", groups=groups)
+    return folder
+
+
 def environment(folder: Path, cache: Path) -> dict[str, str]:
     """The environment of a process that has this toy and no other plugin."""
     made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON", "CUDA_"))}
@@ -96,7 +107,7 @@ def environment(folder: Path, cache: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(map(str, path)),
         "PYTHONDONTWRITEBYTECODE": "1",
         "DEVMOD_CACHE_DIR": str(cache),
-        "DEVMOD_PLUGINS_ALLOW": "devmod-toy,devmod-toymap",
+        "DEVMOD_PLUGINS_ALLOW": "devmod-toy,devmod-toymap,devmod-least",
     }
 
 

@@ -6,7 +6,7 @@ import devmod
 
 ROWS = ("R25-unknown",)
 REASON = (
-    "what get_function('no_such_function') of a created module says is 'no such function', "
+    "what get_function('no_such_function') of a created module says (devmod.backend.function_not_found makes it) is 'no such function', "
     "and must be \"the toy module has no function 'no_such_function'; it has: 'negate', 'axpy'\""
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import devmod
 from devmod import _registry
+from devmod.targets import find_spec
 from devmod.testing._case import Conformance, Sample
 from devmod.testing._row import Skip
 from devmod.testing._rows._tools import (
@@ -72,10 +73,12 @@ def stored(case: Conformance) -> None:
     """A module goes into a bundle as the fallback does, and is loaded from it at its first use."""
     for sample in samples_of(case):
         data = devmod.dumps(real(case, sample))
-        same_bytes(data, devmod.dumps(fallback(case, sample)), "a bundle of a real module and of the fallback")
         found = devmod.loads(data)
-        same((found.kind, found.format), (case.kind, sample.fmt), "kind and format of a stored module")
-        same(list(found.functions), list(sample.fmap), "the functions of a stored module")
+        same(found.kind, case.kind, "the kind of a stored module")
+        if find_spec(case.kind) is not None:  # else core cannot look into the bytes
+            same_bytes(data, devmod.dumps(fallback(case, sample)), "a bundle of a real module and of the fallback")
+            same(found.format, sample.fmt, "the format of a stored module")
+            same(list(found.functions), list(sample.fmap), "the functions of a stored module")
         same_bytes(found.save_to_bytes(), real(case, sample).save_to_bytes(), "a stored module's bytes")
     for sample, call in called_samples(case):
         with no_device_skips():

@@ -57,7 +57,8 @@ def unknown_function(case: Conformance) -> None:
                 with refused(devmod.FunctionNotFoundError, f"get_function({name!r}) of a {how} module") as caught:
                     module.get_function(name)
                 wanted = errors.function_not_found(case.kind, name, sample.fmap)
-                same(str(caught[0]), str(wanted), f"what get_function({name!r}) of a {how} module says")
+                says = f"what get_function({name!r}) of a {how} module says (devmod.backend.function_not_found makes it)"
+                same(str(caught[0]), str(wanted), says)
                 same((caught[0].kind, caught[0].function), (case.kind, name), "kind and function of that error")
             with refused(devmod.FunctionNotFoundError, f"module[{NOBODY!r}]"):
                 module[NOBODY]
