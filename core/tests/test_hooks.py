@@ -10,10 +10,11 @@ from typing import Any
 
 import pluggy
 import pytest
-from support import sample
+from support import KINDS, sample
 
 import devmod
-from devmod.backend import run_compiler
+from devmod.backend import Launcher, RealModule, run_compiler
+from devmod.targets import find_spec
 
 pytestmark = pytest.mark.row("R31")
 hookimpl = pluggy.HookimplMarker("devmod")
@@ -23,12 +24,41 @@ Register = Callable[[str, str, object], None]
 @pytest.fixture(autouse=True)
 def no_compilers() -> Iterator[None]:
     yield
-    for kind in ("cuda", "opencl", "vulkan", "hexagon", "rocm"):
+    for kind in KINDS:
         devmod.set_compiler(kind, None)
 
 
 def test_nothing_is_replaced_unless_asked() -> None:
     assert run_compiler("opencl", b"kernel") is None
+
+
+class Receiver(RealModule):
+    """Its functions are what it would hand to a driver."""
+
+    def launcher(self, name: str, info: devmod.FunctionInfo) -> Launcher:
+        raise NotImplementedError
+
+
+@pytest.mark.row("R30")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compiler_is_given_source_and_nothing_that_was_compiled(kind: str) -> None:
+    spec = find_spec(kind)
+    assert spec is not None
+    asked = {}
+    for fmt in spec.formats:
+        seen: list[bytes] = []
+
+        def compiler(code: bytes, fmt: str = fmt, seen: list[bytes] = seen) -> tuple[str, bytes]:
+            seen.append(code)
+            return fmt, b"compiled"
+
+        devmod.set_compiler(kind, compiler)
+        code: Any = {"f": b"payload"} if spec.shader_map else b"payload"
+        module = Receiver(spec, fmt, {}, code)
+        assert module.payload("f" if spec.shader_map else "") == (fmt, b"compiled" if seen else b"payload")
+        asked[fmt] = bool(seen)
+    source = {"cuda": ["cuda"], "rocm": ["hip"], "metal": ["metal"], "opencl": ["cl"], "webgpu": ["wgsl"]}.get(kind, [])
+    assert [fmt for fmt, was in asked.items() if was] == source
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class RealModule(PayloadModule):
 
     def _compile(self, entry: str) -> tuple[str, Binary]:
         code = self.code if isinstance(self.code, (bytes, memoryview)) else self.code[entry]
-        if self.format in self._spec.text_formats:
+        if self.format in self._spec.source_formats:
             from devmod._hooks import run_compiler
 
             replaced = run_compiler(self.kind, code)

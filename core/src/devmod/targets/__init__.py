@@ -29,6 +29,9 @@ class TargetSpec:
         The formats of its payloads, the first being the default.
     text_formats
         Those of them whose code is text (UTF-8).
+    source_formats
+        Those of the text formats that are source, which the receiver compiles (R30) and whose compiler may be replaced (R31). None:
+        all of them. CUDA's PTX is text and what a compiler makes, so it is not one.
     shader_map
         Whether the code is a map of entry name to bytes instead of bytes.
     fields
@@ -79,6 +82,7 @@ class TargetSpec:
         "pack",
         "rank",
         "shader_map",
+        "source_formats",
         "source_keys",
         "suffixes",
         "text_formats",
@@ -94,6 +98,7 @@ class TargetSpec:
         distribution: str,
         formats: Iterable[str],
         text_formats: Iterable[str] = (),
+        source_formats: Iterable[str] | None = None,
         shader_map: bool = False,
         fields: Iterable[str] = ("fmt", "fmap", "code"),
         source_keys: Iterable[str] = (),
@@ -115,6 +120,7 @@ class TargetSpec:
         self.distribution = distribution
         self.formats = tuple(formats)
         self.text_formats = frozenset(text_formats)
+        self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
         self.shader_map = shader_map
         self.fields = tuple(fields)
         self.source_keys = tuple(source_keys)

@@ -30,6 +30,7 @@ SPEC = TargetSpec(
     distribution="devmod-cuda",
     formats=("cuda", "ptx", "cubin", "fatbin"),
     text_formats=("cuda", "ptx"),
+    source_formats=("cuda",),
     source_keys=("cuda",),
     default_source=("cuda",),
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
