@@ -297,6 +297,28 @@ def test_a_function_that_the_source_has_not(device: Any) -> None:
     assert str(caught.value) == "the opencl kernel 'add' takes 4 arguments, and the payload's fmap says 1"
 
 
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("argument", "declared", "kind", "text"),
+    [
+        ("__global int *x", "int64", "", "a __global pointer (int*) as argument 2, and the payload's fmap says int64"),
+        ("__constant int *x", "float64", "scalar", "a __constant pointer (int*) as argument 2, and the payload's fmap says float64"),
+        ("__local int *x", "handle", "buffer", "a __local pointer (int*) as argument 2, and the payload's fmap says buffer"),
+        ("__global int *x", "handle", "local", "a __global pointer (int*) as argument 2, and the payload's fmap says local"),
+        ("long x", "handle", "", "a value (long) as argument 2, and the payload's fmap says handle"),
+        ("long x", "handle", "buffer", "a value (long) as argument 2, and the payload's fmap says buffer"),
+    ],
+)
+def test_a_pointer_declared_as_a_number_reaches_no_driver(argument: str, declared: str, kind: str, text: str, device: Any) -> None:
+    params = [devmod.Param("n", "scalar", "int32"), devmod.Param("x", kind or "buffer", "" if declared == "handle" else declared)]
+    info = FunctionInfo("k", ["int32", declared], (), (), devmod.Interface(params) if kind else None)
+    module = devmod.create("opencl", f"__kernel void k(int n, {argument}) {{}}".encode(), "cl", {"k": info})
+    for _ in range(2):  # built, and out of the cache
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.load_from_bytes("opencl", module.save_to_bytes())["k"]
+        assert str(caught.value) == f"the opencl kernel 'k' takes {text}"
+
+
 @pytest.mark.row("R14", "R37")
 def test_a_program_binary_runs_as_it_is(device: Any, builds: list[str]) -> None:
     from devmod_opencl import _driver

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Error",
+    "arguments_of",
     "binary_of",
     "build_binary",
     "build_source",
@@ -51,6 +52,8 @@ NO_DEVICE = (
     "no OpenCL device was found: {why}. For a device on the CPU, with no system package: "
     'pip install "devmod-opencl[pocl]"; for a GPU, install its vendor\'s OpenCL driver (Linux: `clinfo -l` lists what the loader sees)'
 )
+#: The versions of OpenCL whose compilers do not know -cl-kernel-arg-info.
+_BEFORE_INFO = ("OpenCL 1.0", "OpenCL 1.1")
 _ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 
 
@@ -103,6 +106,8 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
         The driver's compiler refuses it; `log` has all it said.
     """
     program = cl._cl._Program(context, text)
+    if not device.version.startswith(_BEFORE_INFO):
+        options = (*options, "-cl-kernel-arg-info")  # what `arguments_of` asks for
     try:
         program.build(" ".join(options).encode(), [device])
     except Error as error:
@@ -147,6 +152,25 @@ def kernel_names(program: Any) -> list[str]:
         return [name for name in program.get_info(cl.program_info.KERNEL_NAMES).split(";") if name]
     except Error:  # before OpenCL 1.2
         return []
+
+
+def arguments_of(program: Any) -> dict[str, list[list[str]]]:
+    """For each kernel of a program built from source, where each argument lies, "GLOBAL", "CONSTANT", "LOCAL" or "PRIVATE" (by value),
+    and its type; of what the driver does not tell, nothing.
+    """
+    info = cl.kernel_arg_info
+    named = {value: name for name, value in vars(cl.kernel_arg_address_qualifier).items() if name.isupper()}
+    found = {}
+    for name in kernel_names(program):
+        try:
+            kernel = cl.Kernel(program, name)
+            found[name] = [
+                [named.get(kernel.get_arg_info(number, info.ADDRESS_QUALIFIER), ""), str(kernel.get_arg_info(number, info.TYPE_NAME))]
+                for number in range(kernel.num_args)
+            ]
+        except Error:
+            continue
+    return found
 
 
 def build_log(program: Any, device: Any) -> str:

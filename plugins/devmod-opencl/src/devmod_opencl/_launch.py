@@ -47,7 +47,7 @@ class OpenCLLauncher(Launcher):
         from devmod_opencl._device import OpenCLDevice
 
         assert isinstance(device, OpenCLDevice)
-        return OpenCLKernel(self._info, self._programs.get(device), device)
+        return OpenCLKernel(self._info, self._programs, device)
 
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
@@ -58,7 +58,7 @@ class OpenCLLauncher(Launcher):
             return OpenCLLauncher(self._info, programs)
         # The size of a block that the build found may hang on the constants: what the kernel says now counts.
         device = programs.default_device()
-        fixed = OpenCLKernel(self._info, programs.get(device), device).fixed
+        fixed = OpenCLKernel(self._info, programs, device).fixed
         return OpenCLLauncher(self._info, programs, Interface(known.params, known.blocks, fixed if any(fixed) else None, known.extra))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
@@ -107,8 +107,8 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
 class OpenCLKernel(Kernel):
     """A kernel on one device. clSetKernelArg is not thread-safe, so calls take turns; each prepared launch has its own kernel object."""
 
-    def __init__(self, info: FunctionInfo, program: Any, device: OpenCLDevice) -> None:
-        self._program = program
+    def __init__(self, info: FunctionInfo, programs: Programs, device: OpenCLDevice) -> None:
+        self._program = programs.get(device)
         self._device = device
         self._name = info.name
         handle = self._new()
@@ -117,10 +117,19 @@ class OpenCLKernel(Kernel):
             raise FormatError(
                 f"the opencl kernel {info.name!r} takes {count} arguments, and the payload's fmap says {len(info.arg_types)}", kind="opencl"
             )
+        kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
+        # A number where a pointer is due may have its size: the driver would take it for an address, and the process would die.
+        for number, (kind, (space, type_name)) in enumerate(zip(kinds, programs.arguments(device, info.name), strict=False)):
+            if not _agree(kind, space):
+                said = info.arg_types[number] if kind == "scalar" else kind
+                raise FormatError(
+                    f"the opencl kernel {info.name!r} takes {_TAKEN[space]} ({type_name}) as argument {number + 1}, and the payload's fmap "
+                    f"says {said}",
+                    kind="opencl",
+                )
         # One thread at a time sets arguments of a kernel object and enqueues it. Taking from and putting to a list is atomic.
         self._free = [handle]
         # The driver's objects are set in one call of pyopencl. Bytes go another way: its general one tries every other type first.
-        kinds = [param.kind for param in info.interface.params] if info.interface is not None else list(info.arg_types)
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
         self._has_local = "local" in kinds
@@ -242,6 +251,21 @@ class OpenCLKernel(Kernel):
         return LaunchError(
             f"the opencl function {self._name!r} cannot be launched so on {self._device}: {text}", kind="opencl", function=self._name
         )
+
+
+#: Where a kernel's argument lies, in a message.
+_TAKEN = {"GLOBAL": "a __global pointer", "CONSTANT": "a __constant pointer", "LOCAL": "a __local pointer", "PRIVATE": "a value"}
+
+
+def _agree(kind: str, space: str) -> bool:
+    """Whether what the payload says of an argument can be where the kernel has it; a driver may tell nothing of it."""
+    if space not in _TAKEN or kind in ("image", "sampler"):
+        return True
+    if kind == "handle":  # without an interface: any pointer
+        return space != "PRIVATE"
+    if kind == "buffer":
+        return space in ("GLOBAL", "CONSTANT")
+    return space == ("LOCAL" if kind == "local" else "PRIVATE")
 
 
 def _pairs(numbers: list[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

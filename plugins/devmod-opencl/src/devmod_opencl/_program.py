@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 
 from devmod.backend import Once, cache_dir, specialize_source, split_options, write_private
@@ -11,15 +12,15 @@ from devmod_opencl import _driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from devmod_opencl._device import OpenCLDevice
 
 #: Whose devices take a vendor's binary: a word of the platform's name or vendor, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
-#: A kept binary: this, the SHA-256 of what follows, the binary.
-_MAGIC = b"devmod-opencl 1\n"
+#: A kept binary: this, the SHA-256 of what follows, a line of JSON (`arguments_of` the program, which a binary has lost), the binary.
+_MAGIC = b"devmod-opencl 2\n"
 
 
 class Programs:
@@ -40,6 +41,7 @@ class Programs:
         self._text = ""
         self._specialized: dict[tuple[tuple[str, object], ...], Programs] = {}
         self._built = Once()
+        self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
         if fmt == "cl":
             self._options, self._text = split_options(code.decode())
             if constants:
@@ -98,6 +100,11 @@ class Programs:
         """
         return self._built.get(device, lambda: self._build(device))
 
+    def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
+        """Where each argument of a kernel lies and its type, as `_driver.arguments_of` has it; nothing where the driver did not tell."""
+        self.get(device)
+        return self._arguments.get(device, {}).get(name, ())
+
     def _build(self, device: OpenCLDevice) -> Any:
         if self.fmt == "cl":
             return self._build_source(device)
@@ -107,16 +114,20 @@ class Programs:
 
     def _build_source(self, device: OpenCLDevice) -> Any:
         path = _kept_at(device, self._text, self._options)
-        binary = _read_kept(path)
+        arguments, binary = _read_kept(path)
         if binary:
             try:
-                return _driver.build_binary(device.context, device.handle, binary)
+                program = _driver.build_binary(device.context, device.handle, binary)
+                self._arguments[device] = arguments
+                return program
             except FormatError:
                 pass  # the driver was changed without a new version: what is kept is worth nothing
         program = _driver.build_source(device.context, device.handle, self._text, self._options, "the opencl source")
+        self._arguments[device] = arguments = _driver.arguments_of(program)
         made = _driver.binary_of(program)
         if path and made:
-            write_private(path, _MAGIC + hashlib.sha256(made).digest() + made)
+            kept = json.dumps(arguments).encode() + b"\n" + made
+            write_private(path, _MAGIC + hashlib.sha256(kept).digest() + kept)
         return program
 
 
@@ -135,16 +146,17 @@ def _kept_at(device: OpenCLDevice, text: str, options: tuple[str, ...]) -> str:
     return os.path.join(folder, "opencl", f"{key}.bin")
 
 
-def _read_kept(path: str) -> bytes:
-    """The binary in a file of the cache; b"" where there is none, or it is damaged."""
+def _read_kept(path: str) -> tuple[dict[str, list[list[str]]], bytes]:
+    """What the kernels take and the binary, in a file of the cache; b"" where there is none, or it is damaged."""
     if not path:
-        return b""
+        return {}, b""
     try:
         with open(path, "rb") as file:
             data = file.read()
     except OSError:
-        return b""
+        return {}, b""
     start = len(_MAGIC) + 32
     if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
-        return b""
-    return data[start:]
+        return {}, b""
+    end = data.index(b"\n", start)
+    return json.loads(data[start:end]), data[end + 1 :]
