@@ -294,6 +294,13 @@ def test_errors_of_the_language(source: str, message: str) -> None:
     assert error.log == message
 
 
+def test_errors_are_those_of_the_language_version_that_fits_best() -> None:
+    older = "int pipe(int n) { return n; }\nkernel void k(global int *x) {\n  x[0] = pipe(1);\n  x[1] = ;\n}\n"
+    assert failure(older).log == "<text>:4:10: error: expected expression"
+    newer = "kernel void k(global int *x) {\n  generic int *p = x;\n  global atomic_int *q;\n  p[0] = ;\n}\n"
+    assert failure(newer).log == "<text>:4:10: error: expected expression"
+
+
 @pytest.mark.parametrize(
     ("argument", "what"),
     [("pipe int p", "a pipe"), ("queue_t p", "a queue"), ("clk_event_t p", "a value of the type 'clk_event_t'")],

@@ -72,7 +72,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
     if errors and not chosen:
         # OpenCL C 2.0 took names such as `atomic_int` for itself; a program of before may have them as its own.
         older = _parse(clang, request, done, "1.2")
-        if not older[1]:
+        if len(older[1]) < len(errors):
             unit, errors, warnings = older
     if errors:
         more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
