@@ -136,6 +136,23 @@ def test_what_is_written_is_clean(flags: tuple[str, ...], capsys: pytest.Capture
     assert ("devmod.create" in table["project"]["entry-points"]) == (not flags)
 
 
+@pytest.mark.parametrize("flags", [(), ("--target-only",)], ids=["whole", "target"])
+@pytest.mark.parametrize(("name", "text"), [("z", "Z"), ("acme", "Acme"), ("z" * 31 + "9", "Z" * 80)], ids=["short", "usual", "longest"])
+def test_what_is_written_is_formatted_whatever_it_is_called(
+    name: str, text: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    written(capsys, name, "--output", tmp_path, "--title", text, "--author", text, *flags)
+    for tool in (["check"], ["format", "--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *tool, "--no-cache"],
+            cwd=tmp_path / f"devmod-{name}",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_it_says_what_to_do_next(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "new" / "devmod-acme"
     assert written(capsys, "acme", "--output", tmp_path / "new") == (
