@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pluggy
 import pytest
+from distributions import install, run
 from support import KINDS, sample
 
 import devmod
@@ -171,6 +173,7 @@ def test_a_hook_with_a_wrong_signature_is_refused(register: Register) -> None:
         run_compiler("opencl", b"")
     assert str(caught.value).startswith(
         "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process does not fit: "
+        "Plugin 'devmod.hooks.devmod_compile.opencl in this process' for hook 'devmod_compile'"
     )
     assert "device" in str(caught.value)
     assert caught.value.__cause__ is not None
@@ -228,3 +231,32 @@ def test_a_hook_may_refuse_a_bundle_before_its_runtime_sees_it(register: Registe
     assert loaded == [module.save_to_bytes()]
     assert [place for place, _ in seen] == ["the bundle in memory"] * 2
     assert seen[0][1] in data
+
+
+MODULE = """
+import pluggy
+@pluggy.HookimplMarker("devmod")
+def devmod_compile(kind, code):
+    return code + b" by " + __name__.encode()
+"""
+
+
+@pytest.mark.row("R9")
+@pytest.mark.parametrize("value", ["acme_jit", "acme_jit.part", "acme_jit:part"])
+def test_an_installed_plugin_is_an_object_or_a_module(tmp_path: Path, value: str) -> None:
+    package = {"acme_jit/__init__": "from acme_jit import part" + MODULE, "acme_jit/part": MODULE}
+    (tmp_path / "site" / "acme_jit").mkdir(parents=True)
+    install(tmp_path / "site", "acme-jit", groups={"devmod.hooks": {"devmod_compile.opencl": value}}, modules=package)
+    install(tmp_path / "site", "acme-other", groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}})
+    code = "from devmod.backend import run_compiler\nprint(run_compiler('opencl', b'made'))"
+    made = f"made by {value.replace(':', '.')}".encode()
+    assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', made)}\n"
+
+
+def test_one_plugin_under_two_names_is_called_once(register: Register) -> None:
+    calls: list[tuple[str, bytes]] = []
+    both = plugin(None, calls)
+    register("devmod.hooks", "devmod_compile", both)
+    register("devmod.hooks", "devmod_compile.opencl", both)
+    assert run_compiler("opencl", b"code") is None
+    assert calls == [("opencl", b"code")]

@@ -1,7 +1,7 @@
 """What several parties may answer: pluggy hooks, and the compiler that a receiver may replace (R31).
 
 A hook is brought by a wheel as an entry of the group ``devmod.hooks`` named ``<hook>`` or ``<hook>.<kind>``, or in the process
-by ``devmod.register("devmod.hooks", "<hook>.<kind>", plugin)``. The object is a pluggy plugin; its functions are marked with
+by ``devmod.register("devmod.hooks", "<hook>.<kind>", plugin)``. It is a pluggy plugin, an object or a module; its functions are marked with
 ``pluggy.HookimplMarker("devmod")``. Only the plugins of the hook and kind in hand are imported, and pluggy only when there
 is one.
 """
@@ -105,11 +105,13 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
     manager.add_hookspecs(Hooks)
     for claim in claims:
         plugin = claim.load()
+        if manager.is_registered(plugin):  # one object may stand under the hook's name and under that of the kind
+            continue
         try:
-            registered = manager.register(plugin)
+            manager.register(plugin, name=f"{claim.key} {'of ' if claim.distribution else ''}{claim.who}")
         except (pluggy.PluginValidationError, ValueError) as error:
             raise _broken(claim, f"does not fit: {error}") from error
-        if registered is not None and not any(impl.plugin is plugin for impl in getattr(manager.hook, hook).get_hookimpls()):
+        if not any(impl.plugin is plugin for impl in getattr(manager.hook, hook).get_hookimpls()):
             raise _broken(claim, f"has no {hook} marked with pluggy.HookimplMarker('devmod')")
     if hook in _FIRST_RESULT:
         arguments["kind"] = kind

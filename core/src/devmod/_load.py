@@ -31,11 +31,13 @@ def load(claim: Claim) -> object:
         raise unusable(claim, claim.problem)
     module, _, attribute = claim.value.partition("[")[0].partition(":")
     module, attribute = module.strip(), attribute.strip()
-    if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+    # pluggy's plugins are modules as often as objects; in the other groups a module could not be what is wanted.
+    attributes = attribute.split(".") if attribute or claim.group != "devmod.hooks" else []
+    if not all(part.isidentifier() for part in (*module.split("."), *attributes)):
         raise _broken(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
     found = _imported(claim, module)
     at = module
-    for part in attribute.split("."):
+    for part in attributes:
         try:
             found = getattr(found, part)
         except Exception as error:
