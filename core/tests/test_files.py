@@ -129,6 +129,42 @@ def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
     assert written(tmp_path) == ["k.cubin", "k.ptx", "k.tvm_meta.json"]
 
 
+@pytest.mark.row("R22")
+def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> None:
+    """Two payloads of one stem share the metadata: what one is called by must not be lost to the other."""
+
+    def info(*places: Any) -> devmod.FunctionInfo:
+        params = [devmod.Param("", "buffer", at=at) for at in places]
+        return devmod.FunctionInfo("f", ["handle"], interface=devmod.Interface(params) if places else None)
+
+    def write(info: devmod.FunctionInfo, suffix: str) -> None:
+        code: Any = {"f": b"\0\0\0\0\x01" + bytes(11)} if suffix == "spv" else b"code"
+        devmod.create_with_fallback("vulkan" if suffix == "spv" else "opencl", code, suffix, {"f": info}).write_to_file(
+            tmp_path / f"k.{suffix}"
+        )
+
+    write(info(), "cl")  # as TVM writes it
+    write(info((0, 1)), "spv")  # says more of the same function
+    meta = tmp_path / "k.tvm_meta.json"
+    before = meta.read_bytes()
+    for other in (info(), info((0, 2))):
+        with pytest.raises(devmod.FormatError) as caught:
+            write(other, "clbin")
+        assert (
+            str(caught.value) == f"{str(meta)!r} is there already and describes other functions; they differ in: 'f'. Choose another name"
+        )
+    assert meta.read_bytes() == before
+    assert written(tmp_path) == ["k.cl", "k.spv", "k.tvm_meta.json"]
+    write(info((0, 1)), "spv")
+
+
+def test_metadata_is_text() -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.load_metadata_from_json(Path("k.tvm_meta.json"))  # type: ignore[arg-type]
+    assert str(caught.value) == "load_metadata_from_json(text): text is a str or bytes, not PosixPath"
+    assert caught.value.argument == "text"
+
+
 def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "k.tvm_meta.json").write_text("my notes")
     with pytest.raises(devmod.FormatError) as caught:

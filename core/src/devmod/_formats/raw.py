@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from devmod._atomic import replacing
 from devmod._info import FunctionInfo, Interface
-from devmod.errors import FormatError, quoted
+from devmod.errors import ArgumentError, FormatError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
     ------
     FormatError
         `text` is not such JSON; the message says where.
+    ArgumentError
+        `text` is neither a string nor bytes.
     """
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise ArgumentError(f"load_metadata_from_json(text): text is a str or bytes, not {type(text).__name__}", argument="text")
     return _read_metadata(text)[0]
 
 
@@ -126,14 +130,17 @@ def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
         there = _read_metadata(text)[0]
     except FormatError as error:
         raise FormatError(f"{path!r} is there already and is no metadata file ({error}); move it away") from error
-    differ = [name for name in {**there, **fmap} if _plain(there.get(name)) != _plain(fmap.get(name))]
+    differ = [name for name in {**there, **fmap} if not _same(there.get(name), fmap.get(name))]
     if differ:
         raise FormatError(f"{path!r} is there already and describes other functions; they differ in: {quoted(differ)}. Choose another name")
 
 
-def _plain(info: FunctionInfo | None) -> object:
-    """TVM's four fields: a metadata file that TVM wrote describes the same function without our interface."""
-    return info and (info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags)
+def _same(there: FunctionInfo | None, mine: FunctionInfo | None) -> bool:
+    """Whether a metadata file may be written over one that describes `there`: what lies beside it must still be called rightly."""
+    if there is None or mine is None or there.interface is not None:
+        return there == mine
+    # TVM's metadata has no interface. It describes the same function, and ours says more of it.
+    return there == FunctionInfo(mine.name, mine.arg_types, mine.launch_param_tags, mine.arg_extra_tags)
 
 
 def _read_bounded(path: str) -> bytes:
