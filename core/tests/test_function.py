@@ -398,7 +398,18 @@ def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str,
         (0, [1.0], "argument 1 'x' is a list, and the kernel takes an array of float32"),
         (0, np.float32(1), "argument 1 'x' is a float32, and the kernel takes an array of float32"),
         (0, np.array(["a"]), "argument 1 'x' has elements of a type that no device knows: <U1 is not a type that a device knows"),
-        (0, np.ones(8, ">f4"), "argument 1 'x' has elements of a type that no device knows: >f4 is not a type that a device knows"),
+        (
+            0,
+            np.ones(8, ">f4"),
+            "argument 1 'x' has elements of a type that no device knows: >f4 is in another byte order than "
+            "this machine's; pass array.astype(array.dtype.newbyteorder('='))",
+        ),
+        (
+            0,
+            np.ones(8, [("v", ">f4")]),
+            "argument 1 'x' has elements of a type that no device knows: [('v', '>f4')] is in another byte order "
+            "than this machine's; pass array.astype(array.dtype.newbyteorder('='))",
+        ),
         (1, b"\0" * 32, "argument 2 'y' is an array of uint8, and the kernel takes float32"),
     ],
 )
@@ -442,13 +453,13 @@ def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None
         f(x, y, 1.0, 8, grid=1, block=8)
     assert str(caught.value) == (
         "the toy function 'axpy': argument 2 'y' is on toy device 1 (toy number 1), and argument 1 'x' is on toy device 0 (toy number 0); "
-        "a launch runs on one device"
+        "a launch runs on one device: copy what is not there through the host"
     )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(y, y, 1.0, 8, grid=1, block=8, stream=devices[0].stream())
     assert str(caught.value) == (
         "the toy function 'axpy': argument 1 'x' is on toy device 1 (toy number 1), and the stream is on toy device 0 (toy number 0); "
-        "a launch runs on one device"
+        "a launch runs on one device: copy what is not there through the host"
     )
 
 
@@ -495,6 +506,14 @@ def test_which_elements_hold_which(type_: str, dtype: str, shape: tuple[int, ...
     else:
         with pytest.raises(devmod.ArgumentError):
             f(value, grid=1, block=1)
+
+
+@pytest.mark.row("R34")
+def test_an_element_that_takes_more_room_than_its_lanes_says_so() -> None:
+    f, _ = one(Param("a", "buffer", "float32x3", "rw"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.zeros((2, 3), "float32"), grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is no whole number of float32x3 of 16 bytes"
 
 
 def test_a_fixed_block_may_be_left_out_and_not_changed(devices: list[toy.ToyDevice]) -> None:

@@ -14,6 +14,8 @@ from opencl_kernels import adder, kernel
 import devmod
 from devmod import Param
 
+ONE_DEVICE = "a launch runs on one device: copy what is not there through the host"
+
 
 @pytest.fixture
 def add(device: Any) -> Any:
@@ -204,15 +206,21 @@ def test_what_of_pyopencl_is_refused(device: Any, add: Any) -> None:
     a, b, c = arrays()
     queue = cl.CommandQueue(device.context)
     strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
-    double = cl_array.zeros(queue, 64, "float64")
+    double, single = cl_array.zeros(queue, 64, "float64"), cl_array.zeros(queue, 67, "float32")
     image = cl.create_image(device.context, cl.mem_flags.READ_ONLY, cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT), (4, 4))
     other = cl.Buffer(cl.Context([device.handle]), cl.mem_flags.READ_ONLY, 256)
     ours = device.from_numpy(a)
     for first, second, text in (
         (strided, b, "argument 1 'a' is a strided pyopencl Array; pass array.copy()"),
+        (
+            single[3:],
+            b,
+            "argument 1 'a' is a pyopencl Array that begins 12 bytes into its buffer, which this device cannot take "
+            "(MISALIGNED_SUB_BUFFER_OFFSET); pass array.copy()",
+        ),
         (double, b, "argument 1 'a' is an array of float64, and the kernel takes float32"),
         (image, b, "argument 1 'a' is a pyopencl Image, and only buffers and pyopencl.array.Array are taken"),
-        (other, ours, f"argument 2 'b' is on {device}, and argument 1 'a' is on {device} in another context; a launch runs on one device"),
+        (other, ours, f"argument 2 'b' is on {device}, and argument 1 'a' is on {device} in another context; {ONE_DEVICE}"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             add(first, second, c, 64, grid=1, block=64)
@@ -359,7 +367,7 @@ except devmod.ArgumentError as error:
 try:
     f(found[0].from_numpy(a), found[1].from_numpy(b), c, 64, grid=1, block=64)
 except devmod.ArgumentError as error:
-    print(str(error) == f"the opencl function 'add': argument 2 'b' is on {found[1]}, and argument 1 'a' is on {found[0]}; a launch runs on one device")
+    print(str(error) == f"the opencl function 'add': argument 2 'b' is on {found[1]}, and argument 1 'a' is on {found[0]}; a launch runs on one device: copy what is not there through the host")
 """
 
 

@@ -281,6 +281,11 @@ def test_what_the_compiler_says_is_in_the_error(device: Any) -> None:
     assert "nonsense" in second
     assert "nonsense" in caught.value.log
     assert len(caught.value.log) >= len(second.strip())
+    with pytest.raises(devmod.CompileError) as caught:
+        adder("//devmod: -cl-no-such-option\n" + ADD)["add"]
+    assert str(caught.value) == (
+        f"{device.name} cannot build the opencl source: INVALID_BUILD_OPTIONS: Invalid build option: -cl-no-such-option"
+    )
 
 
 def test_a_function_that_the_source_has_not(device: Any) -> None:

@@ -37,6 +37,8 @@ class Argument:
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
         A buffer's element type or a scalar's type; "" unknown.
+    unit
+        The bytes that one element takes; 1 where that is not known.
     written
         Whether the kernel may write to the buffer.
     may_be_local
@@ -45,7 +47,7 @@ class Argument:
         For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._launch.scalars`).
     """
 
-    __slots__ = ("_base", "_unit", "fast", "kind", "may_be_local", "name", "number", "pack", "type", "written")
+    __slots__ = ("_base", "fast", "kind", "may_be_local", "name", "number", "pack", "type", "unit", "written")
 
     def __init__(self, number: int, name: str, kind: str, type: str, written: bool, may_be_local: bool, pack: Packer | None) -> None:  # noqa: A002
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
@@ -55,9 +57,9 @@ class Argument:
         if kind == "buffer" and type:
             code, bits, lanes = parse_dtype(type)
             self._base = dtype_name((code, bits, 1))
-            self._unit = dtype_bytes((code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes))
+            self.unit = dtype_bytes((code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes))
         else:
-            self._base, self._unit = "", 1
+            self._base, self.unit = "", 1
 
     @property
     def label(self) -> str:
@@ -71,12 +73,12 @@ class Argument:
         code, bits, lanes = parse_dtype(dtype)
         if (code, bits) == (1, 8):
             # NumPy's records: a struct's elements and a vector's come so too.
-            return lanes > 1 and dtype_bytes((code, bits, lanes)) == self._unit
+            return lanes > 1 and dtype_bytes((code, bits, lanes)) == self.unit
         return dtype_name((code, bits, 1)) == self._base
 
     def takes(self, dtype: str, nbytes: int) -> bool:
         """Whether an array of that element type and size is one of this buffer's elements."""
-        return self.holds(dtype) and (dtype == "void" or nbytes % self._unit == 0)
+        return self.holds(dtype) and (dtype == "void" or nbytes % self.unit == 0)
 
 
 class Plan:

@@ -166,7 +166,7 @@ class Call:
 
     def _mistyped(self, argument: Argument, dtype: str, nbytes: int) -> str:
         if argument.holds(dtype):
-            return f"has {nbytes} bytes, which is no whole number of {argument.type}"
+            return f"has {nbytes} bytes, which is no whole number of {argument.type} of {argument.unit} bytes"
         return f"is an array of {dtype}, and the kernel takes {argument.type}"
 
     # -- where
@@ -190,7 +190,10 @@ class Call:
         if self._device is None:
             self._device, self._settled_by = device, label
         elif self._device is not device:
-            raise Unfit(f"is on {device}, and {self._settled_by} is on {self._device}; a launch runs on one device")
+            raise Unfit(
+                f"is on {device}, and {self._settled_by} is on {self._device}; a launch runs on one device: copy what is not there "
+                "through the host"
+            )
 
     def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
         if not self._hosts:

@@ -11,7 +11,7 @@ from devmod.errors import ArgumentError, FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     import numpy as np
 
@@ -241,6 +241,10 @@ class DeviceArray(Array):
         if out.nbytes:
             self.device.read(self.memory, out, self.device.default_stream)
 
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        """Refuse: NumPy would otherwise make an array that holds this object, and compute with that."""
+        raise TypeError(f"this array is in the memory of {self.device}, and is not copied to the host unasked; call .numpy()")
+
     def __dlpack__(
         self,
         *,
@@ -338,11 +342,13 @@ def name_of(dtype: np.dtype[Any]) -> str:
     Raises
     ------
     FormatError
-        It holds Python objects, text or times, which no device knows.
+        It holds Python objects, text or times, which no device knows, or has another byte order than this machine.
     """
+    if not dtype.isnative:
+        raise FormatError(f"{dtype} is in another byte order than this machine's; pass array.astype(array.dtype.newbyteorder('='))")
     if dtype.kind == "V" and dtype.name.startswith("void") and not dtype.hasobject:
         return "uint8" if dtype.itemsize == 1 else f"uint8x{dtype.itemsize}"
-    if dtype.kind in "OSUMm" or not dtype.isnative:
+    if dtype.kind in "OSUMm":
         raise FormatError(f"{dtype} is not a type that a device knows")
     return dtype_name(parse_dtype(dtype.name))
 

@@ -181,10 +181,10 @@ class Device(ABC):
         if isinstance(array, HostArray):
             data, shape, dtype = array.data, array.shape, array.dtype
         else:
-            flat = np.asarray(array)
             try:
+                flat = np.asarray(array)
                 dtype = name_of(flat.dtype)
-            except FormatError as error:
+            except (FormatError, TypeError, ValueError) as error:  # NumPy's own are for what is no array
                 raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
             shape, data = flat.shape, bytes_of(np.ascontiguousarray(flat))
         made = DeviceArray(self, self.allocate(max(data.nbytes, 1)), shape, dtype)

@@ -184,4 +184,4 @@ def build_log(program: Any, device: Any) -> str:
 def first_errors(log: str, code: str) -> str:
     """The first lines of a build log that tell of an error, for a message."""
     lines = [line.strip() for line in log.splitlines() if _ERROR_LINE.search(line)][:3]
-    return "\n  ".join(["", *lines]) if lines else f"{code}; the log says no more: {log[:200] or 'nothing'}"
+    return "\n  ".join(["", *lines]) if lines else f"{code}: {log[:200]}"

@@ -93,7 +93,7 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
         except _driver.Error as error:
             raise Unfit(
                 f"is a pyopencl Array that begins {array.offset} bytes "
-                f"into its buffer, which this device cannot take: {_driver.code_name(error)}"
+                f"into its buffer, which this device cannot take ({_driver.code_name(error)}); pass array.copy()"
             ) from None
     try:
         dtype = dtype_name_of(array.dtype)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 
-from devmod.backend import Once, cache_dir, specialize_source, split_options, write_private
+from devmod.backend import Kept, Once, specialize_source, split_options
 from devmod.errors import DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
 
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 
 #: Whose devices take a vendor's binary: a word of the platform's name or vendor, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
-#: A kept binary: this, the SHA-256 of what follows, a line of JSON (`arguments_of` the program, which a binary has lost), the binary.
-_MAGIC = b"devmod-opencl 2\n"
+#: The form of what is kept: a line of JSON (`arguments_of` the program, which a binary has lost), the binary.
+_FORM = "arguments and binary"
 
 
 class Programs:
@@ -113,50 +111,23 @@ class Programs:
         return _driver.build_binary(device.context, device.handle, self._code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
-        path = _kept_at(device, self._text, self._options)
-        arguments, binary = _read_kept(path)
+        kept = Kept("opencl", _FORM, device.identity, "\0".join(self._options), self._text)
+        line, _, binary = kept.read().partition(b"\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
-                self._arguments[device] = arguments
+                self._arguments[device] = json.loads(line)
                 return program
             except FormatError:
                 pass  # the driver was changed without a new version: what is kept is worth nothing
         program = _driver.build_source(device.context, device.handle, self._text, self._options, "the opencl source")
         self._arguments[device] = arguments = _driver.arguments_of(program)
         made = _driver.binary_of(program)
-        if path and made:
-            kept = json.dumps(arguments).encode() + b"\n" + made
-            write_private(path, _MAGIC + hashlib.sha256(kept).digest() + kept)
+        if made:
+            kept.write(json.dumps(arguments).encode() + b"\n" + made)
         return program
 
 
 def _of_vendor(device: OpenCLDevice, fmt: str) -> bool:
     said = f"{device.platform} {device.vendor}".lower()
     return any(word in said for word in _VENDORS[fmt])
-
-
-def _kept_at(device: OpenCLDevice, text: str, options: tuple[str, ...]) -> str:
-    """The file that keeps the binary of a source for a device, its driver and the options; "" where the user has no cache."""
-    folder = cache_dir()
-    if not folder:
-        return ""
-    parts = (device.identity, "\0".join(options), text)
-    key = hashlib.sha256(b"".join(len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts)).hexdigest()
-    return os.path.join(folder, "opencl", f"{key}.bin")
-
-
-def _read_kept(path: str) -> tuple[dict[str, list[list[str]]], bytes]:
-    """What the kernels take and the binary, in a file of the cache; b"" where there is none, or it is damaged."""
-    if not path:
-        return {}, b""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError:
-        return {}, b""
-    start = len(_MAGIC) + 32
-    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
-        return {}, b""
-    end = data.index(b"\n", start)
-    return json.loads(data[start:end]), data[end + 1 :]
