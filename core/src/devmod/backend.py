@@ -13,6 +13,7 @@ from devmod._cachedir import write_private as write_private
 from devmod._formats.raw import read_payload as read_payload
 from devmod._formats.wire import decode as decode
 from devmod._hooks import run_compiler as run_compiler
+from devmod._kept import Kept as Kept
 from devmod._launch.arguments import block_packer as block_packer
 from devmod._launch.launcher import Kernel as Kernel
 from devmod._launch.launcher import Launcher as Launcher
@@ -43,6 +44,7 @@ __all__ = [
     "Complete",
     "DeviceArray",
     "Found",
+    "Kept",
     "Kernel",
     "LaunchShape",
     "Launcher",

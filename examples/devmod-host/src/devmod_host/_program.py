@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-
-from devmod.backend import Once, cache_dir, specialize_source, split_options, write_private
+from devmod.backend import Kept, Once, specialize_source, split_options
 from devmod.errors import FormatError
 from devmod_host import _driver
 from devmod_host._device import devices
@@ -18,9 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
-
-#: A kept library: this, the SHA-256 of what follows, the library.
-_MAGIC = b"devmod-host 1\n"
 
 
 class Program:
@@ -71,34 +65,9 @@ class Program:
             raise FormatError(f"the host source's first line has {wrong}", kind="host")
         text = f'{PRELUDE}#line 1 "{_driver.SOURCE}"\n{body}\n#line 1 "{_driver.LAUNCH}"\n{stubs(self._functions)}'
         compiler = devices()[0].compiler
-        path = _kept_at(compiler.identity, *options, text)
-        binary = _read_kept(path)
+        kept = Kept("host", compiler.identity, *options, text)
+        binary = kept.read()
         if not binary:
             binary = compiler.build(text, options)
-            if path:
-                write_private(path, _MAGIC + hashlib.sha256(binary).digest() + binary)
+            kept.write(binary)
         return _driver.Library(binary)
-
-
-def _kept_at(*parts: str) -> str:
-    """The file that keeps what these parts determine; "" where the user has no cache."""
-    folder = cache_dir()
-    if not folder:
-        return ""
-    key = hashlib.sha256(b"".join(len(part.encode()).to_bytes(8, "little") + part.encode() for part in parts)).hexdigest()
-    return os.path.join(folder, "host", f"{key}.bin")
-
-
-def _read_kept(path: str) -> bytes:
-    """The library in a file of the cache; b"" where there is none, or it is damaged."""
-    if not path:
-        return b""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError:
-        return b""
-    start = len(_MAGIC) + 32
-    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(data[start:]).digest() != data[len(_MAGIC) : start]:
-        return b""
-    return data[start:]
