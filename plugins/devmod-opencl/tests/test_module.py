@@ -214,6 +214,18 @@ def test_what_to_do_where_there_is_no_driver(break_it: str, text: str | None) ->
         assert 'pip install "devmod-opencl[pocl]"' in lines[0]
 
 
+def test_pocl_without_a_place_for_its_cache(device: Any, tmp_path: Path) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("the first device is not PoCL's")
+    (tmp_path / "file").write_bytes(b"")
+    program = "import devmod\ntry: devmod.device('opencl')\nexcept devmod.DeviceNotFoundError as error: print(error)"
+    said = python(program, POCL_CACHE_DIR=str(tmp_path / "file" / "pocl"))
+    assert said.startswith("no OpenCL device was found: the platform")
+    assert (
+        " none (PoCL has none where it cannot write its cache: set POCL_CACHE_DIR to a folder that it may write to). For a device" in said
+    )
+
+
 # -- building
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "POCL",
     "Error",
     "arguments_of",
     "binary_of",
@@ -47,6 +48,9 @@ __all__ = [
 
 #: What pyopencl raises for a driver's error code.
 Error = cl.Error
+
+#: What PoCL's platform is called.
+POCL = "Portable Computing Language"
 
 NO_DEVICE = (
     "no OpenCL device was found: {why}. For a device on the CPU, with no system package: "
@@ -77,7 +81,10 @@ def list_devices() -> list[Any]:
         except Error as error:  # one platform that is broken leaves the others
             troubles.append(f"{platform.name}: {code_name(error)}")
     if not found:
-        why = "; ".join(troubles) or f"the platforms {', '.join(platform.name for platform in platforms)} have none"
+        names = [str(platform.name) for platform in platforms]
+        why = "; ".join(troubles) or f"the platform{'s' * (len(names) > 1)} {', '.join(names)} {'have' if len(names) > 1 else 'has'} none"
+        if POCL in names:
+            why += " (PoCL has none where it cannot write its cache: set POCL_CACHE_DIR to a folder that it may write to)"
         raise DeviceNotFoundError(NO_DEVICE.format(why=why), kind="opencl")
     found.sort(key=lambda device: bool(device.type & cl.device_type.CPU))
     return found
