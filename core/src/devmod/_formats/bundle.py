@@ -39,6 +39,8 @@ def bundle(*modules: Module) -> Module:
     FormatError
         There is no module, or an argument is not one.
     """
+    if not modules:
+        raise FormatError("a bundle holds modules, and none was given", kind="bundle")
     return _bundle_of(modules, ())
 
 
