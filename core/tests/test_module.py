@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import devmod
@@ -83,3 +85,16 @@ def test_imports_make_a_tree() -> None:
         root.import_module("x")  # type: ignore[arg-type]
     assert str(caught.value) == "toy: a module imports a Module, not str"
     assert leaf.imports == ()
+
+
+@pytest.mark.parametrize("name", [3, None, b"f"])
+def test_a_name_is_a_string(name: Any) -> None:
+    modules = [
+        devmod.create_with_fallback("opencl", b"", "cl", {"f": devmod.FunctionInfo("f", [])}),
+        devmod.const_loader({"w": b"abcd"}, {}),
+    ]
+    modules += [devmod.loads(devmod.dumps(module)) for module in modules]
+    for module in modules:
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            module[name]
+        assert str(caught.value) == f"the {module.kind} module's functions are named by strings, not by {type(name).__name__}"

@@ -206,7 +206,8 @@ def _not_runnable(module: Module) -> DevmodError | None:
     if isinstance(module, FallbackModule):
         spec = find_spec(module.kind)
         hint = f"; {spec.install}" if spec else ""
-        return RuntimeNotLinkedError(f"a fallback, made while the runtime was not installed{hint}", kind=module.kind)
+        made = "DEVMOD_COMPILE_FORCE_FALLBACK was set" if module.forced else "the runtime was not installed"
+        return RuntimeNotLinkedError(f"a fallback, made while {made}{hint}", kind=module.kind)
     if isinstance(module, StoredModule) and not _registry.installed("devmod.load_from_bytes", module.kind):
         try:
             _registry.lookup("devmod.load_from_bytes", module.kind)

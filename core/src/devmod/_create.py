@@ -87,7 +87,9 @@ def create_with_fallback(kind: str, code: Code, fmt: str, fmap: Mapping[str, Fun
     from devmod._fallback import FallbackModule
 
     assert spec is not None
-    return FallbackModule(spec, fmt, fmap, code, source)
+    made = FallbackModule(spec, fmt, fmap, code, source)
+    made.forced = forced
+    return made
 
 
 def load_from_bytes(kind: str, data: Buffer) -> Module:

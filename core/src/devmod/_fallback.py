@@ -16,11 +16,18 @@ class FallbackModule(PayloadModule):
 
     It exists at build time only (nothing loads into it), and it never compiles anything.
 
+    Attributes
+    ----------
+    forced
+        Whether DEVMOD_COMPILE_FORCE_FALLBACK asked for it, so that the runtime may be installed all the same.
+
     Notes
     -----
     Follows TVM's fallback modules (PR 19465), whose get_function refuses every name alike; here an unknown name is told
     from a known one.
     """
+
+    forced = False
 
     @property
     def property_mask(self) -> int:
@@ -31,8 +38,8 @@ class FallbackModule(PayloadModule):
         owner, _ = self.find_function(name, query_imports)
         if owner is not self:
             return owner.get_function(name, query_imports)
-        raise runtime_not_linked(self.kind, self._spec.title, name, self._spec.install)
+        raise runtime_not_linked(self.kind, self._spec.title, name, self._spec.install, forced=self.forced)
 
     def get_global(self, name: str) -> Array:
         """Raise RuntimeNotLinkedError: what globals there are, only the runtime knows."""
-        raise runtime_not_linked(self.kind, self._spec.title, name, self._spec.install, what="global")
+        raise runtime_not_linked(self.kind, self._spec.title, name, self._spec.install, what="global", forced=self.forced)

@@ -129,6 +129,8 @@ def said(error: BaseException) -> str:
 def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str = "function") -> FunctionNotFoundError:
     """The error for a name that a module does not have, with those it has and the likeliest one meant."""
     known = list(known)
+    if not isinstance(name, str):
+        return FunctionNotFoundError(f"the {kind} module's {what}s are named by strings, not by {type(name).__name__}", kind=kind)
     message = f"the {kind} module has no {what} {name!r}; it has: {quoted(known)}"
     from difflib import get_close_matches
 
@@ -138,11 +140,18 @@ def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str 
     return FunctionNotFoundError(message, kind=kind, function=name)
 
 
-def runtime_not_linked(kind: str, title: str, name: str, install: str, *, what: str = "function") -> RuntimeNotLinkedError:
-    """The error of a fallback that is asked for something only a runtime can give (R25)."""
+def runtime_not_linked(
+    kind: str, title: str, name: str, install: str, *, what: str = "function", forced: bool = False
+) -> RuntimeNotLinkedError:
+    """The error of a fallback that is asked for something only a runtime can give (R25). `forced`: it was not looked for."""
+    if forced:
+        made = "DEVMOD_COMPILE_FORCE_FALLBACK was set"
+        todo = f"make it again without that, or load what it saves, where the {title} runtime is installed"
+    else:
+        made, todo = f"the {title} runtime was not installed", ""
     return RuntimeNotLinkedError(
-        f"the {kind} {what} {name!r} cannot be used here: this module is a fallback, made while the {title} runtime was "
-        f"not installed. It can be inspected and saved. To run it: {install}",
+        f"the {kind} {what} {name!r} cannot be used here: this module is a fallback, made while {made}. It can be inspected and saved. "
+        + (f"To run it, {todo} ({install})" if todo else f"To run it: {install}"),
         kind=kind,
         function=name,
     )
