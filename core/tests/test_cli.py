@@ -437,6 +437,30 @@ def test_another_suffix_writes_the_raw_payload(capsys: pytest.CaptureFixture[str
     assert "two.cl holds one raw payload, and this is 2; choose a name that ends in .devmod" in err
 
 
+@pytest.mark.parametrize("name", ["k", "k.xyz", "k.ptx"])
+def test_a_suffix_that_nobody_can_load_is_refused(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(SOURCE)
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / name)
+    assert code == 2
+    path = tmp_path / name
+    assert f"{path}: opencl has no files of that suffix; choose a name that ends in .devmod, or in .cl for the raw payload" in err
+    assert [each.name for each in tmp_path.iterdir()] == ["k.cl"]
+
+
+def test_a_function_that_another_would_hide_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.cl").write_text(SOURCE)
+    a, b, out = tmp_path / "a.cl", tmp_path / "b.cl", tmp_path / "both.devmod"
+    for arguments, text in (
+        ([a, b, "-t", "opencl"], f"{a} and {b} both have a function 'twice'; rename one, or make a file of each"),
+        ([a, a, "-t", "opencl"], f"{a} and {a} both have a function 'twice'; rename one, or make a file of each"),
+        ([a, "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),
+    ):
+        code, _, err = run(capsys, "compile", *arguments, "-o", out)
+        assert (code, text in err) == (2, True), err
+    assert not out.exists()
+
+
 def test_a_source_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.cl")

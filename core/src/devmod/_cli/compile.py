@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 import devmod
 from devmod._cli import debug_option
 from devmod._cli._output import printable, size
+from devmod.targets import find_spec
 
 
 @click.command(
@@ -52,16 +54,37 @@ def command(
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
     modules = [
         devmod.compile(source, target, name=name, options=options, defines=macros, include=include)
-        for source in sources
-        for target in targets
+        for source, target in product(sources, targets)
     ]
-    if output.suffix == ".devmod":
+    if output.suffix.lower() == ".devmod":
+        _refuse_hidden(sources, targets, modules)
         devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules), output)
-    elif len(modules) == 1:
-        modules[0].write_to_file(output)
-    else:
+    elif len(modules) > 1:
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
+    else:
+        (module,) = modules
+        spec = find_spec(module.kind)
+        suffixes = [suffix for suffix, fmt in spec.suffixes.items() if fmt == module.format] if spec is not None else []
+        if spec is not None and suffixes and output.suffix[1:].lower() not in spec.suffixes:
+            raise click.UsageError(
+                f"{output}: {module.kind} has no files of that suffix; choose a name that ends in .devmod, "
+                f"or in .{suffixes[0]} for the raw payload"
+            )
+        module.write_to_file(output)
     if not quiet:
         for module in modules:
             click.echo(printable(f"{module.kind} {module.format}: {', '.join(module.functions)}"))
         click.echo(f"{output}: {size(output.stat().st_size)}")
+
+
+def _refuse_hidden(sources: tuple[Path, ...], targets: tuple[str, ...], modules: list[devmod.Module]) -> None:
+    """Refuse a file in which a function could never be reached: a name is looked up in the first module of a target that has it."""
+    owners: dict[tuple[str, str], Path] = {}
+    for (source, target), module in zip(product(sources, targets), modules, strict=True):
+        for name in module.functions:
+            owner = owners.setdefault((target, name), source)
+            if owner is not source:
+                raise click.UsageError(f"{owner} and {source} both have a function {name!r}; rename one, or make a file of each")
+    twice = next((target for target in targets if targets.count(target) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"the target {twice!r} is given twice")
