@@ -149,7 +149,7 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
     rows = [row for row in rows if row["distribution"] in projects]
     assert {(row["group"], row["name"], row["distribution"]) for row in rows} == offered
     assert {(row["distribution"], row["state"], row["problem"]) for row in rows} == {(name, "ok", "") for name in installed}
-    assert {row["version"] for row in rows} <= {devmod.__version__}
+    assert {(row["distribution"], row["version"]) for row in rows} == {(name, projects[name]["version"]) for name in installed}
     if not installed:
         none = "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
         assert box.run("-m", "devmod", "plugins") == none

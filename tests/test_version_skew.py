@@ -42,14 +42,14 @@ print(json.dumps({
 def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] | None = None, protocols: tuple[str, ...] = ("1",)) -> Path:
     """A wheel as a release of another version would be: its metadata, the protocols that it declares, and texts in its code."""
     folder.mkdir(exist_ok=True)
-    stem = wheel.name.split("-")[0]
+    stem, now = wheel.name.split("-")[:2]
     left = dict(changes or {})
     files: dict[str, bytes] = {}
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             text = archive.read(name)
             if name.endswith("/METADATA"):
-                text = text.replace(f"\nVersion: {NOW}\n".encode(), f"\nVersion: {version}\n".encode())
+                text = text.replace(f"\nVersion: {now}\n".encode(), f"\nVersion: {version}\n".encode())
             elif name.endswith("/entry_points.txt"):
                 declared = "".join(f"{each} = devmod\n" for each in protocols)
                 text = re.sub(r"\[devmod\.protocol\]\n1 = devmod\n", f"[devmod.protocol]\n{declared}", text.decode()).encode()
@@ -57,9 +57,9 @@ def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] 
                 if old.encode() in text and name.endswith((".py", "/METADATA")):
                     text = text.replace(old.encode(), new.encode())
                     del left[old]
-            files[name.replace(f"-{NOW}.dist-info/", f"-{version}.dist-info/")] = text
+            files[name.replace(f"-{now}.dist-info/", f"-{version}.dist-info/")] = text
     assert not left, f"not found in {wheel.name}: {list(left)}"
-    made = folder / wheel.name.replace(f"-{NOW}-", f"-{version}-")
+    made = folder / wheel.name.replace(f"-{now}-", f"-{version}-")
     record = f"{stem}-{version}.dist-info/RECORD"
     files[record] = (
         "".join(
@@ -143,10 +143,13 @@ def test_an_installer_does_not_put_them_together(environment: Callable[..., Any]
 
 
 @pytest.mark.row("R8", "R28", "R44")
-def test_this_plugin_on_a_later_core(environment: Callable[..., Any], wheels: Any, tmp_path: Path, plugin: str, kind: str) -> None:
+def test_this_plugin_on_a_later_core(
+    environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
+) -> None:
+    version = projects[plugin]["version"]
     box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), wheels.direct(plugin))
     said = (
-        f"{plugin} {NOW} speaks version 1 of devmod's plugin protocol, and devmod-core {LATER} speaks version 2 and 3. Upgrade {plugin}: pip "
+        f"{plugin} {version} speaks version 1 of devmod's plugin protocol, and devmod-core {LATER} speaks version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
     )
     refused(box, kind, plugin, said)
