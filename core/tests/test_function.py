@@ -105,6 +105,11 @@ def test_every_launch_tag_has_its_place(devices: list[toy.ToyDevice]) -> None:
     f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 4096)
     ((shape, _),) = devices[0].default_stream.queued
     assert (shape.grid, shape.block, shape.cluster, shape.shared_memory) == ((1, 2, 3), (2, 4, 5), (7, 1, 1), 4096)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 4096, shared_memory=64)
+    assert str(caught.value) == (
+        "the toy function 'f' is called with shared_memory= and with its launch value behind the arguments; give one of them"
+    )
 
 
 @pytest.mark.row("R35")
@@ -372,7 +377,7 @@ def test_a_local_has_a_size(nbytes: Any) -> None:
         ("good", {"grid": 1, "block": (8, 0)}, "was given block=(8, 0): 0 is not a count from 1 up"),
         ("good", {"grid": 1, "block": "8"}, "was given block='8': '8' is not a whole number"),
         ("good", {"grid": 1, "block": 1, "shared_memory": 4}, "cannot be given shared_memory=4: a toy has none"),
-        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=: -4 is not a count from 0 up"),
+        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=-4: -4 is not a count from 0 up"),
         ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3 and no stream of kind toy"),
         ("dims", {"grid": 1}, "is called with grid= or block= and with launch values behind its arguments; give one of them"),
     ],

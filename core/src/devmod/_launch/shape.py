@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Dims = int | Sequence[int] | None
 
+#: Where a launch value goes that is the dynamic shared memory.
+_SHARED = (3, 0)
 _WORDS = ("grid", "block", "cluster")
 _MAX = 2**63 - 1
 
@@ -52,6 +54,10 @@ class ShapeReader:
         if from_args:
             if grid is not None or block is not None:
                 raise self._wrong("grid", "is called with grid= or block= and with launch values behind its arguments; give one of them")
+            if shared_memory and _SHARED in plan.launch:
+                raise self._wrong(
+                    "shared_memory", "is called with shared_memory= and with its launch value behind the arguments; give one of them"
+                )
             for tag, (which, axis), value in zip(plan.tags, plan.launch, args[count:], strict=True):
                 triples[which][axis] = self._count(tag, value, f"the launch value {tag}", 1 if which in (1, 2) else 0)
             args = args[:count]
@@ -89,7 +95,7 @@ class ShapeReader:
     def _shared(self, value: Any) -> int:
         if type(value) is int and value == 0:
             return 0
-        number = self._count("shared_memory", value, "shared_memory=", 0)
+        number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)
         if number and self._launcher.no_shared_memory:
             raise self._wrong("shared_memory", f"cannot be given shared_memory={number}: {self._launcher.no_shared_memory}")
         return number
