@@ -372,6 +372,20 @@ def test_a_plugin_that_is_mended_works_at_the_next_call(site: Path) -> None:
     assert devmod.load_from_bytes(kind, b"").kind == kind
 
 
+@pytest.mark.row("R4", "R8")
+def test_a_claim_of_a_name_that_cannot_be_one_is_listed_as_such(site: Path) -> None:
+    names = {"Npu 3": "acme:f", "devmod_compile.opencl": "acme:f"}
+    install(site, "acme-names", groups={"devmod.create": names, "devmod.hooks": names, "devmod.protocol": {"1": "devmod"}})
+    found = {f"{group}.{name}": devmod.registered(group)[name].problem for group in ("devmod.create", "devmod.hooks") for name in names}
+    assert found == {
+        "devmod.create.Npu 3": "a kind is of the form [a-z][a-z0-9_]{0,31}; this one has U+004E at character 1",
+        "devmod.create.devmod_compile.opencl": "a kind is of the form [a-z][a-z0-9_]{0,31}; this one has U+002E at character 15",
+        "devmod.hooks.Npu 3": "a hook is of the form [a-z][a-z0-9_]{0,31}, with .<kind> behind it or not",
+        "devmod.hooks.devmod_compile.opencl": "",
+    }
+    assert devmod.registered("devmod.protocol")["1"].problem == ""
+
+
 @pytest.mark.row("R8")
 def test_an_interrupt_is_not_the_plugins_fault(site: Path) -> None:
     kind = fresh()
@@ -531,7 +545,9 @@ def test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back(site
     try:
         devmod.register("devmod.load_from_bytes", kind, lambda data: Made())
         assert type(devmod.load_from_bytes(kind, b"")) is Made
-        assert devmod.registered("devmod.load_from_bytes")[kind].who == "in this process"
+        claim = devmod.registered("devmod.load_from_bytes")[kind]
+        assert claim.who == "in this process"
+        assert repr(claim) == f"<Claim devmod.load_from_bytes.{kind} = {claim.value} in this process>"
         assert devmod.registered("devmod.load_from_bytes")[kind].value == (
             f"{__name__}:test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back.<locals>.<lambda>"
         )

@@ -117,7 +117,7 @@ class Claim:
         return load(self)
 
     def __repr__(self) -> str:
-        return f"<Claim {self.key} = {self.value} of {self.who}>"
+        return f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.who}>"
 
 
 def lookup(group: str, name: str) -> Any:
@@ -285,6 +285,10 @@ def registered(group: str) -> Mapping[str, Claim]:
             from devmod._refusals import conflict
 
             rivals[0].problem = str(conflict(rivals))
+        elif not rivals[0].problem and not _may_be(group, name) and group != "devmod.protocol":
+            from devmod._refusals import ill_formed
+
+            rivals[0].problem = str(ill_formed(group, name))
     return made
 
 
@@ -299,13 +303,17 @@ def check_group(group: str) -> None:
 def check_name(group: str, name: str) -> None:
     """FormatError unless `name` may stand in `group`: strangers' files name kinds, so this comes before anything else."""
     check_group(group)
-    good = well_formed(name)
-    if not good and group == "devmod.hooks" and isinstance(name, str) and name.count(".") == 1:
-        good = all(well_formed(part) for part in name.split("."))
-    if not good or group == "devmod.protocol":
+    if not _may_be(group, name) or group == "devmod.protocol":
         from devmod._refusals import ill_formed
 
         raise ill_formed(group, name)
+
+
+def _may_be(group: str, name: object) -> bool:
+    good = well_formed(name)
+    if not good and group == "devmod.hooks" and isinstance(name, str) and name.count(".") == 1:
+        good = all(well_formed(part) for part in name.split("."))
+    return good
 
 
 def _find(group: str, name: str) -> object | None:
