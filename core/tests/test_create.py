@@ -89,8 +89,7 @@ def test_a_broken_plugin_is_never_a_silent_fallback(register: Register) -> None:
     register("devmod.create", "metal", lambda code, fmt, fmap, source: "not a module")
     with pytest.raises(devmod.PluginError) as caught:
         devmod.create_with_fallback("metal", *sample("metal"))
-    assert str(caught.value).startswith("devmod.create.metal is broken: ")
-    assert "returned str, not a devmod.Module. Report it to its publisher, or uninstall it" in str(caught.value)
+    assert str(caught.value) == "devmod.create.metal is broken: the function registered in this process returned str, not a devmod.Module"
     assert isinstance(devmod.create_with_fallback("vulkan", *sample("vulkan")), devmod.Module)
 
 

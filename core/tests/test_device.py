@@ -363,10 +363,7 @@ def test_one_kind_without_devices_or_broken_leaves_the_others(register: Callable
     register("devmod.device", "wood", lambda: [3])
     with pytest.warns(RuntimeWarning) as warned:
         assert devmod.devices() == devices
-    text = (
-        "devmod.device.wood is broken: the function registered in this process returned int, not a sequence of devmod.Device. "
-        "Report it to its publisher, or uninstall it"
-    )
+    text = "devmod.device.wood is broken: the function registered in this process returned int, not a sequence of devmod.Device"
     assert [str(each.message) for each in warned] == [text]
     with pytest.raises(devmod.PluginError) as caught:
         devmod.device("wood")

@@ -218,8 +218,9 @@ def _checked(made: object, group: str, name: str, kind: str) -> Module:
             cause = error
     claim = _registry.owner(group, name)
     who = claim.who if claim else "the function registered in this process"
+    todo = ". Report it to its publisher, or uninstall it" if claim else ""
     raise PluginError(
-        f"{group}.{name} is broken: {who} {wrong}. Report it to its publisher, or uninstall it",
+        f"{group}.{name} is broken: {who} {wrong}{todo}",
         kind=kind or name,
         key=f"{group}.{name}",
         distribution=claim.distribution if claim else "",

@@ -276,8 +276,8 @@ def _devices_of(kind: str, find: Any) -> list[Device]:
         claim = _registry.owner(GROUP, kind)
         who = claim.who if claim else "the function registered in this process"
         raise PluginError(
-            f"{GROUP}.{kind} is broken: {who} returned {wrong[0]}, not a sequence of devmod.Device. "
-            "Report it to its publisher, or uninstall it",
+            f"{GROUP}.{kind} is broken: {who} returned {wrong[0]}, not a sequence of devmod.Device"
+            + (". Report it to its publisher, or uninstall it" if claim else ""),
             kind=kind,
             key=f"{GROUP}.{kind}",
             distribution=claim.distribution if claim else "",
