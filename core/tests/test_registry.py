@@ -906,3 +906,10 @@ def test_what_is_decided_is_shown_in_the_debug_log(tmp_path: Path) -> None:
     told = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
     assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in told
     assert GOOD.startswith("def create(")
+
+
+def test_the_debug_log_ends_with_the_plugin_whose_import_ends_the_process(tmp_path: Path) -> None:
+    npu(tmp_path / "site")
+    (tmp_path / "site" / "devmod_npu.py").write_text("import os\nos._exit(0)\n")
+    told = run("import devmod\ndevmod.create('npu', b'', 'x', {})\n", [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
+    assert told.endswith("devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n")

@@ -35,6 +35,9 @@ def load(claim: Claim) -> object:
     attributes = attribute.split(".") if attribute or claim.group != "devmod.hooks" else []
     if not all(part.isidentifier() for part in (*module.split("."), *attributes)):
         raise _broken(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
+    from devmod._log import debug
+
+    debug(f"{claim.key} is {claim.value} of {claim.who}")  # before its import, which may end the process
     found = _imported(claim, module)
     at = module
     for part in attributes:
@@ -48,9 +51,6 @@ def load(claim: Claim) -> object:
         from devmod._exit import watch
 
         watch(claim, module)
-    from devmod._log import debug
-
-    debug(f"{claim.key} is {claim.value} of {claim.who}")
     return found
 
 
