@@ -251,6 +251,7 @@ PATH = "names a path; a payload is complete in itself, and its receiver has no s
         ({"defines": {"A": [1]}}, "the define A has the value [1]; a value is a str, an int, a finite float, a bool or None"),
         ({"defines": {"A": float("inf")}}, "the define A has the value inf; a value is a str, an int, a finite float, a bool or None"),
         ({"defines": {1: 1}}, "defines= has the name 1; a name is a string"),
+        ({"defines": ["N=1"]}, "defines= is a map of name to value, not ['N=1']"),
     ],
 )
 def test_options_and_defines_that_cannot_travel(arguments: dict[str, object], message: str) -> None:

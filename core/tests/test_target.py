@@ -91,6 +91,9 @@ def test_a_whole_target_is_not_a_kind() -> None:
     assert str(caught.value) == "a target's kind is one word; for 'cuda -arch=sm_90' use Target.parse"
     with pytest.raises(devmod.FormatError, match="is not the name of an option"):
         Target("cuda", options={"arch": "sm_90"})
+    with pytest.raises(devmod.FormatError) as caught:
+        Target("cuda", arch=90)  # type: ignore[arg-type]
+    assert str(caught.value) == "the architectures of a cuda target are a string or a sequence of strings, not 90"
 
 
 @given(st.text(max_size=60))

@@ -103,7 +103,7 @@ def compile(  # noqa: A001 - the public name
         language=_language(spec, language, suffix),
         fmap=None if fmap is None else check_fmap(spec.kind, fmap),
         options=_strings(spec, "options", options.split() if isinstance(options, str) else options),
-        defines={_macro(spec, macro): _value(spec, macro, value) for macro, value in (defines or {}).items()},
+        defines=_macros(spec, defines),
         include=_folders(spec, include),
         name_expressions=_strings(spec, "name_expressions", name_expressions),
     )
@@ -211,6 +211,12 @@ def _strings(spec: TargetSpec, what: str, values: Iterable[str]) -> tuple[str, .
         if not isinstance(value, str):
             raise CompileError(f"{what}= has {value!r}; each is a string", kind=spec.kind)
     return strings
+
+
+def _macros(spec: TargetSpec, defines: Mapping[str, Define] | None) -> dict[str, str | None]:
+    if defines is not None and not hasattr(defines, "items"):
+        raise CompileError(f"defines= is a map of name to value, not {defines!r}", kind=spec.kind)
+    return {_macro(spec, macro): _value(spec, macro, value) for macro, value in (defines or {}).items()}
 
 
 def _macro(spec: TargetSpec, macro: object) -> str:

@@ -149,8 +149,10 @@ class Target(_Value):
 def _archs(kind: str, arch: str | Iterable[str]) -> tuple[str, ...]:
     if isinstance(arch, str):
         archs = tuple(arch.split(",")) if arch else ()
-    else:
+    elif hasattr(arch, "__iter__"):
         archs = tuple(arch)
+    else:
+        raise FormatError(f"the architectures of a {kind} target are a string or a sequence of strings, not {arch!r}")
     for one in archs:
         if not isinstance(one, str) or not one or not _ARCH.issuperset(one) or one[0] not in _LETTERS:
             raise FormatError(f"{one!r} is not an architecture of {kind}: expected a name such as 'sm_90', 'gfx90a:xnack+' or 'v68'")
