@@ -211,6 +211,33 @@ def test_the_language_versions(standard: str) -> None:
     assert list(module.functions["k"].arg_types) == ["handle", "handle"]
 
 
+def test_a_source_that_names_no_version_is_read_as_a_device_reads_it() -> None:
+    # OpenCL's rule: without -cl-std= a program is of the highest 1.x that the device has.
+    source = "#if __OPENCL_C_VERSION__ >= 200\nkernel void k(global int *x, int n) {}\n#else\nkernel void k(global int *x) {}\n#endif\n"
+    assert list(devmod.compile(source, "opencl").functions["k"].arg_types) == ["handle"]
+    assert list(devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types) == ["handle", "int32"]
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("global int seen;\nkernel void k(global int *x) {}\n", "1:12: program scope variable must reside in constant address space"),
+        ("kernel void k(global int *x) {\n  atomic_int y;\n}\n", "2:3: use of undeclared identifier 'atomic_int'"),
+    ],
+)
+def test_a_source_of_a_later_version_that_does_not_say_so(source: str, why: str) -> None:
+    with pytest.warns(UserWarning, match="OpenCL C 2") as caught:
+        module = devmod.compile(source, "opencl")
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"the OpenCL C source <text> is OpenCL C 2.0, and a device takes it for 1.2 unless it is told: <text>:{why}. "
+        "To tell it, add the option -cl-std=CL2.0"
+    )
+    assert warning.filename == __file__
+    assert list(module.functions) == ["k"]
+    devmod.compile(source, "opencl", options=["-cl-std=CL2.0"])
+
+
 def test_a_vendors_branch_is_not_taken() -> None:
     source = "#if defined(cl_intel_subgroups) || defined(cl_amd_media_ops)\n#error a vendor's\n#endif\nkernel void k() {}\n"
     assert list(devmod.compile(source, "opencl").functions) == ["k"]
@@ -245,7 +272,7 @@ kernel void k(global double *d, global half *h, global float4 *v, global int *n,
   printf("%f %v4f\\n", t[0], v[0]);
 }
 """
-    assert len(devmod.compile(source, "opencl").functions["k"].arg_types) == 6
+    assert len(devmod.compile(source, "opencl", options=["-cl-std=CL2.0"]).functions["k"].arg_types) == 6
 
 
 # -- what is wrong with a source

@@ -1,3 +1,4 @@
+//devmod: -cl-std=CL2.0
 // What a pointer can point to, and how it can be written.
 typedef float real;
 typedef __global const real *restrict input;

@@ -31,6 +31,11 @@ _DEFINES = "defines"
 _UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
 #: What the prelude may lack, since vendors add to the language: names and types.
 _UNKNOWN = re.compile(r"use of undeclared identifier|unknown type name")
+_LABEL = re.compile(": (?:error|warning): ")
+_NEWER = (
+    "the OpenCL C source {name} is OpenCL C 2.0, and a device takes it for 1.2 unless it is told: {why}. "
+    "To tell it, add the option -cl-std=CL2.0"
+)
 _NUMBERS = {
     "BOOL": "bool",
     "CHAR_S": "int8",
@@ -56,7 +61,7 @@ _LARGEST_STRUCT = 0xFFFF
 
 
 def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], list[str], str]:
-    """The kernels of a program by name, what is only worth a warning, and the toolchain, as "libclang 18.1.1".
+    """The kernels of a program by name, the warnings that are due, and the toolchain, as "libclang 18.1.1".
 
     Raises
     ------
@@ -68,12 +73,14 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
     library = libclang(SPEC, "OpenCL C")
     clang = library.cindex
     chosen = any(option.startswith("-cl-std=") for option in done.options)
-    unit, errors, warnings = _parse(clang, request, done, "" if chosen else "2.0")
-    if errors and not chosen:
-        # OpenCL C 2.0 took names such as `atomic_int` for itself; a program of before may have them as its own.
-        older = _parse(clang, request, done, "1.2")
-        if len(older[1]) < len(errors):
-            unit, errors, warnings = older
+    unit, errors, warnings = _parse(clang, request, done, "" if chosen else "1.2")
+    told = []
+    if (errors or warnings) and not chosen:
+        # A device takes a source that names no version for OpenCL C 1.2, so that comes first. What fits 2.0 better was written for that.
+        newer = _parse(clang, request, done, "2.0")
+        if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
+            told = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0][1], count=1))]
+            unit, errors, warnings = newer
     if errors:
         more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
         raise CompileError(
@@ -88,7 +95,9 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
                 f"{where}: this include is no name in quotes or angles but a macro, and cannot be carried in the payload", kind="opencl"
             )
     kernels = _kernels(library, request, unit, [location for location, _ in warnings])
-    return kernels, [line for _, line in warnings], library.toolchain
+    if warnings:
+        told.append("\n".join(["the OpenCL C source has names that are not OpenCL's own:", *_lines((), warnings)]))
+    return kernels, told, library.toolchain
 
 
 _Diagnostic = tuple[tuple[str, int, int], str]

@@ -46,14 +46,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     options = (*done.options, *(f"-D{name}={value}" for name, value in done.defines.items()))
     origin = Origin(str(target), toolchain, options, done.sources)
     payload = Payload("opencl", done.text.encode(), "cl", fmap, {"cl": done.text}, origin)
-    if warnings:
-        _warn(request.name, warnings)
+    for text in warnings:
+        _warn(text)
     return payload
 
 
-def _warn(name: str, lines: list[str]) -> None:
-    """Tell of names that libclang does not know. They may be a vendor's: the device's compiler has the last word."""
+def _warn(text: str) -> None:
+    """Tell of what libclang does not know, or a device may not. The device's compiler has the last word."""
     import warnings
 
     # The caller of devmod.compile: above it stand this function, the compiler, and two of devmod.compile's own.
-    warnings.warn("the OpenCL C source has names that are not OpenCL's own:\n" + "\n".join(lines), UserWarning, stacklevel=5)
+    warnings.warn(text, UserWarning, stacklevel=5)
