@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from distributions import install
 
 import devmod
 from devmod._cli import main
@@ -381,6 +382,19 @@ def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str], regi
     )
     (found,) = json.loads(run(capsys, "devices", "--json")[1])["devices"]
     assert (found["name"], found["memory"]) == ("Big NPU", 2_500_000_000)
+
+
+def test_what_a_plugin_prints_is_no_part_of_what_a_command_prints(plugins: dict[str, str], tmp_path: Path) -> None:
+    noise = "import os\nprint('noise')\nos.system('echo noise of a program')\n"
+    body = noise + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"
+    groups = {"devmod.create": {"loud": "loud_plugin:create"}, "devmod.device": {"loud": "loud_plugin:devices"}}
+    install(tmp_path / "loud", "devmod-loud", groups=groups, modules={"loud_plugin": body})
+    env = plugins | {"PYTHONPATH": str(tmp_path / "loud"), "DEVMOD_PLUGINS_ALLOW": "devmod-loud"}
+    for command in ("plugins", "devices"):
+        done = shell(command, "--json", env=env, cwd=tmp_path)
+        assert "loud" in str(json.loads(done.stdout))
+        assert "noise of a program" in done.stderr
+        assert ("noise of a driver" in done.stderr) == (command == "devices")
 
 
 # -- compile

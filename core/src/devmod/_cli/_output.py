@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 import click
+
+
+@contextmanager
+def plugins_at_work() -> Iterator[None]:
+    """While the body runs, what plugins and their drivers print goes to standard error: standard output is the command's alone."""
+    try:
+        sys.stdout.flush()
+        ours = os.dup(1)
+    except (AttributeError, OSError):  # it is closed, and takes nobody's words
+        yield
+        return
+    try:
+        with suppress(OSError):
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(ours, 1)
+        os.close(ours)
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:

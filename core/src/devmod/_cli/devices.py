@@ -6,7 +6,7 @@ import click
 
 from devmod import _registry
 from devmod._cli import debug_option
-from devmod._cli._output import print_json, print_table, printable, size
+from devmod._cli._output import plugins_at_work, print_json, print_table, printable, size
 from devmod._memory.device import GROUP, probe
 from devmod.errors import DevmodError
 
@@ -32,7 +32,8 @@ def command(as_json: bool) -> None:
     for kind in kinds:
         # One runtime without its driver must not hide the devices of the others, so what it raises becomes a line here.
         try:
-            devices = probe(kind)
+            with plugins_at_work():
+                devices = probe(kind)
             found += [{name: getattr(device, name) for name in _FIELDS} for device in devices]
             if not devices:
                 problems.append(f"{kind}: its runtime is installed and finds no device")

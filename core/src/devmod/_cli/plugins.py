@@ -8,7 +8,7 @@ import click
 
 from devmod import _registry
 from devmod._cli import debug_option
-from devmod._cli._output import print_json, print_table, printable
+from devmod._cli._output import plugins_at_work, print_json, print_table, printable
 from devmod._refusals import unknown_offer
 from devmod._registry import Claim
 from devmod.errors import PluginError
@@ -35,7 +35,8 @@ Examples:
 @click.pass_context
 def command(context: click.Context, as_json: bool, no_import: bool, with_core: bool) -> None:
     """List every entry that plugins offer: its group and name, the distribution and version, and its state."""
-    found = [_row(claim, state) for claim, state in _states(import_them=not no_import)]
+    with plugins_at_work():
+        found = [_row(claim, state) for claim, state in _states(import_them=not no_import)]
     if not with_core:
         found = [row for row in found if row["distribution"] != _registry.CORE]
     if as_json:
