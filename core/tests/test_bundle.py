@@ -286,6 +286,13 @@ def test_a_bundle_holds_modules_alone() -> None:
     assert str(caught.value) == "a bundle holds modules, and none was given"
 
 
+@pytest.mark.parametrize("save", [devmod.dumps, lambda module: devmod.save(module, "never.devmod")])
+def test_what_is_saved_is_a_module(save: Any) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        save(None)
+    assert str(caught.value) == "what is saved is a Module, not NoneType"
+
+
 def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     blob = b"\xa2cl\x80\xc6" + (2**32 - 1).to_bytes(4, "big")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -142,4 +143,30 @@ def test_a_wrong_interface_is_refused(data: object, message: str) -> None:
 def test_a_wrong_function_info_is_refused(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.FunctionInfo(*arguments)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+@pytest.mark.row("R12")
+@pytest.mark.parametrize("fields", [(None,), ([], 3), ([], (), 3)])
+def test_the_fields_of_a_function_are_sequences(fields: tuple[Any, ...]) -> None:
+    with pytest.raises(devmod.FormatError, match=r"^the function 'f': arg_types, launch_param_tags and arg_extra_tags are sequences \("):
+        devmod.FunctionInfo("f", *fields)
+
+
+@pytest.mark.row("R42")
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ((3,), "the target and the toolchain of an origin are strings"),
+        (("cuda", 3), "the target and the toolchain of an origin are strings"),
+        (("cuda", "", "-O3"), "the options of an origin are a list of strings"),
+        (("cuda", "", 3), "the options of an origin are a list of strings"),
+        (("cuda", "", [3]), "the options of an origin are a list of strings"),
+        (("cuda", "", [], {"k.cu": 3}), "the sources of an origin are a map of strings"),
+        (("cuda", "", [], ["k.cu"]), "the sources of an origin are a map of strings"),
+    ],
+)
+def test_an_origin_is_checked_when_it_is_made(fields: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.Origin(*fields)
     assert str(caught.value) == message

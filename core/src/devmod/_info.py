@@ -283,7 +283,10 @@ class FunctionInfo(_Value):
         where = f"the function {name!r}"
         if isinstance(arg_types, str) or isinstance(launch_param_tags, str):
             raise FormatError(f"{where}: arg_types and launch_param_tags are sequences of strings, not a string")
-        types, tags, extra = tuple(arg_types), tuple(launch_param_tags), tuple(arg_extra_tags)
+        try:
+            types, tags, extra = tuple(arg_types), tuple(launch_param_tags), tuple(arg_extra_tags)
+        except TypeError as error:
+            raise FormatError(f"{where}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})") from None
         for text in types:
             parse_dtype(text)
         if not all(isinstance(tag, str) for tag in tags):

@@ -41,6 +41,11 @@ class Origin(_Value):
         Name of each source, as an include has it, to its SHA-256 in hexadecimal.
     extra
         Keys that this version does not know, kept as they came.
+
+    Raises
+    ------
+    FormatError
+        A field is not one of the above.
     """
 
     __slots__ = ("extra", "options", "sources", "target", "toolchain")
@@ -58,7 +63,16 @@ class Origin(_Value):
         sources: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._set(target=target, toolchain=toolchain, options=tuple(options), sources=dict(sources or {}), extra=dict(extra or {}))
+        if not isinstance(target, str) or not isinstance(toolchain, str):
+            raise FormatError("the target and the toolchain of an origin are strings")
+        listed = tuple(options) if hasattr(options, "__iter__") else (options,)
+        if isinstance(options, str) or not all(isinstance(option, str) for option in listed):
+            raise FormatError("the options of an origin are a list of strings")
+        if sources is None:
+            sources = {}
+        if not hasattr(sources, "items") or not all(isinstance(part, str) for item in sources.items() for part in item):
+            raise FormatError("the sources of an origin are a map of strings")
+        self._set(target=target, toolchain=toolchain, options=listed, sources=dict(sources), extra=dict(extra or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """The map that a bundle's index holds."""
@@ -79,11 +93,9 @@ class Origin(_Value):
         rest = dict(data)
         target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
         options, sources = rest.pop("options", []), rest.pop("sources", {})
-        if not isinstance(target, str) or not isinstance(toolchain, str):
-            raise FormatError("the target and the toolchain of an origin are strings")
-        if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
+        if not isinstance(options, list):
             raise FormatError("the options of an origin are a list of strings")
-        if not isinstance(sources, dict) or not all(isinstance(part, str) for item in sources.items() for part in item):
+        if not isinstance(sources, dict):
             raise FormatError("the sources of an origin are a map of strings")
         return cls(target, toolchain, options, sources, rest)
 

@@ -30,6 +30,8 @@ class Plan:
     """What a tree's file will hold, and where; nothing is written or hashed yet."""
 
     def __init__(self, module: Module) -> None:
+        if not isinstance(module, Module):
+            raise FormatError(f"what is saved is a Module, not {type(module).__name__}")
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
