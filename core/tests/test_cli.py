@@ -535,6 +535,12 @@ def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
 LIST = "import sys; from devmod._cli import main; sys.exit(main(['plugins', '--all', '--no-import']))"
 
 
+def test_a_closed_output_is_no_error() -> None:
+    command = f"'{sys.executable}' -m devmod plugins --all --no-import >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_table_is_drawn_in_a_terminal_with_rich_and_plain_without() -> None:
     pytest.importorskip("rich", reason="rich is not installed (devmod-core[cli])")
     env = {"COLUMNS": "140", "TERM": "xterm-256color"}

@@ -139,6 +139,7 @@ def test_a_kind_that_nobody_provides() -> None:
         ({"name_expressions": "f<int>"}, "name_expressions= is a sequence of strings, not 'f<int>'"),
         ({"include": "/no/such/folder"}, "include= has '/no/such/folder', which is not a folder"),
         ({"include": [3]}, "include= has 3; each is a folder's path"),
+        ({"include": 3}, "include= is a folder's path, or a sequence of them, not 3"),
     ],
 )
 def test_arguments_that_are_none(arguments: dict[str, object], message: str) -> None:
@@ -236,11 +237,11 @@ def test_a_declared_function_may_have_a_name_of_its_own() -> None:
         ({"k": info("handle")}, "the declared fmap gives the opencl function 'k' 1 arguments; at <text>:1 it has 2"),
         (
             {"k": info("handle", "float32")},
-            "the declared fmap gives argument 1 ('n') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'int32'",
+            "the declared fmap gives argument 2 ('n') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'int32'",
         ),
         (
             {"k": info("float32", "int32")},
-            "the declared fmap gives argument 0 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'",
+            "the declared fmap gives argument 1 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'",
         ),
         ({"m": info(name="m")}, "the declared fmap has 'm' for the opencl function 'm'; the source has: 'k'"),
     ],

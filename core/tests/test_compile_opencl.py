@@ -380,7 +380,7 @@ def test_an_unknown_type_behind_a_pointer_has_no_name() -> None:
 def test_an_unknown_type_by_value_wants_a_declaration() -> None:
     source = "kernel void k(global int *x, vendor_t v) {}"
     assert str(failure(source)) == (
-        "the opencl function 'k' at <text>:1 passes argument 1 ('v') by value, and its type is not known; "
+        "the opencl function 'k' at <text>:1 passes argument 2 ('v') by value, and its type is not known; "
         "define it, or declare the function in fmap= with its arg_types"
     )
     with pytest.warns(UserWarning, match="unknown type name"):

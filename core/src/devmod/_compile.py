@@ -245,6 +245,8 @@ def _value(spec: TargetSpec, macro: str, value: object) -> str | None:
 
 
 def _folders(spec: TargetSpec, include: Source | Iterable[Source]) -> tuple[str, ...]:
+    if not isinstance(include, (str, os.PathLike)) and not hasattr(include, "__iter__"):
+        raise CompileError(f"include= is a folder's path, or a sequence of them, not {include!r}", kind=spec.kind)
     given = [include] if isinstance(include, (str, os.PathLike)) else list(include)
     folders = []
     for folder in given:

@@ -72,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # where it is closed, nobody listens
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code

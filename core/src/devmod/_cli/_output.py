@@ -38,7 +38,7 @@ def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         try:
             from rich.console import Console
             from rich.table import Table

@@ -97,7 +97,7 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, found: Found) ->
         )
     params = []
     for index, (type_name, own, param) in enumerate(zip(types, found.types, found.params, strict=True)):
-        what = f"argument {index} ({param.name!r})" if param.name else f"argument {index}"
+        what = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
         if not type_name:
             raise CompileError(
                 f"the {spec.kind} function {name!r} at {found.where} passes {what} by value, and its type is not known; define it, "

@@ -167,7 +167,7 @@ def _kernel(cursor: Any, request: CompileRequest, unknown: Sequence[tuple[str, i
         try:
             type_name, param = _param(argument, any(_within(argument.extent, place) for place in unknown))
         except ValueError as error:
-            name = repr(argument.spelling) if argument.spelling else str(index)
+            name = repr(argument.spelling) if argument.spelling else str(index + 1)
             raise CompileError(
                 f"{where}: the kernel {cursor.spelling!r} takes {error} as its argument {name}, which devmod cannot pass",
                 kind="opencl",
