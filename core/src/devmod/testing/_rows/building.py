@@ -16,6 +16,7 @@ from devmod.testing._rows._tools import (
     compare,
     expected,
     function_of,
+    launch,
     must,
     no_device_skips,
     real,
@@ -120,10 +121,22 @@ def replaced(case: Conformance) -> None:
 def replaced_is_used(case: Conformance) -> None:
     """What the replaced compiler returns is what runs."""
     sample = text_samples(case)[0]
-    fine = next(iter([sample.code] if isinstance(sample.code, (bytes, memoryview)) else sample.code.values()))
-    devmod.set_compiler(case.kind, lambda code: (sample.fmt, bytes(fine)))
+    fine = bytes(next(iter([sample.code] if isinstance(sample.code, (bytes, memoryview)) else sample.code.values())))
+    given: list[bytes] = []
+
+    def compiler(code: bytes) -> tuple[str, bytes]:
+        given.append(code)
+        return sample.fmt, fine
+
+    module = real(case, with_code(sample, JUNK))
+    devmod.set_compiler(case.kind, compiler)
     try:
-        function_of(real(case, with_code(sample, JUNK)), next(iter(sample.fmap)))
+        function_of(module, next(iter(sample.fmap)))
+        must(given, "get_function never asks the replaced compiler")
+        for call in sample.calls if isinstance(sample.code, (bytes, memoryview)) else ():  # of a map, every shader is the first one now
+            arguments, wanted = call.make_arguments(), expected(call)
+            launch(case, function_of(module, call.function), arguments, **call.shape)
+            compare(call, arguments, wanted, "with a replaced compiler")
     finally:
         devmod.set_compiler(case.kind, None)
 
