@@ -199,6 +199,23 @@ def test_a_folder_that_is_there_is_left_as_it_is(capsys: pytest.CaptureFixture[s
     assert list((tmp_path / "devmod-acme").iterdir()) == []
 
 
+def test_half_a_backend_is_not_left_behind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write = Path.write_text
+
+    def full(path: Path, *text: Any, **how: Any) -> int:
+        if path.name == "py.typed":
+            raise OSError(28, "No space left on device", str(path))
+        return write(path, *text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    code, said = written(capsys, "acme", "--output", tmp_path / "new")
+    file = tmp_path / "new" / "devmod-acme" / "src" / "devmod_acme" / "py.typed"
+    assert (code, said) == (1, f"devmod: error: {file}: No space left on device\n")
+    assert not (tmp_path / "new" / "devmod-acme").exists()
+    monkeypatch.undo()
+    assert written(capsys, "acme", "--output", tmp_path / "new")[0] == 0
+
+
 def test_on_a_terminal_it_asks_and_asks_again(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

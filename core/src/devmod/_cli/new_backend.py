@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -133,10 +134,15 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
         path.format(package=package): Template((templates / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
         for path, template in (_BOTH | (_TARGET_ONLY if target_only else _WITH_RUNTIME)).items()
     }
-    for path, text in texts.items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.strip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
+    folder.mkdir(parents=True)
+    try:
+        for path, text in texts.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.strip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
+    except BaseException:  # half a backend is none, and would be in the way of the next try
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _checked_kind(name: str) -> str:
