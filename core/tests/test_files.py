@@ -158,6 +158,19 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
     write(info((0, 1)), "spv")
 
 
+@pytest.mark.row("R19", "R22")
+@pytest.mark.parametrize("value", [b"binary", float("nan"), float("inf"), "\ud800"])
+def test_what_json_cannot_hold_is_refused_before_a_file_is_touched(value: Any, tmp_path: Path) -> None:
+    """An unknown key of an interface is kept, and msgpack holds more than JSON."""
+    interface = devmod.Interface(extra={"later": value})
+    module = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)})
+    with pytest.raises(devmod.FormatError) as caught:
+        module.write_to_file(tmp_path / "k.cl")
+    assert str(caught.value).startswith("what the opencl functions are cannot be written as JSON: ")
+    assert str(caught.value).endswith("; use devmod.save")
+    assert written(tmp_path) == []
+
+
 def test_metadata_is_text() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load_metadata_from_json(Path("k.tvm_meta.json"))  # type: ignore[arg-type]

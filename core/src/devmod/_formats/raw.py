@@ -75,11 +75,16 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     _refuse_clash(beside, fmap)
     import json
 
-    text = json.dumps(metadata, ensure_ascii=False, indent=2) + "\n"
+    try:
+        text = f"{json.dumps(metadata, ensure_ascii=False, allow_nan=False, indent=2)}\n".encode()
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise FormatError(
+            f"what the {spec.kind} functions are cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
+        ) from None
     with replacing(name) as file:
         file.write(binary)
     with replacing(beside) as file:
-        file.write(text.encode())
+        file.write(text)
 
 
 def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, FunctionInfo], Code]:
