@@ -521,6 +521,19 @@ def test_an_element_that_takes_more_room_than_its_lanes_says_so() -> None:
     assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is no whole number of float32x3 of 16 bytes"
 
 
+@pytest.mark.row("R34")
+def test_an_array_of_structs_is_called_so() -> None:
+    f, _ = one(Param("a", "buffer", "uint8x8", "rw", align=4))
+    for value, text in (
+        (np.zeros(8, "float32"), "is an array of float32, and the kernel takes structs of 8 bytes"),
+        (np.zeros(7, "uint8"), "has 7 bytes, which is no whole number of structs of 8 bytes"),
+        (None, "is None, and the kernel takes an array of structs of 8 bytes"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(value, grid=1, block=1)
+        assert str(caught.value) == f"the toy function 'f': argument 1 'a' {text}"
+
+
 def test_a_fixed_block_may_be_left_out_and_not_changed(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy(block=(8, 2, 1))
     y = devices[0].from_numpy(np.ones(8, "float32"))

@@ -380,6 +380,10 @@ def test_specialize_sets_defines(device: Any, builds: list[str]) -> None:
     run_add(f)
     run_add(adder("#define SCALE 7\n#line 1\n" + ADD)["add"].specialize(SCALE=2), scale=2)
     with pytest.raises(devmod.ArgumentError) as caught:
+        # A define over two lines is none that devmod.compile wrote: taking its first line away would leave the second.
+        adder("#define SCALE \\\n  7\n" + ADD.replace("#ifndef SCALE\n#define SCALE 1\n#endif\n", ""))["add"].specialize(SCALE=2)
+    assert "defines 'SCALE' itself in any case" in str(caught.value)
+    with pytest.raises(devmod.ArgumentError) as caught:
         f.specialize(SKALE=2)
     assert str(caught.value) == "the opencl source has no constant 'SKALE' to specialize"
     with pytest.raises(devmod.ArgumentError) as caught:

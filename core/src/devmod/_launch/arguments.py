@@ -37,6 +37,8 @@ class Argument:
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
         A buffer's element type or a scalar's type; "" unknown.
+    shown
+        The element type in a message.
     unit
         The bytes that one element takes; 1 where that is not known.
     written
@@ -47,16 +49,29 @@ class Argument:
         For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._launch.scalars`).
     """
 
-    __slots__ = ("_base", "fast", "kind", "may_be_local", "name", "number", "pack", "type", "unit", "written")
+    __slots__ = ("_base", "fast", "kind", "may_be_local", "name", "number", "pack", "shown", "type", "unit", "written")
 
-    def __init__(self, number: int, name: str, kind: str, type: str, written: bool, may_be_local: bool, pack: Packer | None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        kind: str,
+        type: str,  # noqa: A002 - the field's name in the format
+        written: bool,
+        may_be_local: bool,
+        pack: Packer | None,
+        align: int,
+    ) -> None:
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.may_be_local = written, may_be_local
         self.pack = pack
+        self.shown = type
         self.fast = fast_packer(type) if kind == "scalar" else None
         if kind == "buffer" and type:
             code, bits, lanes = parse_dtype(type)
             self._base = dtype_name((code, bits, 1))
+            if align:
+                self.shown = f"structs of {lanes} bytes"
             self.unit = dtype_bytes((code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes))
         else:
             self._base, self.unit = "", 1
@@ -117,7 +132,7 @@ class Plan:
                     written = access[buffers]
                 buffers += 1
             pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align) if kind in ("scalar", "uniform") else None
-            made.append(Argument(number, name, kind, type_, written, interface is None, pack))
+            made.append(Argument(number, name, kind, type_, written, interface is None, pack, align))
         self.arguments = tuple(made)
         self.block = interface.block if interface is not None else None
         places = [(tag, _DIMENSIONS[tag]) for tag in info.launch_param_tags if tag in _DIMENSIONS]

@@ -155,7 +155,7 @@ class Call:
     def _host(self, argument: Argument, value: Any, bound: bool) -> None:
         view = host_view(value)
         if view is None:
-            raise Unfit(f"is {_shown(value)}, and the kernel takes an array{f' of {argument.type}' if argument.type else ''}")
+            raise Unfit(f"is {_shown(value)}, and the kernel takes an array{f' of {argument.shown}' if argument.shown else ''}")
         if not argument.takes(view.dtype, view.nbytes):
             raise Unfit(self._mistyped(argument, view.dtype, view.nbytes))
         if bound:
@@ -166,8 +166,9 @@ class Call:
 
     def _mistyped(self, argument: Argument, dtype: str, nbytes: int) -> str:
         if argument.holds(dtype):
-            return f"has {nbytes} bytes, which is no whole number of {argument.type} of {argument.unit} bytes"
-        return f"is an array of {dtype}, and the kernel takes {argument.type}"
+            each = f"{argument.type} of {argument.unit} bytes" if argument.shown == argument.type else argument.shown
+            return f"has {nbytes} bytes, which is no whole number of {each}"
+        return f"is an array of {dtype}, and the kernel takes {argument.shown}"
 
     # -- where
 

@@ -37,7 +37,7 @@ def specialize_source(kind: str, text: str, constants: Mapping[str, object]) -> 
     lines = text.split("\n")
     head = 1 if lines[0].startswith("//devmod:") else 0
     own = head
-    while own < len(lines) and lines[own].startswith("#define "):
+    while own < len(lines) and lines[own].startswith("#define ") and not lines[own].rstrip().endswith("\\"):
         own += 1
     body = _LITERAL.sub(" ", "\n".join(lines[own:]))
     words = set(_NAME.findall(body))
