@@ -83,6 +83,17 @@ def test_vectors_structs_and_local_memory(device: Any) -> None:
     )
 
 
+def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
+    source = b"__kernel void k(__global float *x, __local float *t) { t[0] = x[0]; x[0] = t[0] + 1; }"
+    f = devmod.create("opencl", source, "cl", {"k": devmod.FunctionInfo("k", ["handle", "handle"])})["k"]
+    x = np.zeros(1, "float32")
+    f(x, devmod.Local(4), grid=1, block=1)
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(x, devmod.Local(1 << 40), grid=1, block=1)
+    assert "its local_mem_size is" in str(caught.value)
+    assert x.tolist() == [1]
+
+
 def test_a_pointer_to_structs(device: Any) -> None:
     f = kernel(
         "typedef struct { int a; float b; } S; __kernel void k(__global S *s) { s[get_global_id(0)].b += s[get_global_id(0)].a; }",

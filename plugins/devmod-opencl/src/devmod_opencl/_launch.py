@@ -132,7 +132,8 @@ class OpenCLKernel(Kernel):
         # The driver's objects are set in one call of pyopencl. Bytes go another way: its general one tries every other type first.
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
-        self._has_local = "local" in kinds
+        # Without an interface, any pointer may be one to local memory.
+        self._has_local = "local" in kinds or "handle" in kinds
         group = cl.kernel_work_group_info
         self._most = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
         self.fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
