@@ -94,6 +94,28 @@ def test_local_memory_is_counted_without_an_interface(device: Any) -> None:
     assert x.tolist() == [1]
 
 
+@pytest.mark.row("R34")
+def test_local_and_global_pointers_are_told_apart_without_an_interface(device: Any) -> None:
+    source = b"__kernel void k(__global float *x, __local float *s) { s[0] = 3; x[get_global_id(0)] = s[0]; }"
+    info = devmod.FunctionInfo("k", ["handle", "handle"], ["blockIdx.x", "threadIdx.x"])
+    f = devmod.create("opencl", source, "cl", {"k": info})["k"]
+    x, y = np.zeros(4, "float32"), device.empty(4, "float32")
+    f(x, devmod.Local(4), grid=1, block=4)
+    assert x.tolist() == [3.0] * 4
+    f(y, devmod.Local(4), grid=1, block=4)
+    # A Local of a pointer's size would be a null pointer to the kernel.
+    for first, second, text in (
+        (devmod.Local(8), devmod.Local(8), "argument 1 is a Local, and the kernel takes an array"),
+        (x, x, "argument 2 is an array, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"),
+        (y, y, "argument 2 is an array, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(first, second, grid=1, block=4)
+        assert str(caught.value) == f"the opencl function 'k': {text}"
+    with pytest.raises(devmod.ArgumentError, match="argument 2 is an array"):
+        f.bind(y, y, grid=1, block=4)
+
+
 def test_a_pointer_to_structs(device: Any) -> None:
     f = kernel(
         "typedef struct { int a; float b; } S; __kernel void k(__global S *s) { s[get_global_id(0)].b += s[get_global_id(0)].a; }",

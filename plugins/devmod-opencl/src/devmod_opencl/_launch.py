@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from devmod import Interface
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, dtype_name_of
-from devmod.errors import FormatError, LaunchError
+from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._device import OpenCLStream, device_of, refused
 from devmod_opencl._driver import cl
@@ -132,8 +132,10 @@ class OpenCLKernel(Kernel):
         # The driver's objects are set in one call of pyopencl. Bytes go another way: its general one tries every other type first.
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
-        # Without an interface, any pointer may be one to local memory.
+        # Without an interface, any pointer may be one to local memory; which is, the built kernel knows, where the driver tells.
         self._has_local = "local" in kinds or "handle" in kinds
+        told = programs.arguments(device, info.name)
+        self._pointers = [(number, told[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and told]
         group = cl.kernel_work_group_info
         self._most = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
         self.fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
@@ -243,6 +245,19 @@ class OpenCLKernel(Kernel):
         return handle
 
     def _check_local(self, values: Sequence[Any]) -> None:
+        for number, local in self._pointers:
+            if (type(values[number]) is cl.LocalMemory) is not local:
+                given = (
+                    "an array, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
+                    if local
+                    else "a Local, and the kernel takes an array"
+                )
+                raise ArgumentError(
+                    f"the opencl function {self._name!r}: argument {number + 1} is {given}",
+                    kind="opencl",
+                    function=self._name,
+                    argument=str(number + 1),
+                )
         asked = sum(value.size for value in values if type(value) is cl.LocalMemory)
         most = self._device.limits["local_mem_size"]
         if asked > most:

@@ -6,8 +6,8 @@ with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049; n
 right in PoCL's own record of the device, once, before the first build.
 
 The record's layout is not public. It is read through /proc/self/mem, where a wrong address is an error and no crash, and is
-changed only where it holds what this repair is for and nothing else looks like it: a pointer to "x86_64-…-linux-gnu", followed
-by one to "generic". To be removed when the oldest PoCL that is supported knows better.
+changed only where it holds what this repair is for: a pointer to "x86_64-…-linux-gnu", followed by one to "generic". The first
+such pair is the device's own: what lies behind its record may be the record of the next device. To be removed when the oldest PoCL that is supported knows better.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def repair(device: Any) -> bool:
 
 
 def _field(record: int) -> int:
-    """The address of the pointer to the processor's name; 0 where it is not found for certain."""
+    """The address of the pointer to the processor's name; 0 where it is not found."""
     with open("/proc/self/mem", "rb", buffering=0) as memory:
 
         def read(address: int, size: int) -> bytes:
@@ -65,12 +65,10 @@ def _field(record: int) -> int:
 
         words = read(record, _RECORD)
         pointers = [int.from_bytes(words[start : start + 8], sys.byteorder) for start in range(0, len(words) - 7, 8)]
-        found = [
-            number + 1
-            for number in range(len(pointers) - 1)
-            if text(pointers[number]) == b"x86_64-unknown-linux-gnu" and text(pointers[number + 1]) == b"generic"
-        ]
-    return record + 8 * found[0] if len(found) == 1 else 0
+        for number in range(len(pointers) - 1):
+            if text(pointers[number]) == b"x86_64-unknown-linux-gnu" and text(pointers[number + 1]) == b"generic":
+                return record + 8 * (number + 1)
+    return 0
 
 
 def _processor_flags() -> set[str]:
