@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from support import sample
 
@@ -275,6 +276,20 @@ def test_imports_of_candidates_are_asked_where_that_is_wanted(register: Register
 
 
 @pytest.mark.row("R32")
+def test_a_global_is_the_first_usable_candidates(register: Register) -> None:
+    tensor = np.arange(3, dtype="float32")
+    constants = devmod.const_loader({"table": tensor}, {"__init__": ["table"]})
+    bundle = loaded(made("metal"), made("cuda"), constants)
+    assert bundle.get_global("table").numpy().tolist() == [0, 1, 2]
+    Runtime(register, "cuda")
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        bundle.get_global("other")
+    assert str(caught.value) == "no candidate of the bundle that can run here has a global 'other'"
+    with pytest.raises(devmod.NotRegisteredError) as nowhere:
+        loaded(made("metal"), made("vulkan")).get_global("table")
+    assert str(nowhere.value).startswith("no candidate of the bundle can run 'table' here:\n  1. metal/metal: ")
+
+
 def test_many_threads_resolve_and_load_once(register: Register) -> None:
     runtime = Runtime(register, "opencl", "")
     module = loaded(made("cuda"), made("opencl"))

@@ -22,6 +22,7 @@ from devmod.errors import (
     DeviceNotFoundError,
     DevmodError,
     FormatError,
+    FunctionNotFoundError,
     NotRegisteredError,
     PluginError,
     RuntimeNotLinkedError,
@@ -31,10 +32,11 @@ from devmod.targets import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from devmod._info import FunctionInfo
+    from devmod._memory.array import Array
 
 #: What a candidate may raise that leaves the next one to try: it is not there, rather than wrong.
 _ABSENT = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
@@ -119,8 +121,22 @@ class BundleModule(Module):
                 owners.append(owner)
         if not owners:
             raise function_not_found("bundle", name, self.function_names)
-        self._chosen[key], function = _resolve(name, owners, (*self._prefer, *order))
+        self._chosen[key], function = _resolve(name, owners, (*self._prefer, *order), lambda module: module.get_function(name))
         return function
+
+    def get_global(self, name: str) -> Array:
+        """The global of the first candidate that has it, is installed and has a device that it fits.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            Candidates can run here, and none has a global of that name.
+        PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
+            No candidate can run here, as for `get_function`: what globals there are, only a runtime knows.
+        """
+        order = kinds_in(os.environ.get("DEVMOD_PREFER", ""))
+        found: Array = _resolve(name, self.candidates, (*self._prefer, *order), lambda module: _global_of(module, name))[1]
+        return found
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""
@@ -144,21 +160,35 @@ def kinds_in(prefer: Sequence[str] | str) -> tuple[str, ...]:
 # -- which candidate
 
 
-def _resolve(name: str, owners: Sequence[Module], prefer: tuple[str, ...]) -> tuple[Module, Any]:
-    """The candidate that is chosen, and its function."""
+def _resolve(name: str, owners: Sequence[Module], prefer: tuple[str, ...], ask: Callable[[Module], Any]) -> tuple[Module, Any]:
+    """The candidate that is chosen, and what it gives when it is asked: None passes it over."""
     notes: list[tuple[Module, DevmodError]] = []
+    without = False
     for kind, group in _by_kind(owners, prefer).items():
         fitting, passed = _fitting(kind, group)
         notes += passed
         for module, why in fitting:
             try:
-                function = module.get_function(name)
+                given = ask(module)
             except _ABSENT as error:
                 notes.append((module, error))
                 continue
+            if given is None:
+                without = True
+                continue
             debug(f"{name!r} of the bundle resolves to {_described(module)}: {why}{_passed_over(notes)}")
-            return module, function
+            return module, given
+    if without:
+        raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
     raise _none_left(name, notes)
+
+
+def _global_of(module: Module, name: str) -> Array | None:
+    """A module's global; None where it has none of that name."""
+    try:
+        return module.get_global(name)
+    except FunctionNotFoundError:
+        return None
 
 
 def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
