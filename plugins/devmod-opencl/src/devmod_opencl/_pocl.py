@@ -7,7 +7,9 @@ right in PoCL's own record of the device, once, before the first build.
 
 The record's layout is not public. It is read through /proc/self/mem, where a wrong address is an error and no crash, and is
 changed only where it holds what this repair is for: a pointer to "x86_64-…-linux-gnu", followed by one to "generic". The first
-such pair is the device's own: what lies behind its record may be the record of the next device. To be removed when the oldest PoCL that is supported knows better.
+such pair is the device's own: what lies behind its record may be the record of the next device.
+
+To be removed when the oldest PoCL that is supported knows better.
 """
 
 from __future__ import annotations
