@@ -10,6 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from devmod._payload import Binary
 
@@ -55,10 +56,10 @@ class TargetSpec:
         The extra of devmod-core that brings the toolchain, such as "build-opencl"; "" where there is none.
     architecture
         ``f(fmt, code) -> str``: the variant of one binary, read from the payload itself (R40); "" where it cannot be read.
-        It never raises. None: every payload has the variant "".
+        It never raises. A string ``"module:function"`` is imported when it is first called. None: every payload has the variant "".
     rank
         ``f(variant, arch) -> int | None``: how well a variant fits a device of architecture `arch`, None for not at all, the
-        greatest is best. None: every variant fits equally.
+        greatest is best. A string as for `architecture`. None: every variant fits equally.
     has_grid
         Whether a launch has a grid and a block (False for a kind that is one call).
     pack, unpack
@@ -109,8 +110,8 @@ class TargetSpec:
         compiler: str = "",
         compiled_as: Mapping[str, str] | None = None,
         build_extra: str = "",
-        architecture: Callable[[str, Binary], str] | None = None,
-        rank: Callable[[str, str], int | None] | None = None,
+        architecture: Callable[[str, Binary], str] | str | None = None,
+        rank: Callable[[str, str], int | None] | str | None = None,
         has_grid: bool = True,
         pack: Callable[[Binary], Binary] | None = None,
         unpack: Callable[[Binary], Binary] | None = None,
@@ -131,8 +132,8 @@ class TargetSpec:
         self.compiler = compiler
         self.compiled_as = dict(compiled_as or {})
         self.build_extra = build_extra
-        self.architecture = architecture
-        self.rank = rank
+        self.architecture: Callable[[str, Binary], str] | None = _later(architecture) if isinstance(architecture, str) else architecture
+        self.rank: Callable[[str, str], int | None] | None = _later(rank) if isinstance(rank, str) else rank
         self.has_grid = has_grid
         self.pack = pack
         self.unpack = unpack
@@ -144,6 +145,16 @@ class TargetSpec:
 
     def __repr__(self) -> str:
         return f"<TargetSpec {self.kind}: {', '.join(self.formats)}>"
+
+
+def _later(reference: str) -> Callable[..., Any]:
+    """The function that ``"module:function"`` names, imported when it is first called: a spec is imported for little else."""
+    module, _, name = reference.partition(":")
+
+    def call(*args: Any) -> Any:
+        return getattr(__import__(module, fromlist=[name]), name)(*args)
+
+    return call
 
 
 #: The kinds that core knows by itself, in the order of the contract.

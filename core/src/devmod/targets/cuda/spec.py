@@ -7,23 +7,6 @@ from __future__ import annotations
 
 from devmod.targets import TargetSpec
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._payload import Binary
-
-
-def _architecture(fmt: str, code: Binary) -> str:
-    from devmod.targets.cuda.architecture import architecture
-
-    return architecture(fmt, code)
-
-
-def _rank(variant: str, arch: str) -> int | None:
-    from devmod.targets.cuda.architecture import rank
-
-    return rank(variant, arch)
-
-
 SPEC = TargetSpec(
     "cuda",
     title="CUDA",
@@ -36,6 +19,6 @@ SPEC = TargetSpec(
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
     languages={"cu": "CUDA C++"},
     compiled_as={"elf": "cubin", "text": "ptx"},
-    architecture=_architecture,
-    rank=_rank,
+    architecture="devmod.targets.cuda.architecture:architecture",
+    rank="devmod.targets.cuda.architecture:rank",
 )

@@ -7,23 +7,6 @@ from __future__ import annotations
 
 from devmod.targets import TargetSpec
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from devmod._payload import Binary
-
-
-def _architecture(fmt: str, code: Binary) -> str:
-    from devmod.targets.rocm.architecture import architecture
-
-    return architecture(fmt, code)
-
-
-def _rank(variant: str, arch: str) -> int | None:
-    from devmod.targets.rocm.architecture import rank
-
-    return rank(variant, arch)
-
-
 SPEC = TargetSpec(
     "rocm",
     title="ROCm",
@@ -35,6 +18,6 @@ SPEC = TargetSpec(
     aliases=("hsaco", "hip"),
     languages={"hip": "HIP"},
     compiled_as={"elf": "hsaco", "text": "hip"},
-    architecture=_architecture,
-    rank=_rank,
+    architecture="devmod.targets.rocm.architecture:architecture",
+    rank="devmod.targets.rocm.architecture:rank",
 )

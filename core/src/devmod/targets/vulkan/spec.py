@@ -30,18 +30,6 @@ def _with_flag(data: Binary) -> Binary:
     return bytes(4) + (len(data) // 4).to_bytes(8, "little") + bytes(data)
 
 
-def _architecture(fmt: str, code: Binary) -> str:
-    from devmod.targets.vulkan.architecture import architecture
-
-    return architecture(fmt, code)
-
-
-def _rank(variant: str, arch: str) -> int | None:
-    from devmod.targets.vulkan.architecture import rank
-
-    return rank(variant, arch)
-
-
 SPEC = TargetSpec(
     "vulkan",
     title="Vulkan",
@@ -54,6 +42,6 @@ SPEC = TargetSpec(
     pack=_bare_words,
     unpack=_with_flag,
     compiled_as={"spirv": "spv"},
-    architecture=_architecture,
-    rank=_rank,
+    architecture="devmod.targets.vulkan.architecture:architecture",
+    rank="devmod.targets.vulkan.architecture:rank",
 )
