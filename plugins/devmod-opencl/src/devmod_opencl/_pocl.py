@@ -1,6 +1,6 @@
 """A repair for PoCL on a processor that its LLVM is too old to know.
 
-PoCL hands the name that LLVM finds for the processor back to clang. Where LLVM knows the processor not (PoCL 3.0, the version
+PoCL hands the name that LLVM finds for the processor back to clang. Where LLVM does not know the processor (PoCL 3.0, the version
 that pip brings, holds LLVM 14, so Zen 5 is one) that name is "generic", which clang refuses for x86-64, and every build fails
 with "unknown target CPU 'generic'" (https://github.com/pocl/pocl/issues/1049; no option reaches that name). So the name is put
 right in PoCL's own record of the device, once, before the first build.
