@@ -30,6 +30,7 @@ from devmod._real import RealModule as RealModule
 from devmod.errors import function_not_found as function_not_found
 from devmod.targets._declared import Found as Found
 from devmod.targets._declared import merge as merge_declared
+from devmod.targets._declared import source_payload as source_payload
 from devmod.targets._source import Complete as Complete
 from devmod.targets._source import complete as complete_source
 from devmod.targets._source import split_options as split_options
@@ -64,6 +65,7 @@ __all__ = [
     "merge_declared",
     "read_payload",
     "run_compiler",
+    "source_payload",
     "specialize_source",
     "split_options",
     "write_private",

@@ -1,16 +1,19 @@
-"""A declared fmap merged over what reflection found, and the launch tags that `devmod.compile` writes."""
+"""What reflection found and what a caller declares: their fmap, with the launch tags that `devmod.compile` writes, and the payload."""
 
 from __future__ import annotations
 
 from devmod._dtypes import dtype_bytes, parse_dtype
 from devmod._info import FunctionInfo, Interface, Param, _Value
-from devmod.errors import CompileError, quoted
+from devmod._payload import Origin, Payload
+from devmod.errors import CompileError, ToolchainNotFoundError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from devmod._payload import CompileRequest
     from devmod.targets import TargetSpec
+    from devmod.targets._source import Complete
 
 #: One for each dimension of a launch: callers of TVM's way pass them as plain integers behind the arguments.
 _GRID_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -132,3 +135,50 @@ def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], inter
     if spec.has_grid and not any(tag.startswith(("blockIdx.", "threadIdx.")) for tag in tags):
         tags = (*_GRID_TAGS, *(tag for tag in tags if tag != _DYNAMIC_SHARED), *(tag for tag in tags if tag == _DYNAMIC_SHARED))
     return FunctionInfo(info.name, types, tags, info.arg_extra_tags, interface)
+
+
+def source_payload(
+    spec: TargetSpec,
+    fmt: str,
+    request: CompileRequest,
+    done: Complete,
+    read: Callable[[], tuple[Mapping[str, Found], str]],
+    *,
+    nothing: str,
+) -> Payload:
+    """The payload of a source that its receiver compiles: the text as it is, its functions as far as they are known.
+
+    Parameters
+    ----------
+    spec, fmt
+        The target's, and the source's format there.
+    request
+        What was asked for. A fmap in it is merged over what is read, and is enough where the reader's library is missing.
+    done
+        The source, complete in itself.
+    read
+        Gives the functions in the source by name, and the reader with its version.
+    nothing
+        What is said of a source without any.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        `read` raised it, and nothing that would do without is declared.
+    CompileError
+        The source has no function, or the declared ones do not fit it.
+    """
+    try:
+        found, toolchain = read()
+    except ToolchainNotFoundError:
+        # Without reflection nothing can fill in what a declared function leaves empty.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
+            raise
+        fmap, toolchain = merge(spec, None, request.fmap), ""
+    else:
+        if not found:
+            raise CompileError(nothing, kind=spec.kind)
+        fmap = merge(spec, found, request.fmap)
+    options = (*done.options, *(f"-D{name}={value}" for name, value in done.defines.items()))
+    origin = Origin(str(request.target), toolchain, options, done.sources)
+    return Payload(spec.kind, done.text.encode(), fmt, fmap, {fmt: done.text}, origin)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 
-from devmod import Origin, Param
-from devmod.backend import CompileRequest, Found, Payload, complete_source, libclang, merge_declared
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod import Param
+from devmod.backend import CompileRequest, Found, Payload, complete_source, libclang, source_payload
+from devmod.errors import CompileError
 from devmod_host import _headers
 from devmod_host._options import check_options
 from devmod_host._types import DTYPES
@@ -55,21 +55,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     wrong = check_options(done.options)
     if wrong:
         raise CompileError(f"a host payload cannot carry {wrong}", kind="host")
-    try:
-        kernels, toolchain = _read(done.text, done.options, request.name)
-    except ToolchainNotFoundError:
-        # Without libclang nothing can fill in what a declared function leaves empty.
-        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
-            raise
-        kernels, toolchain = None, ""
-    if kernels is not None and not kernels:
-        raise CompileError(
-            f"the C source {request.name} has no kernel: it defines no function that is neither static nor inline", kind="host"
-        )
-    fmap = merge_declared(SPEC, kernels, request.fmap)
-    options = (*done.options, *(f"-D{name}={value}" for name, value in done.defines.items()))
-    origin = Origin(str(target), toolchain, options, done.sources)
-    return Payload("host", done.text.encode(), "c", fmap, {"c": done.text}, origin)
+    nothing = f"the C source {request.name} has no kernel: it defines no function that is neither static nor inline"
+    return source_payload(SPEC, "c", request, done, lambda: _read(done.text, done.options, request.name), nothing=nothing)
 
 
 def _read(text: str, options: tuple[str, ...], name: str) -> tuple[dict[str, Found], str]:

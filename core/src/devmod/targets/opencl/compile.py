@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from devmod._payload import CompileRequest, Origin, Payload
-from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod.targets._declared import merge
+from devmod._payload import CompileRequest, Payload
+from devmod.errors import CompileError
+from devmod.targets._declared import Found, source_payload
 from devmod.targets._source import complete
 from devmod.targets.opencl._reflect import read
 from devmod.targets.opencl.spec import SPEC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
@@ -33,19 +37,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if request.name_expressions:
         raise CompileError("name_expressions= instantiates templates, and OpenCL C has none", kind="opencl")
     done = complete(request)
-    try:
-        kernels, warnings, toolchain = read(request, done)
-    except ToolchainNotFoundError:
-        # Without reflection nothing can fill in what a declared function leaves empty.
-        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
-            raise
-        kernels, warnings, toolchain = None, [], ""
-    if kernels is not None and not kernels:
-        raise CompileError(f"the OpenCL C source {request.name} has no kernel: no function in it is marked __kernel", kind="opencl")
-    fmap = merge(SPEC, kernels, request.fmap)
-    options = (*done.options, *(f"-D{name}={value}" for name, value in done.defines.items()))
-    origin = Origin(str(target), toolchain, options, done.sources)
-    payload = Payload("opencl", done.text.encode(), "cl", fmap, {"cl": done.text}, origin)
+    warnings: list[str] = []
+
+    def found() -> tuple[Mapping[str, Found], str]:
+        kernels, texts, toolchain = read(request, done)
+        warnings.extend(texts)
+        return kernels, toolchain
+
+    nothing = f"the OpenCL C source {request.name} has no kernel: no function in it is marked __kernel"
+    payload = source_payload(SPEC, "cl", request, done, found, nothing=nothing)
     for text in warnings:
         _warn(text)
     return payload
