@@ -85,25 +85,27 @@ def run_compiler(kind: str, code: Binary) -> tuple[str, bytes] | None:
         What it raises itself comes through unchanged.
     """
     compiler = _compilers.get(kind)
-    made = compiler(bytes(code)) if compiler is not None else call("devmod_compile", kind=kind, code=bytes(code))
+    made = compiler(bytes(code)) if compiler is not None else call("devmod_compile", kind=kind, code=code)
     return None if made is None and compiler is None else _told(_spec(kind), made)
 
 
 def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
-    """Call a hook: its first answer or None, or the list of all answers. `kind` is an argument of the hook where it has one."""
-    claims = [claim for name in (hook, f"{hook}.{kind}") for claim in _registry.claims("devmod.hooks", name)]
+    """Call a hook: its first answer or None, or the list of all answers. `kind` is an argument of the hook where it has one.
+
+    A view among the arguments is given as bytes; where no plugin is, nothing is copied.
+    """
+    names = (hook, f"{hook}.{kind}")
+    claims = [claim for claim in _registry.claims("devmod.hooks") if claim.name in names]
     if not claims:
         return None if hook in _FIRST_RESULT else []
     import pluggy
 
     manager = pluggy.PluginManager("devmod")
     mark = pluggy.HookspecMarker("devmod")
-    for name in _FIRST_RESULT:
-        mark(firstresult=True)(getattr(Hooks, name))
-    for name in ("devmod_verify",):
-        mark(getattr(Hooks, name))
+    for name in ("devmod_compile", "devmod_verify"):
+        mark(firstresult=name in _FIRST_RESULT)(getattr(Hooks, name))
     manager.add_hookspecs(Hooks)
-    for claim in claims:
+    for claim in sorted(claims, key=lambda each: names.index(each.name)):  # pluggy asks the last first: the kind's own
         plugin = claim.load()
         if manager.is_registered(plugin):  # one object may stand under the hook's name and under that of the kind
             continue
@@ -115,7 +117,8 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
             raise _broken(claim, f"has no {hook} marked with pluggy.HookimplMarker('devmod')")
     if hook in _FIRST_RESULT:
         arguments["kind"] = kind
-    return getattr(manager.hook, hook)(**arguments)
+    given = {name: bytes(value) if isinstance(value, memoryview) else value for name, value in arguments.items()}
+    return getattr(manager.hook, hook)(**given)
 
 
 def _broken(claim: Claim, why: str) -> PluginError:

@@ -221,7 +221,7 @@ class StoredModule(Module):
         if self._index is not None:
             from devmod import _hooks
 
-            _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=bytes(self._index))
+            _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
         return load_from_bytes(self.kind, self._wire)
 
     def _spec(self) -> TargetSpec | None:
