@@ -7,7 +7,7 @@ import sys
 
 from devmod import _registry
 from devmod._module import Module
-from devmod.errors import ArgumentError, DevmodError, FormatError, NotRegisteredError, PluginError, said
+from devmod.errors import ArgumentError, FormatError, NotRegisteredError, said
 from devmod.targets import find_spec, format_of_suffix, spec_of_loader
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
     elif view.format != "B" or view.ndim != 1:
         view = view.cast("B") if view.nbytes else memoryview(b"")
     spec = spec_of_loader(kind)
-    return _checked(_called(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
+    return _checked(_registry.called(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 
 
 def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
@@ -154,7 +154,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
             raise FormatError(f"{name!r} has no suffix that names its format; give one: load_from_file(path, 'ptx')")
         fmt = format_of_suffix(suffix)
     loader = _registry.lookup(LOAD_FROM_FILE, fmt)
-    return _checked(_called(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
+    return _checked(_registry.called(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
 
 
 #: ELF machine numbers to the names in ``so_<machine>``; a number that is not here stands for itself.
@@ -170,7 +170,7 @@ def load_shared_object(path: str, fmt: str) -> Module:
     machine = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
     name = f"so_{_MACHINES.get(machine, machine)}"
     loader = _registry.lookup(LOAD_FROM_FILE, name)
-    return _checked(_called(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
+    return _checked(_registry.called(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
 
 
 def _make(
@@ -182,20 +182,7 @@ def _make(
         fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
     else:
         fmap, source = check_fmap(kind, fmap), dict(source or {})
-    return _checked(_called(CREATE, kind, maker, code, fmt, fmap, source), CREATE, kind, kind)
-
-
-def _called(group: str, name: str, entry: Any, *arguments: object) -> object:
-    """What an entry returns. What it raises passes through as it is, with a note of whose entry it was."""
-    try:
-        return entry(*arguments)
-    except DevmodError:
-        raise  # its words are complete
-    except Exception as error:
-        from devmod._refusals import add_owner
-
-        add_owner(error, group, name)
-        raise
+    return _checked(_registry.called(CREATE, kind, maker, code, fmt, fmap, source), CREATE, kind, kind)
 
 
 def _checked(made: object, group: str, name: str, kind: str) -> Module:
@@ -216,12 +203,6 @@ def _checked(made: object, group: str, name: str, kind: str) -> Module:
         except Exception as error:  # noqa: BLE001 - a plugin's own property, which may raise anything
             wrong = f"returned a module that cannot tell its kind ({said(error)})"
             cause = error
-    claim = _registry.owner(group, name)
-    who = claim.who if claim else "the function registered in this process"
-    todo = ". Report it to its publisher, or uninstall it" if claim else ""
-    raise PluginError(
-        f"{group}.{name} is broken: {who} {wrong}{todo}",
-        kind=kind or name,
-        key=f"{group}.{name}",
-        distribution=claim.distribution if claim else "",
-    ) from cause
+    from devmod._refusals import answered_wrong
+
+    raise answered_wrong(group, name, wrong, kind or name) from cause

@@ -7,7 +7,7 @@ import time
 
 from devmod import _registry
 from devmod._discovery import distributions, normalized
-from devmod.errors import ConflictError, FormatError, NotRegisteredError, PluginError
+from devmod.errors import ConflictError, DevmodError, FormatError, NotRegisteredError, PluginError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,6 +147,15 @@ def broken(claim: Claim, why: str) -> PluginError:
     return _plugin_error(claim, f"{claim.key} is broken: {claim.who}: {why}. Install it again ({again}), or report it to its publisher")
 
 
+def answered_wrong(group: str, name: str, wrong: str, kind: str) -> PluginError:
+    """For an entry that was called and gave what its group's entries do not give; `wrong` begins with "returned"."""
+    claim = _registry.owner(group, name)
+    who = claim.who if claim else "the function registered in this process"
+    todo = ". Report it to its publisher, or uninstall it" if claim else ""
+    key = f"{group}.{name}"
+    return PluginError(f"{key} is broken: {who} {wrong}{todo}", kind=kind, key=key, distribution=claim.distribution if claim else "")
+
+
 def unusable(claim: Claim, why: str) -> PluginError:
     """For an entry of which metadata alone says that it cannot be used."""
     if claim.version and _registry.PROTOCOLS.isdisjoint(claim.protocols):
@@ -201,9 +210,12 @@ def unknown_offer(source: Distribution) -> str:
 
 
 def add_owner(error: BaseException, group: str, name: str) -> None:
-    """Note on what an entry raised whose entry it is, once; its type, its text and its traceback stay what they are."""
+    """Note on what an entry raised whose entry it is, once; its type, its text and its traceback stay what they are.
+
+    An error of devmod's is left alone: its words are complete.
+    """
     claim = _registry.owner(group, name)
-    if claim is not None and claim.distribution != _registry.CORE:
+    if claim is not None and claim.distribution != _registry.CORE and not isinstance(error, DevmodError):
         note = f"devmod: {claim.key} of {claim.who} raised this"
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)

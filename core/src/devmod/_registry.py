@@ -164,6 +164,17 @@ def owner(group: str, name: str) -> Claim | None:
     return _owners.get((group, name))
 
 
+def called(group: str, name: str, entry: Any, *arguments: object) -> Any:
+    """What an entry returns. What it raises passes through as it is; where the words are not ours, with a note of whose entry it was."""
+    try:
+        return entry(*arguments)
+    except Exception as error:
+        from devmod._refusals import add_owner
+
+        add_owner(error, group, name)
+        raise
+
+
 def installed(group: str, name: str) -> bool:
     """Whether something is registered there, sound or broken; nothing of it is imported."""
     return bool(claims(group, name))

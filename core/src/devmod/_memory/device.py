@@ -261,25 +261,11 @@ def probe(kind: str) -> list[Device]:
 
 
 def _devices_of(kind: str, find: Any) -> list[Device]:
-    try:
-        made = find()
-    except DevmodError:
-        raise  # its words are complete
-    except Exception as error:
-        from devmod._refusals import add_owner
-
-        add_owner(error, GROUP, kind)
-        raise
+    made = _registry.called(GROUP, kind, find)
     found = list(made) if isinstance(made, (list, tuple)) else [made]
     wrong = [type(each).__name__ for each in found if not isinstance(each, Device)]
     if wrong:
-        claim = _registry.owner(GROUP, kind)
-        who = claim.who if claim else "the function registered in this process"
-        raise PluginError(
-            f"{GROUP}.{kind} is broken: {who} returned {wrong[0]}, not a sequence of devmod.Device"
-            + (". Report it to its publisher, or uninstall it" if claim else ""),
-            kind=kind,
-            key=f"{GROUP}.{kind}",
-            distribution=claim.distribution if claim else "",
-        )
+        from devmod._refusals import answered_wrong
+
+        raise answered_wrong(GROUP, kind, f"returned {wrong[0]}, not a sequence of devmod.Device", kind)
     return found
