@@ -6,7 +6,7 @@ BIN := .venv/bin
 CODE := core/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format pre-commit pythons bench golden rows docs wheels clean
+.PHONY: help setup test-setup demo test lint types format pre-commit pythons bench golden rows docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -14,10 +14,13 @@ help:  ## list the tasks
 setup:  ## make .venv and install everything from source (starts at once when nothing changed)
 	@$(PYTHON) tools/setup.py
 
+test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages
+	@$(BIN)/python tools/system.py
+
 demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
 	@$(BIN)/python tools/demo.py
 
-test: setup lint types  ## lint, types and all tests; ends with a list of what could not run here
+test: setup test-setup lint types  ## lint, types and all tests; ends with a list of what could not run here
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 lint: setup  ## ruff: rules and format

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import environments  # noqa: E402
 import setup  # noqa: E402
+import system  # noqa: E402
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, module: Any, **codes: tuple[int, str]) -> list[list[str]]:
@@ -67,29 +68,66 @@ def test_where_both_fail_both_are_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "uv is unhappy" in str(caught.value)
 
 
-def test_a_missing_venv_module_is_installed_where_one_may(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person with a password, on a machine with apt and sudo."""
+    monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(system.os, "geteuid", lambda: 1000)
+
+
+def test_a_missing_venv_module_is_installed_where_one_may(
+    monkeypatch: pytest.MonkeyPatch, person: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     package = f"python3.{sys.version_info.minor}-venv"
     monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
-    ran = answers(monkeypatch, setup)
+    ran = answers(monkeypatch, system)
     assert setup.can_make_venvs()
     assert ran[-1] == ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", package]
     said = capsys.readouterr().err
     assert f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install" in said
 
 
-def test_a_missing_venv_module_is_named_where_one_may_not(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_venv_module_is_named_where_one_may_not(
+    monkeypatch: pytest.MonkeyPatch, person: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     package = f"python3.{sys.version_info.minor}-venv"
     monkeypatch.setattr(setup.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(setup.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(setup.os, "geteuid", lambda: 1000)
-    ran = answers(monkeypatch, setup, sudo=(1, ""))
+    ran = answers(monkeypatch, system, sudo=(1, ""))
     assert not setup.can_make_venvs()
     assert ran == [["sudo", "-n", "true"]]
-    assert (
-        f"Install this first, then run the command again:\n  - {package}    (sudo apt-get install {package})\n" in capsys.readouterr().err
-    )
+    assert f"On Debian and Ubuntu: sudo apt-get install {package}\nsetup: install this first, then run" in capsys.readouterr().err
+
+
+def test_what_the_system_lacks_is_fetched_once_and_what_it_is_for_is_said(
+    monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(system, "VENV", tmp_path)
+    have = {"there"}
+    needs = [system.Need(name, f"does {name}", lambda name=name: name in have) for name in ("there", "wanted", "nowhere")]
+    ran = answers(monkeypatch, system, sudo=(0, ""))
+    system.provide(needs)
+    assert ran == [["sudo", "-n", "true"], ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", "wanted", "nowhere"]]
+    assert "missing here:\n  - wanted: does wanted\n  - nowhere: does nowhere. Running: sudo" in capsys.readouterr().err
+    ran.clear()
+    system.provide(needs)
+    assert not ran, "what could not be had is asked for once"
+    have |= {"wanted", "nowhere"}
+    system.provide(needs, again=True)
+    assert not ran
+
+
+def test_a_machine_that_has_no_list_of_packages_gets_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(system.os, "geteuid", lambda: 0)
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, int("update" not in "".join(map("".join, ran))), "", "no such package")
+
+    monkeypatch.setattr(system.subprocess, "run", run)
+    assert system.apt(["x"], "why")
+    assert [command[1] for command in ran] == ["install", "update", "install"]
 
 
 def test_an_older_python_starts_a_newer_one_or_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,5 +157,6 @@ def test_a_second_run_of_setup_does_nothing(monkeypatch: pytest.MonkeyPatch, tmp
     environments.python_of(tmp_path).touch()
     (tmp_path / setup.STAMP).write_text(f"{setup.interpreter()}\n{setup.fingerprint()}\n")
     monkeypatch.setattr(setup, "can_make_venvs", lambda: pytest.fail("nothing is to be done"))
+    monkeypatch.setattr(system, "RUN", ())
     monkeypatch.setattr(sys, "argv", ["setup.py"])
     assert setup.main() == 0

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
-try:
-    import tomllib
+import system
+from environments import ROOT, VENV, InstallError, find_uv, install, make_venv, python_of
+from system import say
 
-    from environments import ROOT, VENV, InstallError, find_uv, install, make_venv, python_of
-except ImportError:  # an older Python; main says so
-    pass
+with suppress(ImportError):  # an older Python; main says so
+    import tomllib
 
 STAMP = "devmod-setup"
 OLDEST = (3, 11)
@@ -34,13 +34,15 @@ def main() -> int:
         return start_with_newer_python()
     stamp, wanted = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
     found = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
-    if found == wanted and "--force" not in sys.argv:
+    forced = "--force" in sys.argv
+    if found == wanted and not forced:
+        system.provide(system.RUN)
         return 0
     if not can_make_venvs():
         return 1
     begun = time.monotonic()
     try:
-        if "--force" in sys.argv or not found.startswith(interpreter() + "\n"):
+        if forced or not found.startswith(interpreter() + "\n"):
             say(f"making .venv with Python {platform.python_version()}")
             make_venv(VENV, pip=True)
         find_uv(fetch=True)
@@ -50,13 +52,9 @@ def main() -> int:
         say(str(error))
         return 1
     stamp.write_text(wanted)
+    system.provide(system.RUN, again=True)
     say(f"done in {time.monotonic() - begun:.0f} s (with {tool})")
     return 0
-
-
-def say(text: str) -> None:
-    """Tell the person at the terminal; the output of the task itself stays clean."""
-    print(f"setup: {text}", file=sys.stderr, flush=True)
 
 
 def interpreter() -> str:
@@ -106,22 +104,10 @@ def can_make_venvs() -> bool:
         return True
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     why = f"this Python has no working 'venv' module; on Debian and Ubuntu it is in the package {package}"
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", package]
-    if shutil.which("apt-get") and may_install():
-        if os.geteuid():
-            command = ["sudo", "-n", *command]
-        say(f"{why}. Running: {' '.join(command)}")
-        if subprocess.run(command, stdout=sys.stderr, check=False).returncode == 0:
-            return True
-    say(f"{why}.\nInstall this first, then run the command again:\n  - {package}    (sudo apt-get install {package})")
-    return False
-
-
-def may_install() -> bool:
-    """Whether apt can be run without asking for a password."""
-    if os.geteuid() == 0:
+    if system.apt([package], why):
         return True
-    return bool(shutil.which("sudo")) and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+    say("install this first, then run the command again")
+    return False
 
 
 def start_with_newer_python() -> int:

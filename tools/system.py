@@ -1,0 +1,130 @@
+"""What pip cannot bring: compilers, drivers and the browser of the system, fetched with apt where one may, and named where one may not.
+
+    python3 tools/system.py [--tests]
+
+Nothing here is required: what is missing is skipped by the demo and by the tests, which say why. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import ROOT, VENV
+
+#: What could not be had the last time, so that a second run asks nobody again.
+STAMP = "devmod-system"
+#: The folders in which the Vulkan loader looks for drivers and layers.
+_VULKAN = [Path(base) / "vulkan" for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")]
+_NPM = ROOT / "plugins" / "devmod-webgpu" / "js"
+
+
+class Need(NamedTuple):
+    """A package of Debian and Ubuntu, what it is for, and how one sees that this machine has it or another like it."""
+
+    package: str
+    purpose: str
+    there: Callable[[], bool]
+
+
+def _program(*names: str) -> Callable[[], bool]:
+    return lambda: any(shutil.which(name) for name in names)
+
+
+def _vulkan(pattern: str) -> Callable[[], bool]:
+    return lambda: any(True for folder in _VULKAN for _ in folder.glob(pattern))
+
+
+#: For the demo and everything else: kernels compiled, and devices to run them on.
+RUN = (
+    Need("glslang-tools", "compiles GLSL and HLSL for Vulkan", _program("glslangValidator", "glslang")),
+    Need("spirv-tools", "checks, optimizes and lists SPIR-V", _program("spirv-val")),
+    Need("libvulkan1", "the Vulkan loader", lambda: ctypes.util.find_library("vulkan") is not None),
+    Need("mesa-vulkan-drivers", "lavapipe, a Vulkan device on the CPU, for Vulkan and WebGPU", _vulkan("icd.d/*.json")),
+)
+#: For the tests alone.
+TESTS = (
+    Need("vulkan-validationlayers", "tells wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
+    Need("chromium", "WebGPU in a browser", _program("chromium", "chromium-browser", "google-chrome")),
+)
+
+
+def provide(needs: Iterable[Need], *, again: bool = False) -> None:
+    """Fetch what is missing of these, where one may, and say what and why. A second run asks for nothing that it could not get."""
+    missing = [need for need in needs if not need.there()]
+    stamp = VENV / STAMP
+    refused = stamp.read_text().split() if stamp.exists() and not again else []
+    missing = [need for need in missing if need.package not in refused]
+    if not missing or not sys.platform.startswith("linux"):
+        return
+    why = "missing here:\n" + "\n".join(f"  - {need.package}: {need.purpose}" for need in missing)
+    if not apt([need.package for need in missing], why):
+        say("going on without; what needs one of them is skipped and says so")
+    left = [need.package for need in missing if not need.there()]
+    if left and VENV.is_dir():
+        stamp.write_text("\n".join([*refused, *left]))
+
+
+def apt(packages: Sequence[str], why: str) -> bool:
+    """Install packages with apt, where that can be done without asking for a password; else say how. Whether it worked."""
+    hint = f"sudo apt-get install {' '.join(packages)}"
+    if shutil.which("apt-get") and may_install():
+        as_root = ["sudo", "-n"] if os.geteuid() else []
+        command = [*as_root, "apt-get", "install", "--yes", "--no-install-recommends", *packages]
+        say(f"{why}. Running: {' '.join(command)}")
+        # A machine that has never asked apt for anything has no list of packages; one list serves both tries.
+        for step in (command, [*as_root, "apt-get", "update"], command):
+            done = subprocess.run(step, capture_output=True, text=True, check=False)
+            if step is command and done.returncode == 0:
+                return True
+        say(f"apt-get failed:\n{done.stderr.strip()[-2000:]}")
+        return False
+    say(f"{why}.\nOn Debian and Ubuntu: {hint}")
+    return False
+
+
+def may_install() -> bool:
+    """Whether apt can be run without asking for a password."""
+    if os.geteuid() == 0:
+        return True
+    return bool(shutil.which("sudo")) and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
+
+
+def node_packages() -> None:
+    """Install what the tests of the npm package need, where npm is; done again when its package.json changes."""
+    wanted = (_NPM / "package.json").read_text()
+    stamp = _NPM / "node_modules" / "devmod-setup"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        say("npm is not here, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
+        return
+    say(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
+    done = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)
+    if done.returncode:
+        say(f"npm install failed, so the browser's tests are skipped:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+        return
+    stamp.write_text(wanted)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal; the output of the task itself stays clean."""
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Provide what the tests need beside what all tasks do."""
+    provide(TESTS, again="--force" in sys.argv)
+    node_packages()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
