@@ -744,11 +744,12 @@ def test_scalars_that_lie_in_blocks_are_packed_where_the_interface_says() -> Non
             Param("n", "scalar", "int32", at=(1, 4)),
             Param("v", "scalar", "float32x3", at=(0, 0)),
             Param("w", "scalar", "float32", at=(0, 12)),
+            Param("u", "uniform", "uint8x4", at=(0, 2)),
         ],
         [devmod.Block("push", 16), devmod.Block((0, 1), 8)],
     )
     pack = block_packer(interface)
-    assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
+    assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww", b"uuuu"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
     with pytest.raises(devmod.FormatError) as caught:
         block_packer(Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]))
     assert str(caught.value) == "argument 1 lies at byte 16 of a block of 16 bytes"

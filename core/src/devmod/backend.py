@@ -15,6 +15,9 @@ from devmod._formats.wire import decode as decode
 from devmod._hooks import run_compiler as run_compiler
 from devmod._kept import Kept as Kept
 from devmod._launch.arguments import block_packer as block_packer
+from devmod._launch.constants import Specialized as Specialized
+from devmod._launch.constants import constants_of as constants_of
+from devmod._launch.constants import specialize_constants as specialize_constants
 from devmod._launch.launcher import Kernel as Kernel
 from devmod._launch.launcher import Launcher as Launcher
 from devmod._launch.launcher import LaunchShape as LaunchShape
@@ -54,10 +57,12 @@ __all__ = [
     "Payload",
     "PayloadModule",
     "RealModule",
+    "Specialized",
     "Unfit",
     "block_packer",
     "cache_dir",
     "complete_source",
+    "constants_of",
     "decode",
     "dtype_name_of",
     "function_not_found",
@@ -66,6 +71,7 @@ __all__ = [
     "read_payload",
     "run_compiler",
     "source_payload",
+    "specialize_constants",
     "specialize_source",
     "split_options",
     "write_private",

@@ -178,7 +178,8 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     places = [
         (number, param.at[0], param.at[1])
         for number, param in enumerate(interface.params)
-        if param.kind in ("scalar", "uniform") and isinstance(param.at, tuple) and param.at[0] < len(sizes)
+        # A uniform is a binding of its own, whose content is the value; its place is (set, binding).
+        if param.kind == "scalar" and isinstance(param.at, tuple) and param.at[0] < len(sizes)
     ]
 
     for number, block, offset in places:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from devmod._dtypes import dtype_bytes, parse_dtype
-from devmod._info import FunctionInfo, Interface, Param, _Value
+from devmod._info import Block, FunctionInfo, Interface, Param, _Value
 from devmod._payload import Origin, Payload
 from devmod.errors import CompileError, ToolchainNotFoundError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from devmod._payload import CompileRequest
     from devmod.targets import TargetSpec
@@ -35,19 +36,41 @@ class Found(_Value):
         Its fixed block of threads, or None.
     where
         Where it stands, as "k.cl:12", for messages.
+    blocks
+        The blocks of memory that its scalars lie in.
+    extra
+        What its interface carries beside the fields that all kinds have.
     """
 
-    __slots__ = ("block", "params", "symbol", "types", "where")
+    __slots__ = ("block", "blocks", "extra", "params", "symbol", "types", "where")
     block: tuple[int, int, int] | None
+    blocks: tuple[Block, ...]
+    extra: Mapping[str, Any]
     params: tuple[Param, ...]
     symbol: str
     types: tuple[str, ...]
     where: str
 
     def __init__(
-        self, symbol: str, types: Sequence[str], params: Sequence[Param], block: tuple[int, int, int] | None = None, where: str = ""
+        self,
+        symbol: str,
+        types: Sequence[str],
+        params: Sequence[Param],
+        block: tuple[int, int, int] | None = None,
+        where: str = "",
+        *,
+        blocks: Sequence[Block] = (),
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._set(symbol=symbol, types=tuple(types), params=tuple(params), block=block, where=where)
+        self._set(
+            symbol=symbol,
+            types=tuple(types),
+            params=tuple(params),
+            block=block,
+            where=where,
+            blocks=tuple(blocks),
+            extra=dict(extra or {}),
+        )
 
 
 def merge(spec: TargetSpec, found: Mapping[str, Found] | None, declared: Mapping[str, FunctionInfo] | None) -> dict[str, FunctionInfo]:
@@ -118,7 +141,7 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, found: Found) ->
                 argument=param.name,
             )
         params.append(param if own else Param(param.name, param.kind, type_name))
-    interface = info.interface or Interface(params, block=found.block)
+    interface = info.interface or Interface(params, found.blocks, found.block, found.extra)
     return _with_tags(spec, info, types, interface)
 
 
