@@ -350,6 +350,45 @@ def test_very_many_values_are_refused_before_they_fill_the_memory() -> None:
     assert refused("opencl", data).startswith("the bytes of the opencl module: fmap of 'f', interface: more than 1048576 values, at byte ")
 
 
+PARAM = {"name": "x", "kind": "buffer", "at": [0, 1]}
+ALIKE = [  # pairs of functions that begin alike, and what the second is refused for
+    ([{"params": [PARAM]}], [{"params": [PARAM | {"at": [False, True]}]}], "the parameter 'x' has the place [False, True]"),
+    ([{"params": [PARAM]}], [{"params": [list(PARAM.items())]}], "a parameter is a map with string keys, not list"),
+    ([{"params": [PARAM], "block": [1, 2, 3]}], [{"params": [PARAM], "block": [1, 2, 3.0]}], "a fixed block of threads is"),
+    ([{"params": [PARAM]}], [{"params": [PARAM, PARAM]}], "has 1 arg_types and an interface of 2 params"),
+    ([{"params": [PARAM]}], [[]], "interface: expected a map, found an array"),
+    ([{"params": [PARAM]}], [], None),
+    ([], [{"params": [PARAM]}], None),
+    ([{"params": [PARAM], "block": [1, 2, 3]}], [{"params": [PARAM], "block": [1, 2, 4]}], None),
+]
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize(("first", "second", "problem"), ALIKE)
+def test_functions_that_begin_alike_are_each_read_for_themselves(first: list[Any], second: list[Any], problem: str | None) -> None:
+    """The reader remembers what functions have in common."""
+    head = [[[3, 64, 1]], ["blockIdx.x"], []]
+    fmap = {"one": ["k", *head, *first], "two": ["k", *head, *second]}
+    data = msgpack.packb("cl") + msgpack.packb(fmap) + b"\xc4\0"
+    if problem:
+        said = refused("opencl", data)
+        assert "fmap of 'two'" in said
+        assert problem in said
+        return
+    spec = find_spec("opencl")
+    assert spec is not None
+    _, found, _ = decode(spec, data)
+    for name, interface in (("one", first), ("two", second)):
+        wanted = devmod.Interface.from_dict(interface[0]) if interface else None
+        assert found[name] == devmod.FunctionInfo("k", ["handle"], ["blockIdx.x"], (), wanted)
+
+
+def test_what_is_read_again_counts_as_values_too() -> None:
+    entry = b"\xa1k\x90\x90\x90\x81\xa1x\xdd" + (100_000).to_bytes(4, "big") + b"\xc0" * 100_000
+    data = b"\xa2cl\x8b" + b"".join(b"\xa1" + bytes([97 + i]) + b"\x95" + entry for i in range(11)) + b"\xc4\0"
+    assert refused("opencl", data).startswith("the bytes of the opencl module: fmap of 'k', interface: more than 1048576 values, at byte ")
+
+
 # -- round trips of anything
 
 dtypes = st.sampled_from(["handle", "float32", "int8", "uint16x4", "bfloat16", "bool", "float8_e4m3fn", "type99_7x3", "complex64", "void"])

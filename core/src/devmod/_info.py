@@ -139,13 +139,15 @@ class Param(_Value):
 
     @classmethod
     def from_dict(cls, data: object) -> Param:
-        """The parameter in a map as `to_dict` makes it.
+        """The parameter in a map as `to_dict` makes it; a Param is what it is.
 
         Raises
         ------
         FormatError
             `data` is not such a map.
         """
+        if isinstance(data, Param):
+            return data
         rest = _str_map(data, "a parameter")
         try:
             name, kind = rest.pop("name"), rest.pop("kind")

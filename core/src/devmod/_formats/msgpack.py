@@ -12,12 +12,19 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    Value = TypeVar("Value")
+    #: Bytes that were read, how many values they hold, and what was made of them; the newest first.
+    Known = list[tuple[memoryview, int, Value]]
 
 #: How deep arrays and maps may lie in each other where a value of any sort may stand.
 MAX_DEPTH = 32
 #: How many values a reader reads, where it is not told. A value is an object of up to some hundred bytes in memory for one in the file.
 MAX_VALUES = 1 << 20
+#: How many objects are remembered to be read again: looking through them must cost less than reading.
+MAX_KNOWN = 4
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -50,7 +57,7 @@ class Reader:
     ``field`` is what is being read, and ``at`` the offset of the next byte; messages name both.
     """
 
-    __slots__ = ("_left", "_most", "at", "data", "field", "kind", "what")
+    __slots__ = ("_end", "_left", "_most", "at", "data", "field", "kind", "what")
 
     def __init__(self, data: memoryview, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
         self.data = data
@@ -58,6 +65,7 @@ class Reader:
         self.kind = kind
         self.field = ""
         self.at = 0
+        self._end = len(data)
         self._left = self._most = most
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
@@ -78,6 +86,15 @@ class Reader:
         """A string."""
         mark = self._mark()
         if 0xA0 <= mark <= 0xBF:
+            # Nearly every string of ours is this short: a bundle of 1,000 shaders is 50,000 of them.
+            at = self.at
+            end = self.at = at + (mark & 0x1F)
+            if end <= self._end:
+                try:
+                    return str(self.data[at:end], "utf-8")
+                except UnicodeDecodeError:
+                    pass
+            self.at = at
             return self._text(mark & 0x1F)
         if mark in _STR:
             return self._text(self._number(_STR[mark]))
@@ -113,6 +130,8 @@ class Reader:
         start = self.at
         mark = self._mark()
         if mark <= 0x7F:
+            if low <= mark <= high:
+                return mark
             value = mark
         elif mark >= 0xE0:
             value = mark - 0x100
@@ -139,10 +158,10 @@ class Reader:
         """Any object but an extension type; binaries are copied to bytes."""
         if depth > MAX_DEPTH:
             raise self.error(f"more than {MAX_DEPTH} arrays and maps lie in each other")
-        if self.at >= len(self.data):
+        if self.at >= self._end:
             self._mark()
         mark = self.data[self.at]
-        sort = _sort(mark)
+        sort = _SORTS[mark]
         if sort == "a string":
             return self.read_str()
         if sort == "an integer":
@@ -167,6 +186,31 @@ class Reader:
             made[name] = self.read_value(depth + 1)
         return made
 
+    @property
+    def at_array(self) -> bool:
+        """Whether the next object is an array."""
+        return self.at < self._end and _SORTS[self.data[self.at]] == "an array"
+
+    # -- what stands in several places
+
+    def shared(self, known: Known[Value], read: Callable[[], Value]) -> Value:
+        """What `read` makes of the next object, or what it made before of the very same bytes.
+
+        An object of msgpack says itself where it ends, so equal bytes are equal objects, whatever follows them. Functions
+        share their types, tags and parameters: of 1,000 shaders, few are new.
+        """
+        at = self.at
+        for part, values, value in known:
+            if self.data[at : at + len(part)] == part and values <= self._left:
+                self.at = at + len(part)
+                self._left -= values
+                return value
+        left = self._left
+        value = read()
+        known.insert(0, (self.data[at : self.at], left - self._left, value))
+        del known[MAX_KNOWN:]
+        return value
+
     # -- bytes
 
     def _mark(self) -> int:
@@ -174,14 +218,15 @@ class Reader:
         self._left -= 1
         if self._left < 0:
             raise self.error(f"more than {self._most} values")
-        if self.at >= len(self.data):
+        at = self.at
+        if at >= self._end:
             raise self.error("the bytes end where an object should begin")
-        mark: int = self.data[self.at]
-        self.at += 1
+        self.at = at + 1
+        mark: int = self.data[at]
         return mark
 
     def _slice(self, size: int) -> memoryview:
-        left = len(self.data) - self.at
+        left = self._end - self.at
         if size > left:
             raise self.error(f"a length of {size} bytes, and {left} are left")
         part = self.data[self.at : self.at + size]
@@ -207,13 +252,13 @@ class Reader:
 
     def _items(self, count: int, size: int) -> int:
         """`count`, held against the bytes that are left: an item takes at least one."""
-        left = len(self.data) - self.at
+        left = self._end - self.at
         if count * size > left:
             raise self.error(f"a count of {count}, and {left} bytes are left")
         return count
 
     def _mistyped(self, wanted: str, mark: int) -> FormatError:
-        return self.error(f"expected {wanted}, found {_sort(mark)}", self.at - 1)
+        return self.error(f"expected {wanted}, found {_SORTS[mark]}", self.at - 1)
 
 
 def shown(name: str) -> str:
@@ -238,3 +283,6 @@ def _sort(mark: int) -> str:
     if mark in (0xC2, 0xC3):
         return "a boolean"
     return {0xC0: "nil", 0xC1: "the byte 0xC1, which msgpack does not use"}.get(mark, "an extension type")
+
+
+_SORTS = tuple(map(_sort, range(256)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from devmod._dtypes import DType, dtype_name, parse_dtype
 from devmod._formats.msgpack import MAX_VALUES, Reader, shown
-from devmod._info import FunctionInfo, Interface
+from devmod._info import FunctionInfo, Interface, Param
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from devmod._formats.msgpack import Known
     from devmod._payload import Binary, Code
     from devmod.targets import TargetSpec
+
+    Signature = tuple[list[str], list[str], list[int]]
 
 #: The bytes that one binary of msgpack holds at most.
 MAX_BIN = 0xFFFFFFFF
@@ -205,32 +208,73 @@ def _has_extra(interface: Interface | None) -> bool:
 # -- reading
 
 
+class _Known:
+    """What functions have in common, read once."""
+
+    def __init__(self) -> None:
+        self.signatures: Known[Signature] = []
+        self.params: Known[Param] = []
+        self.values: dict[str, Known[object]] = {}
+
+
 def _read_fmap(reader: Reader) -> dict[str, FunctionInfo]:
     fmap: dict[str, FunctionInfo] = {}
+    known = _Known()
     for _ in range(reader.read_map()):
         reader.field = "fmap"
         name = reader.read_key(fmap)
-        fmap[name] = _read_info(reader, f"fmap of {shown(name)}")
+        fmap[name] = _read_info(reader, f"fmap of {shown(name)}", known)
     return fmap
 
 
-def _read_info(reader: Reader, where: str) -> FunctionInfo:
+def _read_info(reader: Reader, where: str, known: _Known) -> FunctionInfo:
     start, reader.field = reader.at, where
     count = reader.read_array()
     if count not in (4, 5):
         raise reader.error(f"expected an array of 4 or 5, found one of {count}", start)
     reader.field = f"{where}, name"
     symbol = reader.read_str()
-    reader.field = f"{where}, arg_types"
-    types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
-    reader.field = f"{where}, launch_param_tags"
-    tags = [reader.read_str() for _ in range(reader.read_array())]
-    reader.field = f"{where}, arg_extra_tags"
-    extra = [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
+    types, tags, extra = _read_signature(reader, where, known)
     reader.field = f"{where}, interface"
-    interface = reader.read_map_object() if count == 5 else None
+    interface = _read_interface(reader, start, known) if count == 5 else None
     try:
-        return FunctionInfo(symbol, types, tags, extra, Interface.from_dict(interface) if interface is not None else None)
+        return FunctionInfo(symbol, types, tags, extra, interface)
+    except FormatError as error:
+        raise reader.error(str(error), start) from None
+
+
+def _read_signature(reader: Reader, where: str, known: _Known) -> Signature:
+    """The types, the tags and the extra tags."""
+
+    def read() -> Signature:
+        reader.field = f"{where}, arg_types"
+        types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
+        reader.field = f"{where}, launch_param_tags"
+        tags = [reader.read_str() for _ in range(reader.read_array())]
+        reader.field = f"{where}, arg_extra_tags"
+        return types, tags, [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
+
+    # Three objects in a row end as surely as one does.
+    return reader.shared(known.signatures, read)
+
+
+def _read_interface(reader: Reader, start: int, known: _Known) -> Interface:
+    def read_param() -> Param:
+        value = reader.read_value(2)
+        try:
+            return Param.from_dict(value)
+        except FormatError as error:
+            raise reader.error(str(error), start) from None
+
+    found: dict[str, object] = {}
+    for _ in range(reader.read_map()):
+        key = reader.read_key(found)
+        if key == "params" and reader.at_array:
+            found[key] = [reader.shared(known.params, read_param) for _ in range(reader.read_array())]
+        else:
+            found[key] = reader.shared(known.values.setdefault(key, []), lambda: reader.read_value(1))
+    try:
+        return Interface.from_dict(found)
     except FormatError as error:
         raise reader.error(str(error), start) from None
 
