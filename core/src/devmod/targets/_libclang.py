@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from functools import cache
 from importlib import import_module
@@ -19,6 +20,31 @@ if TYPE_CHECKING:
 #: CXPrintingPolicy_TerseOutput: declarations without their bodies.
 _TERSE = 17
 _loading = Lock()
+#: A folder that is nowhere: what is given to libclang in memory lies there.
+NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
+#: libclang's kinds of types to ours, by number: cindex has no name for all of them.
+_NUMBERS = {
+    3: "bool",
+    4: "uint8",
+    5: "uint8",
+    8: "uint16",
+    9: "uint32",
+    10: "uint64",
+    11: "uint64",
+    13: "int8",
+    14: "int8",
+    16: "int16",
+    17: "int32",
+    18: "int64",
+    19: "int64",
+    21: "float32",
+    22: "float64",
+    31: "float16",
+    32: "float16",
+    39: "bfloat16",
+}
+_RECORD, _ENUM, _VECTORS = 105, 106, (113, 176)
+_LARGEST_STRUCT = 0xFFFF
 
 
 class Libclang:
@@ -101,6 +127,34 @@ def libclang(spec: TargetSpec, language: str) -> Libclang:
         "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
         kind=spec.kind,
     ) from cause
+
+
+def kind_id(type_: Any) -> int:
+    """The number of a type's kind: `kind` fails for those that cindex does not know."""
+    return int(type_._kind_id)
+
+
+def element(type_: Any) -> tuple[str, int]:
+    """The type of one element, "" where it has no name here, and the alignment of a struct, 0 for any other.
+
+    Parameters
+    ----------
+    type_
+        A canonical clang.cindex.Type.
+    """
+    kind = kind_id(type_)
+    if kind in _NUMBERS:
+        return _NUMBERS[kind], 0
+    if kind == _ENUM:
+        return element(type_.get_declaration().enum_type.get_canonical())
+    if kind in _VECTORS:
+        number, _ = element(type_.element_type.get_canonical())
+        # A vector of three takes the place of one of four; the type says what it is, the runtime what place it takes.
+        return (f"{number}x{type_.element_count}" if number else ""), 0
+    size = type_.get_size() if kind == _RECORD else 0
+    if 0 < size <= _LARGEST_STRUCT:
+        return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
+    return "", 0
 
 
 @cache

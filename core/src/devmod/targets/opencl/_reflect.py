@@ -12,7 +12,7 @@ import re
 from devmod._info import Param
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
-from devmod.targets._libclang import Libclang, libclang
+from devmod.targets._libclang import NOWHERE, Libclang, element, libclang
 from devmod.targets.opencl import _prelude
 from devmod.targets.opencl.spec import SPEC
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from devmod._payload import CompileRequest
     from devmod.targets._source import Complete
 
-#: A folder that is nowhere: what is given in memory lies there.
-_NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
 _DEFINES = "defines"
 #: Options of OpenCL compilers that change what a program means before it is run: macros and types.
 _UNDERSTOOD = ("-cl-std=", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-single-precision-constant", "-D", "-U")
@@ -36,28 +34,11 @@ _NEWER = (
     "the OpenCL C source {name} is OpenCL C 2.0, and a device takes it for 1.2 unless it is told: {why}. "
     "To tell it, add the option -cl-std=CL2.0"
 )
-_NUMBERS = {
-    "BOOL": "bool",
-    "CHAR_S": "int8",
-    "SCHAR": "int8",
-    "CHAR_U": "uint8",
-    "UCHAR": "uint8",
-    "SHORT": "int16",
-    "USHORT": "uint16",
-    "INT": "int32",
-    "UINT": "uint32",
-    "LONG": "int64",
-    "ULONG": "uint64",
-    "HALF": "float16",
-    "FLOAT": "float32",
-    "DOUBLE": "float64",
-}
 #: A parameter declared so is a pointer to the elements; a pointer may point to such, too.
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
 #: clang's address spaces: what a kernel's pointer points into.
 _LOCAL, _CONSTANT = 2, 3
-_LARGEST_STRUCT = 0xFFFF
 
 
 def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], list[str], str]:
@@ -89,7 +70,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
     carried = {os.path.realpath(path) for path in done.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
-        if path not in carried and not path.startswith(_NOWHERE):
+        if path not in carried and not path.startswith(NOWHERE):
             where = f"{request.name}:{entry.location.line}"
             raise CompileError(
                 f"{where}: this include is no name in quotes or angles but a macro, and cannot be carried in the payload", kind="opencl"
@@ -105,16 +86,16 @@ _Diagnostic = tuple[tuple[str, int, int], str]
 
 def _parse(clang: Any, request: CompileRequest, done: Complete, standard: str) -> tuple[Any, list[_Diagnostic], list[_Diagnostic]]:
     """The translation unit, its errors, and the errors that are only worth a warning."""
-    main = os.path.join(request.folder or _NOWHERE, request.name)
-    defines = os.path.join(_NOWHERE, _DEFINES)
+    main = os.path.join(request.folder or NOWHERE, request.name)
+    defines = os.path.join(NOWHERE, _DEFINES)
     arguments = ["-x", "cl", "-target", "spir64", "-nostdinc", "-w", "-ferror-limit=0", "-Xclang", "-fdeclare-opencl-builtins"]
-    arguments += ["-isystem", _NOWHERE, "-include", defines]
+    arguments += ["-isystem", NOWHERE, "-include", defines]
     arguments += [f"-cl-std=CL{standard}"] if standard else []
     arguments += [option for option in done.options if option.startswith(_UNDERSTOOD)]
     arguments += [f"-I{folder}" for folder in request.include]
     files = [
         (main, request.text),
-        (os.path.join(_NOWHERE, _prelude.NAME), _prelude.text()),
+        (os.path.join(NOWHERE, _prelude.NAME), _prelude.text()),
         (defines, "".join(f"#define {name} {value}\n" for name, value in done.defines.items())),
     ]
     try:
@@ -216,21 +197,10 @@ def _param(argument: Any, unknown: bool) -> tuple[str, Param]:
 
 
 def _element(type_: Any) -> tuple[str, int]:
-    """The type of one element, "" where it has no name here, and the alignment of a struct, 0 for any other."""
-    kind = type_.kind.name
-    if kind in _NUMBERS:
-        return _NUMBERS[kind], 0
-    if kind == "ENUM":
-        return _element(type_.get_declaration().enum_type.get_canonical())
-    if kind in ("EXTVECTOR", "VECTOR"):
-        number, _ = _element(type_.element_type.get_canonical())
-        # A vector of three takes the place of one of four; the type says what it is, the runtime what place it takes.
-        return (f"{number}x{type_.element_count}" if number else ""), 0
-    size = type_.get_size() if kind == "RECORD" else 0
-    if 0 < size <= _LARGEST_STRUCT:
-        return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
-    atomic = re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
-    return (_ATOMICS.get(atomic[0], "") if atomic else ""), 0
+    """As `element`, for OpenCL's atomic types too."""
+    found, align = element(type_)
+    atomic = None if found else re.search(r"_Atomic\((?:unsigned )?\w+\)", type_.spelling)
+    return (_ATOMICS.get(atomic[0], "") if atomic else found), align
 
 
 #: OpenCL's atomic types, as libclang prints them; they have no kind of their own there.
