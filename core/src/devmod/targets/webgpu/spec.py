@@ -15,5 +15,6 @@ SPEC = TargetSpec(
     source_keys=("wgsl",),
     default_source=("wgsl",),
     languages={"wgsl": "WGSL"},
+    compiler="devmod.targets.webgpu.compile:compile",
     compiled_as={"text": "wgsl"},
 )
