@@ -66,6 +66,13 @@ _NAMES = {
     4467: "RoundingModeRTE",
     4468: "RoundingModeRTZ",
     5301: "ShaderNonUniform",
+    5302: "RuntimeDescriptorArray",
+    5304: "UniformTexelBufferArrayDynamicIndexing",
+    5305: "StorageTexelBufferArrayDynamicIndexing",
+    5306: "UniformBufferArrayNonUniformIndexing",
+    5307: "SampledImageArrayNonUniformIndexing",
+    5308: "StorageBufferArrayNonUniformIndexing",
+    5309: "StorageImageArrayNonUniformIndexing",
     5345: "VulkanMemoryModel",
     5346: "VulkanMemoryModelDeviceScope",
     5347: "PhysicalStorageBufferAddresses",
@@ -93,8 +100,13 @@ def architecture(fmt: str, code: Binary) -> str:
     while number(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(found) < _MOST_CAPABILITIES:
         found.add(number(code, at + 4, 4))
         at += 8
-    beyond = [_NAMES.get(capability, str(capability)) for capability in sorted(found - {0, 1})]
+    beyond = [capability_name(capability) for capability in sorted(found - {0, 1})]
     return f"spirv{major}.{minor}" + (":" + "+".join(beyond) if beyond else "")
+
+
+def capability_name(number: int) -> str:
+    """SPIR-V's name of a capability; its number where it has none here."""
+    return _NAMES.get(number, str(number))
 
 
 def rank(variant: str, arch: str) -> int | None:
