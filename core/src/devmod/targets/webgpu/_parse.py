@@ -25,8 +25,34 @@ if TYPE_CHECKING:
 _PRECEDENCE = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
 _PRECEDENCE |= dict.fromkeys(("==", "!="), 6) | dict.fromkeys(("<", ">", "<=", ">="), 7)
 _KEYWORDS = frozenset(
-    "alias break case const const_assert continue continuing default diagnostic discard else enable false fn for if let loop override "
-    "requires return struct switch true var while".split()
+    [
+        "alias",
+        "break",
+        "case",
+        "const",
+        "const_assert",
+        "continue",
+        "continuing",
+        "default",
+        "diagnostic",
+        "discard",
+        "else",
+        "enable",
+        "false",
+        "fn",
+        "for",
+        "if",
+        "let",
+        "loop",
+        "override",
+        "requires",
+        "return",
+        "struct",
+        "switch",
+        "true",
+        "var",
+        "while",
+    ]
 )
 #: Attributes whose arguments are words of their own, and no expressions.
 _OF_WORDS = ("builtin", "interpolate", "diagnostic")
@@ -94,7 +120,7 @@ def parse(source: Source) -> Module:
     try:
         return _Parser(source).module()
     except RecursionError:
-        source.fail(0, "it is nested deeper than this Python can follow")
+        raise source.wrong(0, "it is nested deeper than this Python can follow") from None
 
 
 class _Parser:
@@ -135,17 +161,17 @@ class _Parser:
         if token.kind != WORD or token.text in _KEYWORDS:
             self._wrong(f"{what} is due")
         if token.text == "_" or token.text.startswith("__"):
-            self._source.fail(token.at, f"{token.text!r} cannot be a name: it is '_', or begins with two of them")
+            raise self._source.wrong(token.at, f"{token.text!r} cannot be a name: it is '_', or begins with two of them")
         return self._next()
 
     def _wrong(self, text: str) -> NoReturn:
         found = "the end of the source" if self._token.kind == END else repr(self._token.text)
-        self._source.fail(self._token.at, f"{text}, and here is {found}")
+        raise self._source.wrong(self._token.at, f"{text}, and here is {found}")
 
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            self._source.fail(self._token.at, f"expressions and statements stand more than {MOST_DEPTH} deep in each other")
+            raise self._source.wrong(self._token.at, f"expressions and statements stand more than {MOST_DEPTH} deep in each other")
 
     def _list(self, close: str, item: Callable[[], Any], what: str) -> list[Any]:
         """Items with commas between, up to and with `close`; one more comma may stand before it."""
@@ -168,9 +194,9 @@ class _Parser:
                 word, first = self._next().text, self._token
                 names = self._list(";", lambda: self._name("an extension's name"), f"{word}")
                 if not names:
-                    self._source.fail(first.at, f"an extension's name is due behind {word!r}")
+                    raise self._source.wrong(first.at, f"an extension's name is due behind {word!r}")
                 if made.declared:
-                    self._source.fail(first.at, f"{word!r} stands before all declarations")
+                    raise self._source.wrong(first.at, f"{word!r} stands before all declarations")
                 if word == "enable":
                     made.enabled |= {name.text: name.at for name in names}
             elif self._take("diagnostic"):
@@ -185,7 +211,7 @@ class _Parser:
             return
         other = made.declared.setdefault(found.name, found)
         if other is not found:
-            self._source.fail(found.at, f"{found.name!r} is declared twice; the first time in line {self._source.line(other.at)}")
+            raise self._source.wrong(found.at, f"{found.name!r} is declared twice; the first time in line {self._source.line(other.at)}")
 
     def _declaration(self) -> Declaration | None:
         self._uses = {}
@@ -242,7 +268,7 @@ class _Parser:
         seen: set[str] = set()
         for member in found.members:
             if member.name in seen:
-                self._source.fail(member.at, f"{found.name!r} has two {member.kind}s {member.name!r}")
+                raise self._source.wrong(member.at, f"{found.name!r} has two {member.kind}s {member.name!r}")
             seen.add(member.name)
 
     def _attributes(self) -> dict[str, list[Expression]]:
@@ -252,7 +278,7 @@ class _Parser:
                 self._wrong("an attribute's name is due behind '@'")
             name = self._next()
             if name.text in found and name.text != "diagnostic":
-                self._source.fail(name.at, f"the attribute '@{name.text}' stands here twice")
+                raise self._source.wrong(name.at, f"the attribute '@{name.text}' stands here twice")
             found[name.text] = []
             if self._is("("):
                 if name.text in _OF_WORDS:
@@ -504,7 +530,7 @@ class _Parser:
         suffix, hexadecimal = number.text[-2:].lower(), number.text[:2].lower() == "0x"
         if suffix in ("li", "lu", "lf"):
             self._uses.setdefault(f"{suffix[1]}64", number.at)
-        elif suffix.endswith("h") and not hexadecimal or (hexadecimal and "p" in number.text.lower() and suffix.endswith("h")):
+        elif suffix.endswith("h") and (not hexadecimal or "p" in number.text.lower()):
             self._uses.setdefault("f16", number.at)
 
     def _type(self) -> Expression:

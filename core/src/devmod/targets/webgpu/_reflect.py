@@ -46,7 +46,7 @@ def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> di
     try:
         return _Reader(parse(source), constants).entries()
     except RecursionError:
-        source.fail(0, "its declarations stand deeper in each other than this Python can follow")
+        raise source.wrong(0, "its declarations stand deeper in each other than this Python can follow") from None
 
 
 class _Reader:
@@ -70,7 +70,7 @@ class _Reader:
             for each in declared.values():
                 for name, at in each.uses.items():
                     if name in _types.HALVES and name not in declared:
-                        self._source.fail(at, f"{name} needs the extension f16; write 'enable f16;' before all declarations")
+                        raise self._source.wrong(at, f"{name} needs the extension f16; write 'enable f16;' before all declarations")
         for each in declared.values():
             for name in ("i64", "u64", "f64"):
                 if name in each.uses and name not in declared:
@@ -91,54 +91,56 @@ class _Reader:
             if declared.kind == "var":
                 self._check_variable(declared, of)
             elif declared.kind == "override" and of.name not in _CONSTANT_TYPES:
-                self._source.fail(declared.at, f"an override is a bool or one number, and {declared.name!r} is {of.name}")
+                raise self._source.wrong(declared.at, f"an override is a bool or one number, and {declared.name!r} is {of.name}")
         elif declared.kind == "override" and declared.value is None:
-            self._source.fail(declared.at, f"the override {declared.name!r} has neither a type nor a value")
+            raise self._source.wrong(declared.at, f"the override {declared.name!r} has neither a type nor a value")
         elif declared.kind == "var" and declared.value is None:
-            self._source.fail(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
+            raise self._source.wrong(declared.at, f"the variable {declared.name!r} has neither a type nor a value")
 
     def _check_variable(self, declared: Declaration, of: Type) -> None:
         name, at = declared.name, declared.at
         space = declared.words[0] if declared.words else ""
         if space not in _SPACES:
-            self._source.fail(at, f"the address space {space!r} of {name!r} is not one that a webgpu function can be called with")
+            raise self._source.wrong(at, f"the address space {space!r} of {name!r} is not one that a webgpu function can be called with")
         if space != "storage" and len(declared.words) > 1:
-            self._source.fail(at, f"the variable {name!r} has an access mode, which only the address space storage takes")
+            raise self._source.wrong(at, f"the variable {name!r} has an access mode, which only the address space storage takes")
         if any(word not in ("read", "read_write") for word in declared.words[1:]) or len(declared.words) > 2:
-            self._source.fail(at, f"the access mode of {name!r} is {declared.words[1]!r}; for storage it is read or read_write")
+            raise self._source.wrong(at, f"the access mode of {name!r} is {declared.words[1]!r}; for storage it is read or read_write")
         outside = space in ("storage", "uniform") or of.kind in (_types.IMAGE, _types.SAMPLER)
         if not space and not outside:
-            self._source.fail(at, f"the variable {name!r} has no address space, as in var<storage, read_write> or var<private>")
+            raise self._source.wrong(at, f"the variable {name!r} has no address space, as in var<storage, read_write> or var<private>")
         for attribute in ("group", "binding"):
             if outside and attribute not in declared.attributes:
-                self._source.fail(at, f"the variable {name!r} has no @{attribute}(…), which tells where it is bound")
+                raise self._source.wrong(at, f"the variable {name!r} has no @{attribute}(…), which tells where it is bound")
         if space in ("storage", "uniform"):
             if not of.shareable:
                 inside = _unshareable(of)
                 wanted = "; take a u32" if inside == "bool" else ""
-                self._source.fail(at, f"the variable {name!r} holds {inside}, which has no form in {space} memory{wanted}")
+                raise self._source.wrong(at, f"the variable {name!r} holds {inside}, which has no form in {space} memory{wanted}")
             if _hangs(of):
-                self._source.fail(at, f"the array {name!r} has a length that hangs on an override, which only workgroup memory may have")
+                raise self._source.wrong(
+                    at, f"the array {name!r} has a length that hangs on an override, which only workgroup memory may have"
+                )
             if space == "uniform":
                 self._check_uniform(declared, of)
 
     def _check_uniform(self, declared: Declaration, of: Type) -> None:
         name, at = declared.name, declared.at
         if of.unsized:
-            self._source.fail(at, f"the uniform {name!r} has an array without a length; make it a storage variable")
+            raise self._source.wrong(at, f"the uniform {name!r} has an array without a length; make it a storage variable")
         for part, offset, behind in _parts(of, 0, None):
             if part.kind == _types.ATOMIC:
-                self._source.fail(at, f"the uniform {name!r} holds {part.name}; make it a storage variable")
+                raise self._source.wrong(at, f"the uniform {name!r} holds {part.name}; make it a storage variable")
             if part.kind == _types.ARRAY and part.element is not None and part.element.stride % 16:
-                self._source.fail(
+                raise self._source.wrong(
                     at,
-                    f"the uniform {name!r} holds {part.name}, whose elements lie {part.element.stride} bytes apart: in a uniform it must be "
-                    "a multiple of 16. Take vectors of four, or a storage variable",
+                    f"the uniform {name!r} holds {part.name}, whose elements lie {part.element.stride} bytes apart: in a uniform "
+                    "it must be a multiple of 16. Take vectors of four, or a storage variable",
                 )
             if part.kind in (_types.STRUCT, _types.ARRAY) and offset % 16:
-                self._source.fail(at, f"the uniform {name!r} holds {part.name} at byte {offset}, which must be a multiple of 16")
+                raise self._source.wrong(at, f"the uniform {name!r} holds {part.name} at byte {offset}, which must be a multiple of 16")
             if behind is not None and behind % 16:
-                self._source.fail(
+                raise self._source.wrong(
                     at, f"the uniform {name!r} has a member right behind {part.name}; at least to a multiple of 16 bytes must be free"
                 )
 
@@ -179,9 +181,9 @@ class _Reader:
             number = self._types.number(each, "id", 0) if "id" in each.attributes else None
             if number is not None:
                 if number > 0xFFFF:
-                    self._source.fail(each.at, f"@id of {each.name!r} is {number}; the most is 65535")
+                    raise self._source.wrong(each.at, f"@id of {each.name!r} is {number}; the most is 65535")
                 if number in numbers:
-                    self._source.fail(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have one @id, {number}")
+                    raise self._source.wrong(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have one @id, {number}")
                 numbers[number] = each.name
             kind = _CONSTANT_TYPES.get(self._values.type_of(each), "")
             default = None
@@ -198,9 +200,9 @@ class _Reader:
     def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, list[int | list[int]]]:
         given = entry.attributes.get("workgroup_size")
         if not given:
-            self._source.fail(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
+            raise self._source.wrong(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
         if len(given) > 3:
-            self._source.fail(entry.at, f"the @workgroup_size of {entry.name!r} has {len(given)} numbers; it is up to three")
+            raise self._source.wrong(entry.at, f"the @workgroup_size of {entry.name!r} has {len(given)} numbers; it is up to three")
         sizes: list[int] = []
         sources: list[int | list[int]] = []
         known = True
@@ -211,7 +213,7 @@ class _Reader:
             except Unknown:
                 known, kind, size = False, "u32", 1
             if kind not in ("int", "i32", "u32") or not 1 <= size < 2**31:
-                self._source.fail(entry.at, f"the @workgroup_size of {entry.name!r} has {size!r}; it takes whole numbers from 1 up")
+                raise self._source.wrong(entry.at, f"the @workgroup_size of {entry.name!r} has {size!r}; it takes whole numbers from 1 up")
             touched = sorted(constants.index(name) for name in self._values.touched if name in constants)
             direct = each[0] == "name" and len(touched) == 1 and constants[touched[0]] == each[1]
             sizes.append(size)

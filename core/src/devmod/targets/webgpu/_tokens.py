@@ -10,10 +10,6 @@ import re
 
 from devmod.errors import CompileError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
 #: A source of more bytes is refused: what it describes would be no shader.
 MOST_TEXT = 4 << 20
 #: How deep comments, brackets and expressions may stand in each other. WGSL's own limit for braces is 127.
@@ -27,8 +23,8 @@ _NUMBER = re.compile(
     r"0[xX](?:[0-9a-fA-F]*\.[0-9a-fA-F]+|[0-9a-fA-F]+\.[0-9a-fA-F]*)(?:[pP][+-]?\d+[fh]?)?"
     r"|0[xX][0-9a-fA-F]+[pP][+-]?\d+[fh]?"
     r"|0[xX][0-9a-fA-F]+[iu]?"
-    r"|(?:\d*\.\d+|\d+\.\d*)(?:[eE][+-]?\d+)?[fh]?"
-    r"|\d+[eE][+-]?\d+[fh]?"
+    r"|(?:\d*\.\d+|\d+\.\d*)(?:[eE][+-]?\d+)?(?:lf|[fh])?"
+    r"|\d+[eE][+-]?\d+(?:lf|[fh])?"
     r"|\d+(?:li|lu|lf|[iufh])?"
 )
 _COMMENT = re.compile(r"/\*|\*/")
@@ -79,13 +75,13 @@ class Source:
         """The column of a place, from 1."""
         return at - max(self.text.rfind(mark, 0, at) for mark in _BREAKS)
 
-    def fail(self, at: int, text: str) -> NoReturn:
-        """Raise the CompileError of a mistake; its log is the place, the text and the line of the source, as compilers print them."""
+    def wrong(self, at: int, text: str) -> CompileError:
+        """The CompileError of a mistake; its log is the place, the text and the line of the source, as compilers print them."""
         column = self.column(at)
         start = at - column + 1
         shown = re.split(rf"[{_BREAKS}]", self.text[start : start + 500], maxsplit=1)[0].replace("\t", " ")
         log = f"{self.where(at)}:{column}: error: {text}\n  {shown}\n  {' ' * (column - 1)}^"
-        raise CompileError(f"the WGSL source is refused at {self.where(at)}:{column}: {text}", kind="webgpu", log=log)
+        return CompileError(f"the WGSL source is refused at {self.where(at)}:{column}: {text}", kind="webgpu", log=log)
 
 
 def tokens(source: Source) -> list[Token]:
@@ -115,14 +111,14 @@ def tokens(source: Source) -> list[Token]:
         elif match := _NUMBER.match(text, at):
             behind = _WORD.match(text, match.end())
             if behind:
-                source.fail(at, f"{match.group() + behind.group()!r} is neither a number nor a name")
+                raise source.wrong(at, f"{match.group() + behind.group()!r} is neither a number nor a name")
             found.append(Token(NUMBER, match.group(), at))
         elif text[at] in _SYMBOLS:
             found.append(Token(SYMBOL, text[at], at))
             at += 1
             continue
         else:
-            source.fail(at, f"the character {text[at]!r} has no meaning in WGSL{_hint(text[at])}")
+            raise source.wrong(at, f"the character {text[at]!r} has no meaning in WGSL{_hint(text[at])}")
         at = match.end()
     found.append(Token(END, "", end))
     _mark_templates(found)
@@ -141,7 +137,7 @@ def _comment(source: Source, start: int) -> int:
     while True:
         mark = _COMMENT.search(source.text, at)
         if mark is None:
-            source.fail(start, "the comment that begins here does not end")
+            raise source.wrong(start, "the comment that begins here does not end")
         at = mark.end()
         depth += 1 if mark.group() == "/*" else -1
         if not depth:

@@ -6,8 +6,7 @@ from devmod.targets.webgpu._values import Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
-
+    from devmod.errors import CompileError
     from devmod.targets.webgpu._parse import Declaration, Expression, Module
     from devmod.targets.webgpu._values import Values
 
@@ -96,18 +95,18 @@ class Types:
             It names none, or one that WGSL does not have.
         """
         if expression[0] != "name":
-            self._module.source.fail(expression[-1], "a type is due")
+            raise self._module.source.wrong(expression[-1], "a type is due")
         _, name, arguments, at = expression
         declared = self._module.declared.get(name)
         if declared is None:
             return self._predeclared(name, arguments, at)
         if declared.kind not in ("alias", "struct"):
-            self._module.source.fail(at, f"a type is due, and {name!r} is a {declared.kind}")
+            raise self._module.source.wrong(at, f"a type is due, and {name!r} is a {declared.kind}")
         if arguments is not None:
-            self._module.source.fail(at, f"the {declared.kind} {name!r} takes no template list")
+            raise self._module.source.wrong(at, f"the {declared.kind} {name!r} takes no template list")
         if name not in self._named:
             if name in self._busy:
-                self._module.source.fail(declared.at, f"the {declared.kind} {name!r} holds itself")
+                raise self._module.source.wrong(declared.at, f"the {declared.kind} {name!r} holds itself")
             self._busy.add(name)
             if declared.kind == "alias":
                 assert declared.type is not None
@@ -126,19 +125,19 @@ class Types:
         if name == "bool" and arguments is None:
             return Type(OTHER, name)
         if name in _SIXTY_FOUR:
-            self._module.source.fail(at, f"WGSL has no 64-bit types, and this is {name}; take two u32, or the kind vulkan or cuda")
+            raise self._module.source.wrong(at, f"WGSL has no 64-bit types, and this is {name}; take two u32, or the kind vulkan or cuda")
         if name == "array":
             return self._array(given, at)
         if name == "atomic":
             of = self._one(name, given, at)
             if of.kind != SCALAR or of.dtype not in ("int32", "uint32"):
-                self._module.source.fail(at, f"an atomic is one of i32 or u32, not of {of.name}")
+                raise self._module.source.wrong(at, f"an atomic is one of i32 or u32, not of {of.name}")
             return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
         shape = name[3:4] if name.startswith("vec") else name[3:6] if name.startswith("mat") else ""
         if shape and _is_shape(shape, name[:3]) and name[3 + len(shape) :] in ("", *_SUFFIXES):
             suffix = name[3 + len(shape) :]
             if suffix and (arguments is not None or (suffix in "iu" and name.startswith("mat"))):
-                self._unknown(name, at)
+                raise self._unknown(name, at)
             of = self._predeclared(_SUFFIXES[suffix], None, at) if suffix else self._one(name, given, at)
             return self._vector(of, int(shape), at) if name.startswith("vec") else self._matrix(of, int(shape[0]), int(shape[2]), at)
         if name == "ptr":
@@ -150,14 +149,14 @@ class Types:
             words = [each[1] for each in given if each[0] == "name"]
             made.access = next((_ACCESS[word] for word in words if word in _ACCESS), "r")
             return made
-        self._unknown(name, at)
+        raise self._unknown(name, at)
 
-    def _unknown(self, name: str, at: int) -> NoReturn:
-        self._module.source.fail(at, f"{name!r} is no type: it is declared nowhere, and WGSL has none of that name")
+    def _unknown(self, name: str, at: int) -> CompileError:
+        return self._module.source.wrong(at, f"{name!r} is no type: it is declared nowhere, and WGSL has none of that name")
 
     def _one(self, name: str, given: list[Expression], at: int) -> Type:
         if len(given) != 1:
-            self._module.source.fail(at, f"{name} takes one type, as in {name}<{'u32' if name == 'atomic' else 'f32'}>")
+            raise self._module.source.wrong(at, f"{name} takes one type, as in {name}<{'u32' if name == 'atomic' else 'f32'}>")
         return self.of(given[0])
 
     def _vector(self, of: Type, lanes: int, at: int) -> Type:
@@ -165,12 +164,12 @@ class Types:
         if of.name == "bool":
             return Type(OTHER, name)
         if of.kind != SCALAR:
-            self._module.source.fail(at, f"a vector is of i32, u32, f32, f16 or bool, not of {of.name}")
+            raise self._module.source.wrong(at, f"a vector is of i32, u32, f32, f16 or bool, not of {of.name}")
         return Type(VECTOR, name, of.size * lanes, of.size * (2 if lanes == 2 else 4), of.dtype, lanes)
 
     def _matrix(self, of: Type, columns: int, rows: int, at: int) -> Type:
         if not of.dtype.startswith("float"):
-            self._module.source.fail(at, f"a matrix is of f32 or f16, not of {of.name}")
+            raise self._module.source.wrong(at, f"a matrix is of f32 or f16, not of {of.name}")
         column = self._vector(of, rows, at)
         made = Type(MATRIX, f"mat{columns}x{rows}<{of.name}>", columns * column.stride, column.align, of.dtype)
         made.lanes = made.size // of.size
@@ -178,10 +177,10 @@ class Types:
 
     def _array(self, given: list[Expression], at: int) -> Type:
         if not 1 <= len(given) <= 2:
-            self._module.source.fail(at, "array takes the type of its elements, and a length: array<f32, 4>")
+            raise self._module.source.wrong(at, "array takes the type of its elements, and a length: array<f32, 4>")
         element = self.of(given[0])
         if element.unsized:
-            self._module.source.fail(at, f"an array's elements have a size, and {element.name} has none of its own")
+            raise self._module.source.wrong(at, f"an array's elements have a size, and {element.name} has none of its own")
         made = Type(ARRAY, f"array<{element.name}>", 0, element.align, element.dtype)
         made.element, made.shareable = element, element.shareable
         if len(given) == 1:
@@ -192,17 +191,17 @@ class Types:
         except Unknown:
             kind, count = "int", -1
         if kind not in ("int", "i32", "u32") or (count < 1 and count != -1):
-            self._module.source.fail(at, f"the length of an array is a whole number from 1 up, not {count!r}")
+            raise self._module.source.wrong(at, f"the length of an array is a whole number from 1 up, not {count!r}")
         made.count, made.name = count, f"array<{element.name}, {count if count > 0 else '?'}>"
         made.size = max(count, 0) * element.stride
         if made.size > _MOST_BYTES:
-            self._module.source.fail(at, f"an array of {made.size} bytes is no array of a shader")
+            raise self._module.source.wrong(at, f"an array of {made.size} bytes is no array of a shader")
         return made
 
     def _struct(self, declared: Declaration) -> Type:
         source = self._module.source
         if not declared.members:
-            source.fail(declared.at, f"the struct {declared.name!r} has no members")
+            raise source.wrong(declared.at, f"the struct {declared.name!r} has no members")
         made = Type(STRUCT, declared.name)
         made.shareable = True
         end, align = 0, 1
@@ -210,20 +209,20 @@ class Types:
             assert member.type is not None
             of = self.of(member.type)
             if of.unsized and number < len(declared.members) - 1:
-                source.fail(member.at, f"the member {member.name!r} has no size of its own, which only the last member may lack")
+                raise source.wrong(member.at, f"the member {member.name!r} has no size of its own, which only the last member may lack")
             own_align = self.number(member, "align", of.align)
             if of.align and (own_align < 1 or own_align & (own_align - 1) or own_align % of.align):
-                source.fail(member.at, f"@align({own_align}) of {member.name!r} is no power of two that is a multiple of {of.align}")
+                raise source.wrong(member.at, f"@align({own_align}) of {member.name!r} is no power of two that is a multiple of {of.align}")
             own_size = self.number(member, "size", of.size)
             if own_size < of.size:
-                source.fail(member.at, f"@size({own_size}) of {member.name!r} is less than the {of.size} bytes of {of.name}")
+                raise source.wrong(member.at, f"@size({own_size}) of {member.name!r} is less than the {of.size} bytes of {of.name}")
             offset = _up(end, own_align or 1)
             made.members.append((member, of, offset))
             end, align = offset + own_size, max(align, own_align)
             made.shareable &= of.shareable
             made.unsized |= of.unsized
             if end > _MOST_BYTES:
-                source.fail(member.at, f"a struct of {end} bytes is no struct of a shader")
+                raise source.wrong(member.at, f"a struct of {end} bytes is no struct of a shader")
         made.size, made.align = _up(end, align), align
         dtypes = {of.dtype for _, of, _ in made.members}
         made.dtype = dtypes.pop() if len(dtypes) == 1 else ""
@@ -245,7 +244,9 @@ class Types:
         except Unknown:
             kind, number = "", -1
         if kind not in ("int", "i32", "u32") or not 0 <= number < 2**31:
-            self._module.source.fail(declared.at, f"@{attribute} of {declared.name!r} takes one whole number from 0 up that is a constant")
+            raise self._module.source.wrong(
+                declared.at, f"@{attribute} of {declared.name!r} takes one whole number from 0 up that is a constant"
+            )
         return int(number)
 
 

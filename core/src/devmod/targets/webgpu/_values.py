@@ -1,7 +1,7 @@
 """The values of WGSL's constant expressions: sizes of arrays and of workgroups, bindings, defaults of overrides.
 
-A value is a pair of its type and a Python number; that of a vector or an array has a tuple of such pairs. Types are WGSL's names, and "int" and
-"float" for numbers that have taken on no type yet.
+A value is a pair of its type and a Python number; that of a vector or an array has a tuple of such pairs. Types are WGSL's names, and
+"int" and "float" for numbers that have taken on no type yet.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Values:
             what = f"the {found.kind} {name!r}" if found else f"{name!r}, which is not declared"
             if found is None and name in ("true", "false"):
                 return ("bool", name == "true")
-            self._module.source.fail(at, f"a constant expression is due, and here is {what}")
+            raise self._module.source.wrong(at, f"a constant expression is due, and here is {what}")
         if name not in self._known:
             if name in self._busy:
-                self._module.source.fail(found.at, f"the {found.kind} {name!r} is made from itself")
+                raise self._module.source.wrong(found.at, f"the {found.kind} {name!r} is made from itself")
             self._busy.add(name)
             outer, self.touched = self.touched, set()
             try:
@@ -142,7 +142,7 @@ class Values:
             return value
         if kind in _TAKES.get(value[0], ()):
             return self._checked(kind, float(value[1]) if kind in _FLOATS else value[1], at)
-        self._module.source.fail(at, f"a value of type {kind} is due, and here is one of type {_shown(value[0])}")
+        raise self._module.source.wrong(at, f"a value of type {kind} is due, and here is one of type {_shown(value[0])}")
 
     def _checked(self, kind: str, number: Any, at: int) -> Value:
         """A result in its type: concrete integers wrap around, everything else must fit."""
@@ -154,9 +154,9 @@ class Values:
             if kind == "i32":
                 return (kind, (number - low) % (1 << bits) + low)
             if not low <= number <= high:
-                self._module.source.fail(at, "this constant expression leaves the range of 64 bits")
+                raise self._module.source.wrong(at, "this constant expression leaves the range of 64 bits")
         elif kind in _FLOATS and not abs(number) <= _LARGEST[kind]:
-            self._module.source.fail(at, f"this constant expression leaves the range of {_shown(kind)}")
+            raise self._module.source.wrong(at, f"this constant expression leaves the range of {_shown(kind)}")
         return (kind, number)
 
     # -- expressions
@@ -191,7 +191,7 @@ class Values:
                 raise Unknown
             return self._item(operand, place, at)
         except (OverflowError, ValueError, ZeroDivisionError, TypeError):
-            self._module.source.fail(at, "this constant expression has no value")
+            raise self._module.source.wrong(at, "this constant expression has no value") from None
 
     def _chain(self, expression: Expression) -> Value:
         """A binary expression: those that stand to the left of each other are worked off in a loop, for there may be thousands."""
@@ -222,7 +222,7 @@ class Values:
             raise OverflowError
         whole = int(digits, 16 if hexadecimal else 10)
         if kind and not whole < (1 << 32 if kind == "u32" else 1 << 31):
-            self._module.source.fail(at, f"{text} does not fit {kind}")
+            raise self._module.source.wrong(at, f"{text} does not fit {kind}")
         return self._checked(kind or "int", whole, at)
 
     def _unary(self, operator: str, value: Value, at: int) -> Value:
@@ -239,14 +239,14 @@ class Values:
         for one, other in ((left[0], right[0]), (right[0], left[0])):
             if one == other or other in _TAKES.get(one, ()):
                 return other, self._taken(left, other, at)[1], self._taken(right, other, at)[1]
-        self._module.source.fail(at, f"the operands are of type {_shown(left[0])} and {_shown(right[0])}")
+        raise self._module.source.wrong(at, f"the operands are of type {_shown(left[0])} and {_shown(right[0])}")
 
     def _binary(self, operator: str, left: Value, right: Value, at: int) -> Value:
         if isinstance(left[1], tuple) or isinstance(right[1], tuple):
             raise Unknown
         if operator in ("<<", ">>"):
             if left[0] not in _BITS or right[0] not in ("int", "u32") or not 0 <= right[1] < _BITS[left[0]]:
-                self._module.source.fail(at, "a shift takes an integer, and by less than its bits")
+                raise self._module.source.wrong(at, "a shift takes an integer, and by less than its bits")
             return self._checked(left[0], left[1] << right[1] if operator == "<<" else left[1] >> right[1], at)
         kind, a, b = self._both(left, right, at)
         if operator in _COMPARE:
@@ -266,7 +266,7 @@ class Values:
             return self._checked(kind, quotient if operator == "/" else a - b * quotient, at)
         elif kind in _BITS and operator in ("&", "|", "^"):
             return self._checked(kind, a & b if operator == "&" else a | b if operator == "|" else a ^ b, at)
-        self._module.source.fail(at, f"{operator!r} does not take {_shown(kind)}")
+        raise self._module.source.wrong(at, f"{operator!r} does not take {_shown(kind)}")
 
     def _call(self, name: str, values: list[Value], at: int) -> Value:
         declared = self._module.declared.get(name)
@@ -287,7 +287,7 @@ class Values:
         if len(values) == 1:
             return self._call_of_one(name, values[0], at)
         if name in ("min", "max", "pow") and len(values) == 2:
-            kind, a, b = self._both(*values, at)
+            kind, a, b = self._both(values[0], values[1], at)
             return self._checked(kind, min(a, b) if name == "min" else max(a, b) if name == "max" else math.pow(a, b), at)
         if name == "clamp" and len(values) == 3:
             return self._call("min", [self._call("max", values[:2], at), values[2]], at)
@@ -324,7 +324,7 @@ class Values:
         if not isinstance(items, tuple) or not isinstance(place, int):
             raise Unknown
         if not 0 <= place < len(items):
-            self._module.source.fail(at, f"there is no item {place}: there are {len(items)}")
+            raise self._module.source.wrong(at, f"there is no item {place}: there are {len(items)}")
         found: Value = items[place]
         return found
 

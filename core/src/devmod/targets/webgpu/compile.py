@@ -72,7 +72,10 @@ def _refuse(request: CompileRequest) -> None:
         wrong = f"the webgpu target takes no options, and {request.options[0]!r} was given"
     elif request.defines:
         name = next(iter(request.defines))
-        wrong = f"defines= has {name!r}, and WGSL has no preprocessor; write 'override {name}' in the source, and set it with f.specialize({name}=…)"
+        wrong = (
+            f"defines= has {name!r}, and WGSL has no preprocessor; write 'override {name}' in the source, and set it with "
+            f"f.specialize({name}=…)"
+        )
     elif request.include:
         wrong = "include= names folders of includes, and WGSL has none"
     if wrong:
