@@ -1,0 +1,457 @@
+// A function of a webgpu module on one device: compiled, its arguments checked, and launched.
+
+import { hostArray, bufferBinding, packBlocks, shareHosts } from "./arguments.js";
+import { specialized } from "./constants.js";
+import { checkThere, COMPUTE_STAGE, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
+import { ArgumentError, CompileError, DevmodError, LaunchError, said } from "./errors.js";
+import { label, makePlan } from "./plan.js";
+import { readShape } from "./shape.js";
+import { Unfit } from "./scalars.js";
+
+/** @import { Host } from "./arguments.js" */
+/** @import { Argument, Plan, Spot } from "./plan.js" */
+/** @import { Scalar } from "./scalars.js" */
+/** @import { Dims, Shape } from "./shape.js" */
+/** @import { FunctionInfo } from "./wire.js" */
+
+/**
+ * What stands for an argument: a typed array (copied in, and back where the kernel may write), a buffer of the device, or a scalar.
+ * @typedef {Scalar | GPUBuffer | GPUBufferBinding} Value
+ */
+/**
+ * How a launch looks. `grid` counts blocks, x first; `block` counts threads and may be left out where the shader fixes it.
+ * @typedef {object} LaunchOptions
+ * @property {Dims} [grid]
+ * @property {Dims} [block]
+ */
+/**
+ * A call whose arguments are checked. `shape` is null where nothing is launched.
+ * @typedef {object} Call
+ * @property {Shape | null} shape
+ * @property {Host[]} hosts
+ * @property {Map<Argument, GPUBufferBinding>} buffers
+ * @property {Map<Argument, Uint8Array>} scalars
+ * @property {{ spot: Spot, data: Uint8Array }[]} blocks
+ */
+/** @typedef {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} Compiled */
+
+/** One function, ready to be launched on one device. */
+export class KernelFunction {
+  #plan;
+  #text;
+  #compiled;
+  #ready;
+  #block;
+
+  /**
+   * @param {string} name
+   * @param {FunctionInfo} info
+   * @param {string} text
+   * @param {Compiled} compiled
+   * @param {GPUDevice} device
+   * @param {Plan} plan
+   * @param {Pipeline} ready
+   * @param {[number, number, number] | null} block
+   */
+  constructor(name, info, text, compiled, device, plan, ready, block) {
+    /** The name that callers use. */
+    this.name = name;
+    /** Its signature. */
+    this.info = info;
+    /** Where it runs. */
+    this.device = device;
+    this.#text = text;
+    this.#compiled = compiled;
+    this.#plan = plan;
+    this.#ready = ready;
+    this.#block = block;
+  }
+
+  /**
+   * @param {string} name
+   * @param {FunctionInfo} info
+   * @param {string} text
+   * @param {Compiled} compiled
+   * @param {GPUDevice} [on]
+   * @param {Record<string, number | boolean>} [constants]
+   */
+  static async make(name, info, text, compiled, on, constants = {}) {
+    const plan = makePlan(name, info);
+    const { values, block } = specialized(plan.described, info.interface, constants);
+    const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
+    if (unsupported) {
+      throw new LaunchError(
+        `${plan.described} cannot be called: ${label(unsupported)} is of kind ${unsupported.kind}, and ${unsupported.kind}s are not supported yet`,
+        { kind: "webgpu", function: name, argument: unsupported.name },
+      );
+    }
+    const device = on ?? (await defaultDevice());
+    watch(device);
+    checkThere(device, plan.described);
+    checkLimits(device, plan, block);
+    const shader = await compile(device, text, plan.described, compiled);
+    const ready = await makePipeline(device, plan, info.name, shader, values);
+    return new KernelFunction(name, info, text, compiled, device, plan, ready, block);
+  }
+
+  /**
+   * The same function with constants of its shader (WGSL's `override`) set.
+   * @param {Record<string, number | boolean>} constants
+   */
+  async specialize(constants) {
+    return KernelFunction.make(this.name, this.info, this.#text, this.#compiled, this.device, constants);
+  }
+
+  /**
+   * Launch it. With typed arrays it resolves when they are copied back, else when the launch is queued.
+   * @param {readonly Value[]} args In the order of its signature; TVM's launch values may follow them in place of `grid`.
+   * @param {LaunchOptions} [options]
+   */
+  async run(args, options = {}) {
+    const { device } = this;
+    const call = this.#read(args, options, false);
+    if (!call.shape) return;
+    const { shape } = call;
+    /** @type {GPUBuffer[]} */
+    const made = [];
+    try {
+      const back = await guarded(device, this.#plan.described, () => {
+        const buffers = call.hosts.map((host) => uploaded(device, host, made));
+        const encoder = device.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        this.#encode(pass, shape, this.#groups(call, buffers, made));
+        pass.end();
+        const reads = call.hosts.flatMap((host, number) => {
+          if (!host.written || !host.bytes.length) return [];
+          const size = padded(host.bytes.length);
+          const staging = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
+          made.push(staging);
+          encoder.copyBufferToBuffer(/** @type {GPUBuffer} */ (buffers[number]), 0, staging, 0, size);
+          return [{ host, staging }];
+        });
+        device.queue.submit([encoder.finish()]);
+        return reads;
+      });
+      for (const { host, staging } of back) {
+        try {
+          await staging.mapAsync(MAP_FOR_READING);
+        } catch (error) {
+          checkThere(device, this.#plan.described);
+          throw new LaunchError(`${this.#plan.described}: its results cannot be read back: ${said(error)}`, { kind: "webgpu", cause: error });
+        }
+        host.bytes.set(new Uint8Array(staging.getMappedRange(), 0, host.bytes.length));
+      }
+    } finally {
+      for (const buffer of made) buffer.destroy(); // the device waits with that until what is queued is done
+    }
+  }
+
+  /**
+   * A launch with everything checked and bound now: buffers of the device and scalars only.
+   * @param {readonly Value[]} args
+   * @param {LaunchOptions} [options]
+   * @returns {Promise<Launch>}
+   */
+  async bind(args, options = {}) {
+    const { device } = this;
+    const call = this.#read(args, options, true);
+    const { shape } = call;
+    /** @type {GPUBuffer[]} */
+    const made = [];
+    const described = this.#plan.described;
+    if (!shape) return new Launch(device, described, () => {}, made);
+    const encode = await guarded(device, described, () => {
+      const groups = this.#groups(call, [], made);
+      // Tried once without being submitted: what the device has against it shows now, and not at some launch.
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      this.#encode(pass, shape, groups);
+      pass.end();
+      encoder.finish();
+      return (/** @type {GPUComputePassEncoder} */ each) => this.#encode(each, shape, groups);
+    });
+    return new Launch(device, described, encode, made);
+  }
+
+  /**
+   * @param {GPUComputePassEncoder} pass
+   * @param {Shape} shape
+   * @param {GPUBindGroup[]} groups
+   */
+  #encode(pass, shape, groups) {
+    pass.setPipeline(this.#ready.pipeline);
+    groups.forEach((group, number) => pass.setBindGroup(number, group));
+    pass.dispatchWorkgroups(...shape.launched);
+  }
+
+  /**
+   * The arguments of a call, checked and converted. Nothing has been asked of the device yet.
+   * @param {readonly Value[]} args
+   * @param {LaunchOptions} options
+   * @param {boolean} bound
+   * @returns {Call}
+   */
+  #read(args, options, bound) {
+    const plan = this.#plan;
+    checkThere(this.device, plan.described);
+    const { values, shape } = readShape(plan, args, options, this.#block, this.device.limits.maxComputeWorkgroupsPerDimension);
+    /** @type {Host[]} */
+    const given = [];
+    /** @type {Map<Argument, GPUBufferBinding>} */
+    const buffers = new Map();
+    /** @type {Map<Argument, Uint8Array>} */
+    const scalars = new Map();
+    plan.args.forEach((argument, number) => {
+      const value = values[number];
+      try {
+        if (argument.pack) scalars.set(argument, argument.pack(value));
+        else {
+          const binding = bufferBinding(argument, value, this.device);
+          if (binding) buffers.set(argument, binding);
+          else given.push(hostArray(argument, value, bound, this.device));
+        }
+      } catch (error) {
+        if (!(error instanceof Unfit)) throw error;
+        const joined = argument.pack ? ":" : "";
+        throw new ArgumentError(`${plan.described}: ${label(argument)}${joined} ${error.message}`, {
+          kind: "webgpu",
+          function: this.name,
+          argument: argument.name || String(argument.number + 1),
+        });
+      }
+    });
+    const hosts = shareHosts(plan, given);
+    return { shape, hosts, buffers, scalars, blocks: shape ? packBlocks(plan, scalars, shape) : [] };
+  }
+
+  /**
+   * @param {Call} call
+   * @param {GPUBuffer[]} uploads Those of the host's arrays.
+   * @param {GPUBuffer[]} made Takes what is made here.
+   */
+  #groups(call, uploads, made) {
+    const { device } = this;
+    /** @type {GPUBindGroupEntry[][]} */
+    const entries = this.#ready.layouts.map(() => []);
+    const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBinding} */ resource) => entries[group]?.push({ binding, resource });
+    const uniform = (/** @type {Spot} */ spot, /** @type {Uint8Array} */ data) => {
+      const buffer = device.createBuffer({ size: Math.ceil(data.length / 16) * 16, usage: Usage.UNIFORM | Usage.COPY_DST });
+      made.push(buffer);
+      const whole = new Uint8Array(buffer.size);
+      whole.set(data);
+      device.queue.writeBuffer(buffer, 0, whole);
+      put(spot, { buffer });
+    };
+    for (const [argument, binding] of call.buffers) put(/** @type {Spot} */ (argument.spot), binding);
+    call.hosts.forEach((host, number) => {
+      const buffer = /** @type {GPUBuffer} */ (uploads[number]);
+      for (const argument of host.args) put(/** @type {Spot} */ (argument.spot), { buffer });
+    });
+    for (const [argument, data] of call.scalars) if (argument.spot) uniform(argument.spot, data);
+    call.blocks.forEach(({ spot, data }) => uniform(spot, data));
+    return this.#ready.layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
+  }
+}
+
+/** A launch with everything bound. It may be launched again before the last time has finished. */
+export class Launch {
+  #encode;
+  #owned;
+  #described;
+
+  /**
+   * @param {GPUDevice} device
+   * @param {string} described
+   * @param {(pass: GPUComputePassEncoder) => void} encode
+   * @param {GPUBuffer[]} owned
+   */
+  constructor(device, described, encode, owned) {
+    this.device = device;
+    this.#described = described;
+    this.#encode = encode;
+    this.#owned = owned;
+  }
+
+  /** Queue it once. */
+  launch() {
+    checkThere(this.device, this.#described);
+    const encoder = this.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    this.#encode(pass);
+    pass.end();
+    this.device.queue.submit([encoder.finish()]);
+  }
+
+  /**
+   * Put it into a compute pass of your own, with other work.
+   * @param {GPUComputePassEncoder} pass
+   */
+  encode(pass) {
+    this.#encode(pass);
+  }
+
+  /** Wait until all that was queued so far is done. */
+  async done() {
+    await this.device.queue.onSubmittedWorkDone();
+    checkThere(this.device, this.#described);
+  }
+
+  /** Let go of the buffers that its scalars lie in. It cannot be launched again. */
+  destroy() {
+    for (const buffer of this.#owned) buffer.destroy();
+  }
+}
+
+/**
+ * The size of a buffer for so many bytes: what WebGPU copies and binds is a multiple of 4, and a buffer for nothing can still be bound.
+ * @param {number} size
+ */
+function padded(size) {
+  return Math.max(16, Math.ceil(size / 4) * 4);
+}
+
+/**
+ * @param {GPUDevice} device
+ * @param {Host} host
+ * @param {GPUBuffer[]} made
+ */
+function uploaded(device, host, made) {
+  const { bytes } = host;
+  // The bound size is what arrayLength() sees: that of the array, but for one of less than an element.
+  const size = Math.max(Math.ceil(bytes.length / 4) * 4, ...host.args.map(({ unit }) => Math.ceil(unit / 4) * 4), 4);
+  const buffer = device.createBuffer({
+    size: bytes.length ? size : padded(size),
+    usage: Usage.STORAGE | Usage.COPY_DST | Usage.COPY_SRC,
+  });
+  made.push(buffer);
+  const even = bytes.length - (bytes.length % 4);
+  if (even) device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
+  if (even < bytes.length) {
+    const last = new Uint8Array(4);
+    last.set(bytes.subarray(even));
+    device.queue.writeBuffer(buffer, even, last);
+  }
+  return buffer;
+}
+
+/** @typedef {{ pipeline: GPUComputePipeline, layouts: GPUBindGroupLayout[] }} Pipeline */
+
+/**
+ * LaunchError where the function needs more than the device has.
+ * @param {GPUDevice} device
+ * @param {Plan} plan
+ * @param {[number, number, number] | null} block
+ */
+function checkLimits(device, plan, block) {
+  const { limits } = device;
+  const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
+    const most = Number(limits[limit]);
+    if (count > most) {
+      throw new LaunchError(`${plan.described} ${what}, and this device takes at most ${most} (${limit})`, { kind: "webgpu" });
+    }
+  };
+  const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
+  const groups = Math.max(0, ...spots.map(({ group }) => group + 1));
+  beyond(`uses ${groups} bind groups`, groups, "maxBindGroups");
+  const storage = plan.args.filter(({ kind }) => kind === "buffer").length;
+  beyond(`takes ${storage} storage buffers`, storage, "maxStorageBuffersPerShaderStage");
+  const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
+  beyond(`has a binding of the number ${binding - 1}`, binding, "maxBindingsPerBindGroup");
+  for (const { size } of plan.blocks) beyond(`has a uniform block of ${size} bytes`, size, "maxUniformBufferBindingSize");
+  if (!block) return;
+  const [x, y, z] = block;
+  const shown = `(${block.join(", ")})`;
+  beyond(`is built for blocks of ${shown} threads, ${x * y * z} in all`, x * y * z, "maxComputeInvocationsPerWorkgroup");
+  beyond(`is built for blocks of ${shown} threads`, x, "maxComputeWorkgroupSizeX");
+  beyond(`is built for blocks of ${shown} threads`, y, "maxComputeWorkgroupSizeY");
+  beyond(`is built for blocks of ${shown} threads`, z, "maxComputeWorkgroupSizeZ");
+}
+
+/**
+ * A shader on a device. The same text is compiled once for all functions of a module.
+ * @param {GPUDevice} device
+ * @param {string} text
+ * @param {string} described
+ * @param {Compiled} compiled
+ */
+async function compile(device, text, described, compiled) {
+  const known = compiled.get(device) ?? new Map();
+  compiled.set(device, known);
+  const found = known.get(text) ?? compileText(device, text, described);
+  known.set(text, found);
+  try {
+    return await found;
+  } catch (error) {
+    if (known.get(text) === found) known.delete(text);
+    throw error;
+  }
+}
+
+/**
+ * @param {GPUDevice} device
+ * @param {string} text
+ * @param {string} described
+ */
+async function compileText(device, text, described) {
+  device.pushErrorScope("validation");
+  const shader = device.createShaderModule({ code: text });
+  const scope = device.popErrorScope();
+  const { messages } = await shader.getCompilationInfo();
+  const problem = await scope.catch(() => null);
+  checkThere(device, described);
+  const errors = messages.filter(({ type }) => type === "error");
+  if (errors.length || problem) {
+    const lines = text.split("\n");
+    const log = errors.map((each) => quotedLine(each, lines)).join("\n") || said(problem?.message);
+    const count = errors.length > 1 ? ` (${errors.length} errors)` : "";
+    throw new CompileError(`${described} does not compile in this browser${count}:\n${log}`, { kind: "webgpu", log });
+  }
+  return shader;
+}
+
+/**
+ * A message of the compiler with the line that it means: `12:5 unresolved value 'x'`.
+ * @param {GPUCompilationMessage} message
+ * @param {string[]} lines
+ */
+function quotedLine({ lineNum, linePos, message }, lines) {
+  const line = lines[lineNum - 1];
+  if (!lineNum || line === undefined) return message;
+  const shown = line.length > 160 ? `${line.slice(0, 160)}…` : line;
+  const mark = linePos > 0 && linePos <= 160 ? `\n  ${shown.slice(0, linePos - 1).replace(/[^\t]/g, " ")}^` : "";
+  return `line ${lineNum}, column ${linePos}: ${message}\n  ${shown}${mark}`;
+}
+
+/**
+ * The pipeline, laid out as the function's interface says: what a compiler drops as unused keeps its place.
+ * @param {GPUDevice} device
+ * @param {Plan} plan
+ * @param {string} entryPoint
+ * @param {GPUShaderModule} module
+ * @param {Record<string, number>} constants
+ * @returns {Promise<Pipeline>}
+ */
+async function makePipeline(device, plan, entryPoint, module, constants) {
+  /** @type {GPUBindGroupLayoutEntry[][]} */
+  const entries = [];
+  const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBindingType} */ type) => {
+    while (entries.length <= group) entries.push([]);
+    entries[group]?.push({ binding, visibility: COMPUTE_STAGE, buffer: { type } });
+  };
+  for (const { spot, kind, written } of plan.args) if (spot) put(spot, kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage");
+  for (const { spot } of plan.blocks) put(spot, "uniform");
+  try {
+    const { layouts, pending } = await guarded(device, plan.described, () => {
+      const layouts = entries.map((each) => device.createBindGroupLayout({ entries: each }));
+      const layout = device.createPipelineLayout({ bindGroupLayouts: layouts });
+      const pending = device.createComputePipelineAsync({ layout, compute: { module, entryPoint, constants } });
+      pending.catch(() => {}); // waited for below; until then it has somebody who listens
+      return { layouts, pending };
+    });
+    return { pipeline: await pending, layouts };
+  } catch (error) {
+    checkThere(device, plan.described);
+    if (error instanceof DevmodError) throw error;
+    throw new LaunchError(`${plan.described} cannot be made ready on this device: ${said(error)}`, { kind: "webgpu", cause: error });
+  }
+}

@@ -1,0 +1,281 @@
+// The head of a `.devmod` file: magic, version, digest, and the index that says where everything lies. docs/formats.md has the layout.
+
+import { FormatError } from "./errors.js";
+import { Reader } from "./msgpack.js";
+
+/** @import { Source } from "./source.js" */
+
+const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
+const VERSION = 1;
+const HEADER = 48;
+const ALIGN = 64;
+/** How large an index may be: some hundred thousand modules. */
+const MAX_INDEX = 2 ** 26;
+/** How many values an index may hold: a module takes about twenty. */
+const MAX_VALUES = 2 ** 22;
+/** How deep modules may import each other. */
+const MAX_DEPTH = 64;
+const FAR = 2n ** 63n - 1n;
+
+/**
+ * Where a module came from: target, toolchain and options, digests of its sources, and keys that are not known yet.
+ * @typedef {{ target?: string, toolchain?: string, options?: string[], sources?: Record<string, string> } & Record<string, unknown>} Origin
+ */
+
+/**
+ * One module in the index. `offset` is null for a node that has no bytes; else it counts from the first byte of the file.
+ * @typedef {object} Entry
+ * @property {string} kind
+ * @property {number[]} imports
+ * @property {string} format
+ * @property {string[]} functions The names that callers use.
+ * @property {string} variant
+ * @property {Origin | null} origin
+ * @property {number | null} offset
+ * @property {number} size
+ * @property {Uint8Array} digest
+ */
+
+/**
+ * The SHA-256 of bytes.
+ * @param {Uint8Array} data
+ */
+export async function sha256(data) {
+  if (!globalThis.crypto?.subtle) {
+    throw new FormatError(
+      "this page cannot check digests: the browser has crypto.subtle (and WebGPU) only on pages served by https or from localhost",
+    );
+  }
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", /** @type {Uint8Array<ArrayBuffer>} */ (data)));
+}
+
+/**
+ * Whether two digests are the same.
+ * @param {Uint8Array} one
+ * @param {Uint8Array} other
+ */
+export function sameBytes(one, other) {
+  return one.length === other.length && one.every((value, at) => value === other[at]);
+}
+
+/**
+ * The roots and modules of a file, when its header holds and its index has its digest. Nothing behind the index is read.
+ * @param {Source} source
+ * @returns {Promise<{ roots: number[], entries: Entry[] }>}
+ */
+export async function readHead(source) {
+  const { place } = source;
+  const header = await source.read(0, HEADER);
+  if (!header.length || MAGIC.slice(0, header.length).some((byte, at) => byte !== header[at])) {
+    throw new FormatError(`${place} is not a bundle: it does not begin with the magic bytes of a .devmod file`);
+  }
+  if (header.length < HEADER) throw new FormatError(`${place} is cut short: ${header.length} bytes, and the header alone takes ${HEADER}`);
+  const fields = new DataView(header.buffer, header.byteOffset, HEADER);
+  const version = fields.getUint32(8, true);
+  const length = fields.getUint32(12, true);
+  if (version > VERSION) {
+    throw new FormatError(
+      `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version ${VERSION}: take a newer devmod-webgpu`,
+    );
+  }
+  if (version < 1) throw new FormatError(`${place} is damaged: there is no version ${version} of the .devmod format`);
+  if (length > MAX_INDEX) {
+    throw new FormatError(`${place} is damaged: an index of ${length} bytes, and the most there is are ${MAX_INDEX}`);
+  }
+  const left = source.size - HEADER;
+  if (source.size >= 0 && length > left) {
+    throw new FormatError(`${place} is cut short: an index of ${length} bytes, and ${left} are left`);
+  }
+  const index = await source.read(HEADER, length);
+  if (index.length < length) throw new FormatError(`${place} is cut short: an index of ${length} bytes, and ${index.length} are left`);
+  if (!sameBytes(await sha256(index), header.subarray(16, HEADER))) {
+    throw new FormatError(`${place} is damaged: the SHA-256 of its index is not the one in its header. Get the file again`);
+  }
+  const start = aligned(HEADER + length);
+  if (source.size >= 0 && source.size < start) {
+    throw new FormatError(`${place} is cut short: ${source.size} bytes, and its head alone takes ${start}`);
+  }
+  const found = readIndex(index, source.size < 0 ? -1 : source.size - start, place);
+  for (const entry of found.entries) if (entry.offset !== null) entry.offset += start;
+  return found;
+}
+
+/** @param {number} offset */
+function aligned(offset) {
+  return Math.ceil(offset / ALIGN) * ALIGN;
+}
+
+/**
+ * @param {Uint8Array} index
+ * @param {number} available How many bytes there are for the modules; -1 where that is not known.
+ * @param {string} place
+ */
+function readIndex(index, available, place) {
+  const reader = new Reader(index, `the index of ${place}`, "", MAX_VALUES);
+  /** @type {number[] | null} */
+  let roots = null;
+  /** @type {RawEntry[] | null} */
+  let entries = null;
+  /** @type {Set<string>} */
+  const taken = new Set();
+  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
+    reader.field = "";
+    const key = reader.readKey(taken);
+    taken.add(key);
+    reader.field = key;
+    if (key === "roots") roots = readNumbers(reader);
+    else if (key === "modules") {
+      entries = [];
+      for (let count = reader.readArray(); count > 0; count--) entries.push(readEntry(reader, entries.length));
+    } else reader.readValue();
+  }
+  reader.finish();
+  if (!roots || !entries) throw new FormatError(`the index of ${place} has no ${roots ? "modules" : "roots"}`);
+  checkTree(roots, entries, place);
+  return { roots, entries: checkBlobs(entries, available, place) };
+}
+
+/** @typedef {Omit<Entry, "offset" | "size"> & { offset: number | bigint | null, size: number | bigint }} RawEntry */
+
+/**
+ * @param {Reader} reader
+ * @param {number} number
+ * @returns {RawEntry}
+ */
+function readEntry(reader, number) {
+  const where = `modules, ${number}`;
+  const start = reader.at;
+  /** @type {Set<string>} */
+  const taken = new Set();
+  /** @type {RawEntry} */
+  const made = {
+    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32),
+  };
+  reader.field = where;
+  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
+    reader.field = where;
+    const key = reader.readKey(taken);
+    taken.add(key);
+    reader.field = `${where}, ${key}`;
+    if (key === "kind" || key === "format" || key === "variant") made[key] = reader.readStr();
+    else if (key === "imports") made.imports = readNumbers(reader);
+    else if (key === "functions") {
+      made.functions = [];
+      for (let count = reader.readArray(); count > 0; count--) made.functions.push(reader.readStr());
+    } else if (key === "origin") made.origin = readOrigin(reader);
+    else if (key === "offset" || key === "size") made[key] = reader.readBig(0, FAR);
+    else if (key === "sha256") made.digest = reader.readBin().slice();
+    else reader.readValue();
+  }
+  reader.field = where;
+  const bare = made.kind === "bundle" || made.kind === "_lib";
+  if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(made.kind)) {
+    throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
+  }
+  const held = ["offset", "size", "sha256"].filter((key) => taken.has(key));
+  if (held.length !== (bare ? 0 : 3)) {
+    const due = bare ? "no" : "an";
+    const found = held.join(", ") || "none";
+    throw reader.error(`a module of kind '${made.kind}' has ${due} offset, size and sha256; found: ${found}`, start);
+  }
+  if (made.digest.length !== 32) throw reader.error(`a sha256 of ${made.digest.length} bytes`, start);
+  return made;
+}
+
+/** @param {Reader} reader */
+function readNumbers(reader) {
+  const made = [];
+  for (let count = reader.readArray(); count > 0; count--) made.push(reader.readInt(0, 2 ** 32 - 1));
+  return made;
+}
+
+/**
+ * @param {Reader} reader
+ * @returns {Origin}
+ */
+function readOrigin(reader) {
+  const start = reader.at;
+  const made = reader.readMapObject();
+  const strings = (/** @type {unknown} */ value) => typeof value === "string";
+  if (!strings(made.target ?? "") || !strings(made.toolchain ?? "")) {
+    throw reader.error("the target and the toolchain of an origin are strings", start);
+  }
+  if ("options" in made && !(Array.isArray(made.options) && made.options.every(strings))) {
+    throw reader.error("the options of an origin are a list of strings", start);
+  }
+  const { sources } = made;
+  if ("sources" in made && !(isMap(sources) && Object.values(sources).every(strings))) {
+    throw reader.error("the sources of an origin are a map of strings", start);
+  }
+  return /** @type {Origin} */ (made);
+}
+
+/**
+ * Whether a value of msgpack is a map.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isMap(value) {
+  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === null;
+}
+
+/**
+ * Every number is a module's, every module hangs in the tree, and the tree has no cycle and is not too deep.
+ * @param {number[]} roots
+ * @param {RawEntry[]} entries
+ * @param {string} place
+ */
+function checkTree(roots, entries, place) {
+  const what = `the index of ${place}`;
+  const depth = new Array(entries.length).fill(0);
+  for (const root of roots) {
+    if (root >= entries.length) throw new FormatError(`${what}: the root ${root} is none of its ${entries.length} modules`);
+    depth[root] = 1;
+  }
+  if (!roots.length) throw new FormatError(`${what} has no root`);
+  if (new Set(roots).size !== roots.length) throw new FormatError(`${what} names a root twice`);
+  entries.forEach((entry, number) => {
+    if (!depth[number]) throw new FormatError(`${what}: module ${number} is neither a root nor imported by a module before it`);
+    if (depth[number] > MAX_DEPTH) throw new FormatError(`${what}: module ${number} lies more than ${MAX_DEPTH} imports deep`);
+    for (const child of entry.imports) {
+      if (child >= entries.length) {
+        throw new FormatError(`${what}: module ${number} imports ${child}, and there are ${entries.length} modules`);
+      }
+      if (child <= number) {
+        throw new FormatError(`${what}: module ${number} imports ${child}, which may be a cycle: a number after its own is due`);
+      }
+      depth[child] = Math.max(depth[child], depth[number] + 1);
+    }
+  });
+}
+
+/**
+ * The modules' bytes lie in order, aligned, without overlap or gap, and end where the file ends.
+ * @param {RawEntry[]} entries
+ * @param {number} available
+ * @param {string} place
+ * @returns {Entry[]}
+ */
+function checkBlobs(entries, available, place) {
+  let end = 0;
+  const made = entries.map((entry, number) => {
+    const { offset, size } = entry;
+    if (offset === null) return { ...entry, offset, size: 0 };
+    const where = `the index of ${place}: the bytes of module ${number} (${entry.kind})`;
+    if (offset < end) {
+      throw new FormatError(`${where} overlap those before them: they begin at ${offset}, and those end at ${end}`);
+    }
+    if (offset !== aligned(end)) throw new FormatError(`${where} have a bad offset: ${offset}, and ${aligned(end)} is due`);
+    const stop = BigInt(offset) + BigInt(size);
+    if (available >= 0 && stop > available) {
+      throw new FormatError(`${where} end at ${stop}, and there are ${available}: the file is cut short, or the size is wrong`);
+    }
+    if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${where} end at ${stop}, beyond any file`);
+    end = Number(stop);
+    return { ...entry, offset: Number(offset), size: Number(size) };
+  });
+  if (available >= 0 && end !== available) {
+    throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);
+  }
+  return made;
+}

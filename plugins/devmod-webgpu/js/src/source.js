@@ -1,0 +1,317 @@
+// Where a bundle's bytes come from: memory, a File, or a server, of which only the parts are fetched that are needed.
+
+import { ChangedError, FetchError, FormatError, repr, said } from "./errors.js";
+
+/**
+ * Bytes that are read in parts. `read` gives fewer than asked for only where they end.
+ * @typedef {object} Source
+ * @property {string} place What it is called in messages.
+ * @property {number} size In bytes; -1 where that is not known.
+ * @property {(offset: number, length: number) => Promise<Uint8Array>} read
+ * @property {() => void} close
+ */
+
+/**
+ * How a URL is fetched.
+ * @typedef {object} FetchOptions
+ * @property {typeof globalThis.fetch} [fetch] In place of the browser's own.
+ * @property {HeadersInit} [headers] Sent with each request.
+ * @property {RequestCredentials} [credentials]
+ * @property {AbortSignal} [signal] Ends requests that are under way.
+ */
+
+/** What the first request asks for: most indexes fit, and small bundles come whole. */
+const FIRST = 2 ** 16;
+
+/**
+ * @param {Uint8Array} data
+ * @param {string} [place]
+ * @returns {Source}
+ */
+export function memorySource(data, place = "the bundle in memory") {
+  const kept = data.slice(); // what was checked must not change
+  return {
+    place,
+    size: kept.length,
+    read: async (offset, length) => kept.subarray(offset, offset + length),
+    close() {},
+  };
+}
+
+/**
+ * @param {Blob} blob
+ * @returns {Source}
+ */
+export function blobSource(blob) {
+  const place = blob instanceof File ? repr(blob.name) : "the bundle in a Blob";
+  return {
+    place,
+    size: blob.size,
+    async read(offset, length) {
+      try {
+        return new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
+      } catch (error) {
+        throw new ChangedError(`${place} cannot be read any more: it was changed or moved since it was opened. Open it again`, { cause: error });
+      }
+    },
+    close() {},
+  };
+}
+
+/**
+ * A file on a server. Where the server knows ranges, only what is read is fetched; where it answers with the whole file, that
+ * answer is read as far as needed. A file that changes in between is noticed: by its ETag, date and size, and by the digests.
+ * @param {string | URL} address
+ * @param {FetchOptions} [options]
+ * @returns {Promise<Source>}
+ */
+export async function urlSource(address, options = {}) {
+  const url = new URL(address, globalThis.document?.baseURI);
+  const get = new Getter(url, options);
+  const first = await get.range(0, FIRST, {});
+  if (first.status === 200) return new StreamSource(get.place, first);
+  if (first.status === 416) return memorySource(new Uint8Array(0), get.place); // nothing at all is there
+  const head = await get.body(first, 0, FIRST);
+  return new RangeSource(get, head, first);
+}
+
+class Getter {
+  #url;
+  #options;
+
+  /**
+   * @param {URL} url
+   * @param {FetchOptions} options
+   */
+  constructor(url, options) {
+    this.#url = url;
+    this.#options = options;
+    this.place = repr(url.protocol === "data:" || url.href.length > 200 ? `${url.href.slice(0, 200)}…` : url.href);
+  }
+
+  /** Whether the page came from the same server. To another, a header more would cost a request more, or be refused. */
+  get sameOrigin() {
+    return !globalThis.location || this.#url.origin === globalThis.location.origin;
+  }
+
+  /**
+   * The answer to a request for a part of the file: 206, 200 or 416.
+   * @param {number} offset
+   * @param {number} length
+   * @param {Record<string, string>} more
+   */
+  async range(offset, length, more) {
+    const { fetch = globalThis.fetch.bind(globalThis), headers, credentials = "same-origin", signal } = this.#options;
+    const sent = new Headers(headers);
+    sent.set("Range", `bytes=${offset}-${offset + length - 1}`);
+    for (const [name, value] of Object.entries(more)) sent.set(name, value);
+    /** @type {Response} */
+    let answer;
+    try {
+      answer = await fetch(this.#url, { headers: sent, credentials, signal: signal ?? null });
+    } catch (error) {
+      throw new FetchError(`${this.place} cannot be fetched: ${said(error)}. Is the server there, and does it allow this page (CORS)?`, {
+        cause: error,
+      });
+    }
+    if (![200, 206, 416].includes(answer.status)) {
+      await answer.body?.cancel();
+      const words = `${answer.status} ${answer.statusText}`.trim();
+      throw new FetchError(`${this.place} cannot be fetched: the server answers ${words}`);
+    }
+    return answer;
+  }
+
+  /**
+   * The bytes of a 206 answer, which must be the part that was asked for; those at the end of the file may be fewer.
+   * @param {Response} answer
+   * @param {number} offset
+   * @param {number} length
+   */
+  async body(answer, offset, length) {
+    const wrong = (/** @type {string} */ what) =>
+      new FetchError(`${this.place}: the server answers a request for bytes ${offset} to ${offset + length - 1} with ${what}`);
+    const part = contentRange(answer);
+    if (part && (part.first !== offset || part.last >= offset + length || part.last < part.first)) {
+      await answer.body?.cancel();
+      throw wrong(`bytes ${part.first} to ${part.last}`);
+    }
+    const due = part ? part.last - part.first + 1 : length;
+    const parts = new Collector();
+    try {
+      for (const reader = answer.body?.getReader(); reader; ) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        parts.add(value);
+        if (parts.size > due) {
+          await reader.cancel();
+          throw wrong(`more than ${due}`);
+        }
+      }
+    } catch (error) {
+      if (error instanceof FetchError) throw error;
+      throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${due} bytes: ${said(error)}`, { cause: error });
+    }
+    if (part && parts.size < due) throw wrong(`${parts.size} bytes where it says ${due}`);
+    return parts.take();
+  }
+}
+
+/**
+ * What an answer says that it is, where that is shown to this page.
+ * @param {Response} answer
+ */
+function contentRange(answer) {
+  const found = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(answer.headers.get("Content-Range")?.trim() ?? "");
+  if (!found) return null;
+  return { first: Number(found[1]), last: Number(found[2]), total: found[3] === "*" ? -1 : Number(found[3]) };
+}
+
+/** Of a server that knows ranges. @implements {Source} */
+class RangeSource {
+  #get;
+  #head;
+  #tag;
+  #date;
+
+  /**
+   * @param {Getter} get
+   * @param {Uint8Array} head The first bytes of the file.
+   * @param {Response} first The answer that they came with.
+   */
+  constructor(get, head, first) {
+    this.#get = get;
+    this.#head = head;
+    this.#tag = first.headers.get("ETag");
+    this.#date = first.headers.get("Last-Modified");
+    this.place = get.place;
+    this.size = contentRange(first)?.total ?? -1;
+    if (this.size < 0 && head.length < FIRST) this.size = head.length;
+  }
+
+  /**
+   * @param {number} offset
+   * @param {number} length
+   */
+  async read(offset, length) {
+    if (this.size >= 0) length = Math.max(0, Math.min(length, this.size - offset));
+    const there = this.#head.subarray(offset, offset + length);
+    if (there.length === length) return there;
+    // What is in hand already is not asked for again: an index that reaches a little beyond the first part.
+    const rest = await this.#fetch(offset + there.length, length - there.length);
+    if (!there.length) return rest;
+    const made = new Uint8Array(there.length + rest.length);
+    made.set(there);
+    made.set(rest, there.length);
+    return made;
+  }
+
+  close() {}
+
+  /**
+   * @param {number} offset
+   * @param {number} length
+   */
+  async #fetch(offset, length) {
+    const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin;
+    const answer = await this.#get.range(offset, length, strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {});
+    const total = contentRange(answer)?.total ?? -1;
+    const tag = answer.headers.get("ETag");
+    const date = answer.headers.get("Last-Modified");
+    if (
+      answer.status !== 206 || tag !== this.#tag || (!tag && date !== this.#date) || (total >= 0 && this.size >= 0 && total !== this.size)
+    ) {
+      await answer.body?.cancel();
+      throw new ChangedError(`${this.place} changed on the server while it was being read. Open it again`);
+    }
+    return this.#get.body(answer, offset, length);
+  }
+}
+
+/** Of a server that answers with the whole file: it is read as far as it is needed, and what was read is kept. @implements {Source} */
+class StreamSource {
+  #reader;
+  #parts = new Collector();
+  /** @type {Promise<unknown>} */
+  #turn = Promise.resolve();
+
+  /**
+   * @param {string} place
+   * @param {Response} answer
+   */
+  constructor(place, answer) {
+    this.place = place;
+    this.size = answer.body ? -1 : 0;
+    this.#reader = answer.body?.getReader();
+  }
+
+  /**
+   * @param {number} offset
+   * @param {number} length
+   * @returns {Promise<Uint8Array>}
+   */
+  read(offset, length) {
+    const turn = this.#turn.then(() => this.#fill(offset + length)).then(() => this.#parts.slice(offset, offset + length));
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  close() {
+    this.#reader?.cancel().catch(() => {});
+  }
+
+  /** @param {number} end */
+  async #fill(end) {
+    while (this.size < 0 && this.#parts.size < end) {
+      const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (this.#reader).read().catch((error) => {
+        throw new FetchError(`${this.place}: the connection broke after ${this.#parts.size} bytes: ${said(error)}`, { cause: error });
+      });
+      if (done) this.size = this.#parts.size;
+      else this.#parts.add(value);
+    }
+  }
+}
+
+/** Bytes that arrive in pieces. Room is taken for what is there, never for what is said to come. */
+class Collector {
+  #room = new Uint8Array(0);
+  size = 0;
+
+  /** @param {Uint8Array} piece */
+  add(piece) {
+    const needed = this.size + piece.length;
+    if (needed > this.#room.length) {
+      const larger = new Uint8Array(Math.max(needed, 2 * this.#room.length));
+      larger.set(this.#room.subarray(0, this.size));
+      this.#room = larger;
+    }
+    this.#room.set(piece, this.size);
+    this.size = needed;
+  }
+
+  /**
+   * @param {number} start
+   * @param {number} end
+   */
+  slice(start, end) {
+    return this.#room.slice(start, Math.min(end, this.size));
+  }
+
+  take() {
+    return this.#room.subarray(0, this.size);
+  }
+}
+
+/**
+ * The source of whatever a bundle is opened from.
+ * @param {unknown} from
+ * @param {FetchOptions} options
+ * @returns {Promise<Source>}
+ */
+export async function sourceOf(from, options) {
+  if (typeof from === "string" || from instanceof URL) return urlSource(from, options);
+  if (from instanceof Blob) return blobSource(from);
+  if (from instanceof ArrayBuffer) return memorySource(new Uint8Array(from));
+  if (ArrayBuffer.isView(from)) return memorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
+  throw new FormatError(`a bundle is opened from a URL, a File or Blob, or bytes, not from ${from === null ? "null" : typeof from}`);
+}

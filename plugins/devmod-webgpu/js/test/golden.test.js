@@ -1,0 +1,119 @@
+// The golden files of the project: each good one is read, and each bad one refused in the very words of the reader in Python.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { FormatError, open } from "../src/index.js";
+import { decode } from "../src/wire.js";
+
+const GOLDEN = new URL("../../../../tests/golden/", import.meta.url);
+const EXPECTED = JSON.parse(readFileSync(new URL("bad/expectations.json", GOLDEN), "utf8")).files;
+const bytes = (name) => readFileSync(new URL(name, GOLDEN));
+
+/** Use all of a bundle: what devmod's own test of these files does. */
+async function useAll(data) {
+  const bundle = await open(data);
+  for (const module of bundle.modules) {
+    if (module.offset === null) continue;
+    await module.bytes();
+    await module.functions();
+  }
+  return bundle;
+}
+
+for (const [name, { message }] of Object.entries(EXPECTED)) {
+  const kind = /\.(\w+)\.bytes$/.exec(name)?.[1];
+  if (!name.endsWith(".devmod") && !kind) continue;
+  test(`refused: ${name}`, async () => {
+    const data = bytes(`bad/${name}`);
+    await assert.rejects(
+      async () => (kind ? decode(kind, data) : useAll(data)),
+      (error) => {
+        assert.ok(error instanceof FormatError, String(error.stack));
+        // What to upgrade has another name here.
+        const wanted = message.replace("this devmod reads", "this devmod-webgpu reads").replace("pip install -U devmod-core", "take a newer devmod-webgpu");
+        assert.equal(error.message, wanted);
+        return true;
+      },
+    );
+  });
+}
+
+test("the corpus of bad files is there", () => {
+  assert.ok(Object.keys(EXPECTED).filter((name) => name.endsWith(".devmod")).length > 60);
+});
+
+for (const name of readdirSync(new URL("v1/", GOLDEN)).filter((each) => each.endsWith(".devmod"))) {
+  test(`read: ${name}`, async () => {
+    const bundle = await useAll(bytes(`v1/${name}`));
+    assert.ok(bundle.modules.length > 0);
+    for (const module of bundle.modules) {
+      assert.deepEqual([...(await module.functions()).keys()], module.kind === "npu" ? [] : [...module.functionNames]);
+    }
+  });
+}
+
+/** The JSON values of docs/formats.md, by the file that they describe. */
+function documented(name) {
+  const page = readFileSync(new URL("../../../../docs/formats.md", import.meta.url), "utf8");
+  const found = new RegExp(`<!-- value: ${name} -->\n\`\`\`json\n(.*?)\n\`\`\``, "s").exec(page);
+  return JSON.parse(found[1]);
+}
+
+const hex = (data) => Buffer.from(data).toString("hex");
+
+test("docs/formats.md: the index of a program", async () => {
+  const bundle = await open(bytes("v1/program.devmod"));
+  const { roots, modules } = documented("v1/program.devmod");
+  assert.deepEqual(bundle.roots.map(({ number }) => number), roots);
+  const first = bundle.modules.find(({ offset }) => offset !== null).offset;
+  for (const [number, wanted] of modules.entries()) {
+    const found = bundle.modules[number];
+    assert.equal(found.kind, wanted.kind);
+    assert.equal(found.format, wanted.format ?? "");
+    assert.equal(found.variant, wanted.variant ?? "");
+    assert.deepEqual([...found.functionNames], wanted.functions ?? []);
+    assert.deepEqual(found.imports.map((child) => child.number), wanted.imports ?? []);
+    assert.deepEqual(JSON.parse(JSON.stringify(found.origin)), wanted.origin ?? null);
+    if (wanted.offset === undefined) assert.equal(found.offset, null);
+    else assert.deepEqual([found.offset - first, found.size], [wanted.offset, wanted.size]);
+  }
+});
+
+test("docs/formats.md: a module's bytes", () => {
+  const found = decode("webgpu", bytes("v1/webgpu.bytes"));
+  const wanted = documented("v1/webgpu.bytes");
+  assert.equal(found.format, wanted.format);
+  const info = found.functions.get("scale");
+  const { interface: interface_, ...rest } = wanted.functions.scale;
+  assert.deepEqual([info.name, info.argTypes, info.launchParamTags, info.argExtraTags], Object.values(rest));
+  assert.deepEqual(info.interface.block, interface_.block);
+  assert.deepEqual(info.interface.blocks, interface_.blocks);
+  assert.equal(info.interface.extra.unknown, true);
+  assert.deepEqual(info.interface.params.map(({ name, kind, type, access, at }) => ({ name, kind, type, access, at })), [
+    { name: "x", kind: "buffer", type: "float32", access: "rw", at: [0, 1] },
+    { name: "n", kind: "scalar", type: "uint32", access: "", at: [0, 4] },
+  ]);
+  assert.equal(hex(found.shaders.get("scale")), wanted.code.scale);
+});
+
+test("docs/formats.md: constants", () => {
+  const found = decode("const_loader", bytes("v1/const_loader.bytes"));
+  const wanted = documented("v1/const_loader.bytes");
+  for (const [name, { type, shape, data }] of Object.entries(wanted.constants)) {
+    const constant = found.constants.get(name);
+    assert.deepEqual([constant.type, constant.shape, hex(constant.data)], [type, shape, data]);
+  }
+  assert.deepEqual(Object.fromEntries(found.symbols), wanted.symbols);
+});
+
+test("every prefix of a good file is refused, and every flipped byte of its head", async () => {
+  const whole = bytes("v1/tree.devmod");
+  for (let size = 0; size < whole.length; size++) await assert.rejects(useAll(whole.subarray(0, size)), FormatError);
+  for (let at = 0; at < 48 + 767; at++) {
+    const flipped = Uint8Array.from(whole);
+    flipped[at] ^= 1 << at % 8;
+    await assert.rejects(useAll(flipped), FormatError, `byte ${at}`);
+  }
+});
