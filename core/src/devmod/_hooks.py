@@ -14,7 +14,8 @@ from devmod.targets import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from devmod._payload import Binary
@@ -39,8 +40,15 @@ class Hooks:
         `place` is the file for messages.
         """
 
+    def devmod_page(self) -> Mapping[str, str | os.PathLike[str]] | None:
+        """The page that `devmod view` serves: folders and files, by the path that they are served under; "" is the page itself.
 
-#: The hooks whose first answer counts.
+        It is opened with ``?file=<address of the bundle>``.
+        """
+
+
+#: Every hook, and those whose first answer counts.
+_ALL = ("devmod_compile", "devmod_verify", "devmod_page")
 _FIRST_RESULT = ("devmod_compile",)
 
 
@@ -102,7 +110,7 @@ def call(hook: str, *, kind: str = "", **arguments: object) -> Any:
 
     manager = pluggy.PluginManager("devmod")
     mark = pluggy.HookspecMarker("devmod")
-    for name in ("devmod_compile", "devmod_verify"):
+    for name in _ALL:
         mark(firstresult=name in _FIRST_RESULT)(getattr(Hooks, name))
     manager.add_hookspecs(Hooks)
     for claim in sorted(claims, key=lambda each: names.index(each.name)):  # pluggy asks the last first: the kind's own

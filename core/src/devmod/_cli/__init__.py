@@ -14,7 +14,7 @@ import click
 from devmod import __version__
 from devmod.errors import CompileError, DevmodError, said
 
-COMMANDS = ("compile", "inspect", "devices", "plugins", "conformance", "new-backend")
+COMMANDS = ("compile", "inspect", "view", "devices", "plugins", "conformance", "new-backend")
 
 
 class _Commands(click.Group):
@@ -47,6 +47,7 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
 Examples:
   devmod compile k.cl -t opencl -o k.devmod    # no OpenCL needed here
   devmod inspect k.devmod                      # what is in it, what is installed, what to install
+  devmod view k.devmod                         # the same in the browser, where its WebGPU kernels run
   devmod plugins                               # the runtimes that are installed
   devmod devices                               # what they can run on
   devmod new-backend acme                      # a backend of your own, to start from
