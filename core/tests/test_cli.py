@@ -62,7 +62,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins", "conformance"])
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "view", "devices", "plugins", "conformance"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)
@@ -77,6 +77,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
     assert described == {
         "compile": "Compile sources for targets into one file.",
         "inspect": "Show what is in a file, and what it needs to run.",
+        "view": "Show a file in the browser, and run its WebGPU kernels there.",
         "devices": "List what the installed runtimes can run on.",
         "plugins": "List who brings what, and what is wrong with it.",
         "conformance": "Check a backend against the contract, row by row.",
