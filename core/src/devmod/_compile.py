@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def compile(  # noqa: A001 - the public name
-    source: Source,
+    source: Source | bytes,
     target: str | Target,
     *,
     name: str | None = None,
@@ -41,7 +41,8 @@ def compile(  # noqa: A001 - the public name
     Parameters
     ----------
     source
-        The source. A str is always text, an os.PathLike always a file of UTF-8 text (a byte-order mark is dropped).
+        The source. A str is always text, an os.PathLike always a file: UTF-8 text (a byte-order mark is dropped), or SPIR-V. Bytes
+        are SPIR-V.
     target
         A Target, or a string such as "opencl" or "cuda -arch=sm_80,sm_90". With several architectures the module is a bundle of
         one variant each.
@@ -91,13 +92,14 @@ def compile(  # noqa: A001 - the public name
     """
     wanted = Target.parse(target)
     spec, compiler = _compiler(wanted.kind)
-    text, file_name, folder, suffix = _read(source, spec)
+    text, data, file_name, folder, suffix = _read(source, spec, language)
     if name is not None and not (isinstance(name, str) and name):
         raise CompileError(f"name= is a function's name, not {name!r}", kind=spec.kind)
     request = partial(
         CompileRequest,
         text,
-        name=file_name or "<text>",
+        data=data,
+        name=file_name or ("<bytes>" if data else "<text>"),
         folder=folder,
         stem=name or os.path.splitext(file_name)[0] or "main",
         language=_language(spec, language, suffix),
@@ -163,10 +165,13 @@ def _compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Payload
     return spec, found
 
 
-def _read(source: Source, spec: TargetSpec) -> tuple[str, str, str, str]:
-    """The text of a source, and its file's name, folder and suffix, each "" for text."""
+def _read(source: Source | bytes, spec: TargetSpec, language: str | None) -> tuple[str, bytes, str, str, str]:
+    """The text of a source or its bytes, and its file's name, folder and suffix, each "" for text."""
     from devmod.targets._includes import checked_text, decode
 
+    binary = _binary_languages(spec)
+    if isinstance(source, (bytes, bytearray, memoryview)) and binary:
+        return "", bytes(source), "", "", next(iter(binary))
     if isinstance(source, str):
         suffix = os.path.splitext(source.strip())[1][1:].lower()
         if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
@@ -175,14 +180,27 @@ def _read(source: Source, spec: TargetSpec) -> tuple[str, str, str, str]:
                 f"give pathlib.Path({source.strip()!r})",
                 kind=spec.kind,
             )
-        return checked_text(source, "<text>", spec.kind), "", "", ""
+        return checked_text(source, "<text>", spec.kind), b"", "", "", ""
     if not isinstance(source, os.PathLike):
-        raise CompileError(f"a source is a str (text) or an os.PathLike (a file), not {type(source).__name__}", kind=spec.kind)
+        what = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
+        raise CompileError(f"a source is {what}, not {type(source).__name__}", kind=spec.kind)
     path = os.path.abspath(os.fsdecode(source))
     with open(path, "rb") as file:
         data = file.read()
     folder, name = os.path.split(path)
-    return decode(data, name, spec.kind), name, folder, os.path.splitext(name)[1][1:].lower()
+    suffix = os.path.splitext(name)[1][1:].lower()
+    if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
+        return "", data, name, folder, suffix
+    return decode(data, name, spec.kind), b"", name, folder, suffix
+
+
+def _binary_languages(spec: TargetSpec) -> dict[str, str]:
+    """The languages that are no text: those whose files are payloads that are none."""
+    return {
+        suffix: language
+        for suffix, language in spec.languages.items()
+        if spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
+    }
 
 
 def _suffixes(spec: TargetSpec) -> set[str]:

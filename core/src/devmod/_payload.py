@@ -106,7 +106,7 @@ class CompileRequest(_Value):
     Parameters
     ----------
     text
-        The source.
+        The source; "" where it is no text.
     name
         The source's name for diagnostics and origins: a file's last part, or "<text>".
     folder
@@ -121,9 +121,24 @@ class CompileRequest(_Value):
         The functions that the caller declares, or None.
     options, defines, include, name_expressions
         As in `devmod.compile`.
+    data
+        The source where it is no text (SPIR-V); b"" else.
     """
 
-    __slots__ = ("defines", "fmap", "folder", "include", "language", "name", "name_expressions", "options", "stem", "target", "text")
+    __slots__ = (
+        "data",
+        "defines",
+        "fmap",
+        "folder",
+        "include",
+        "language",
+        "name",
+        "name_expressions",
+        "options",
+        "stem",
+        "target",
+        "text",
+    )
     text: str
     name: str
     folder: str
@@ -135,6 +150,7 @@ class CompileRequest(_Value):
     defines: Mapping[str, str | None]
     include: tuple[str, ...]
     name_expressions: tuple[str, ...]
+    data: bytes
 
     def __init__(
         self,
@@ -150,6 +166,7 @@ class CompileRequest(_Value):
         defines: Mapping[str, str | None] | None = None,
         include: Iterable[str] = (),
         name_expressions: Iterable[str] = (),
+        data: bytes = b"",
     ) -> None:
         self._set(
             text=text,
@@ -163,6 +180,7 @@ class CompileRequest(_Value):
             defines=dict(defines or {}),
             include=tuple(include),
             name_expressions=tuple(name_expressions),
+            data=data,
         )
 
 

@@ -15,6 +15,8 @@ from devmod.errors import CompileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from devmod._payload import CompileRequest
 
 _MOST_NESTING = 64
@@ -100,9 +102,13 @@ def _guard(text: str, directives: list[_Directive], bare: bool) -> str:
 
 
 class Inliner:
-    """The files of one request: finds includes, and puts their texts in their places."""
+    """The files of one request: finds includes, and puts their texts in their places.
 
-    def __init__(self, request: CompileRequest, defined: frozenset[str]) -> None:
+    `directive` makes the line that sets the number and the name of the next one, for languages in which a name is not to be had.
+    """
+
+    def __init__(self, request: CompileRequest, defined: frozenset[str], directive: Callable[[int, str], str] = line_directive) -> None:
+        self.directive = directive
         self.kind = request.target.kind
         self.request = request
         self.defined = defined
@@ -126,7 +132,7 @@ class Inliner:
         for directive in directives:
             if shifted and directive.next and directive.word in _BRANCHES:
                 # A #line in a branch that is not taken counts for nothing: behind each branch the number is set anew.
-                parts += [text[done : directive.next], line_directive(directive.next_line + first_line - 1, name)]
+                parts += [text[done : directive.next], self.directive(directive.next_line + first_line - 1, name)]
                 done, shifted = directive.next, directive.depth > 0
                 continue
             depth = hidden + directive.depth
@@ -149,10 +155,10 @@ class Inliner:
             parts.append(inside)
             shifted = shifted or directive.depth > 0
             if rest.strip():
-                parts.append(line_directive(number, name))
+                parts.append(self.directive(number, name))
                 done = directive.end
             else:
-                parts.append(line_directive(number + 1, name))
+                parts.append(self.directive(number + 1, name))
                 done = line_end
         parts.append(text[done:])
         return "".join(parts)
@@ -180,7 +186,7 @@ class Inliner:
         text = text if text.endswith("\n") else text + "\n"
         if text.endswith("\\\n"):
             text += "\n"  # a backslash that ends a file would swallow the #line behind it
-        text = line_directive(1, wanted) + text
+        text = self.directive(1, wanted) + text
         if once:
             macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
             text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"

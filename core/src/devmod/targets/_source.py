@@ -79,6 +79,32 @@ def complete(request: CompileRequest) -> Complete:
         own, _ = split_options(request.text)
     except FormatError as error:
         raise CompileError(str(error), kind=kind) from None
+    given, defines = options_and_defines(request)
+    options = own + tuple(given)
+    body, first_line = request.text, 1
+    if own and (given or defines):
+        # The source's own line of options has to stay the first one, and to hold the others too.
+        body, first_line = body.partition("\n")[2], 2
+    head = f"{_OPTIONS_LINE} {' '.join(options)}\n" if options and (given or defines) else ""
+    head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
+    if head:
+        head += line_directive(first_line, request.name)
+    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines))
+    text = head + files.inline(body, first_line)
+    return Complete(text, options, defines, files.sources, files.names)
+
+
+def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:
+    """The options of a request that are no defines, and all its defines, name to text.
+
+    An option ``-DNAME=VALUE`` is a define; one in `request.defines` of the same name replaces it.
+
+    Raises
+    ------
+    CompileError
+        An option names a path, or a define is malformed.
+    """
+    kind = request.target.kind
     given, flags = [], {}
     for option in _joined(kind, request.options):
         if option.startswith("-D"):
@@ -92,19 +118,7 @@ def complete(request: CompileRequest) -> Complete:
     defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
     for name, value in defines.items():
         _check_define(kind, name, value)
-
-    options = own + tuple(given)
-    body, first_line = request.text, 1
-    if own and (given or defines):
-        # The source's own line of options has to stay the first one, and to hold the others too.
-        body, first_line = body.partition("\n")[2], 2
-    head = f"{_OPTIONS_LINE} {' '.join(options)}\n" if options and (given or defines) else ""
-    head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
-    if head:
-        head += line_directive(first_line, request.name)
-    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines))
-    text = head + files.inline(body, first_line)
-    return Complete(text, options, defines, files.sources, files.names)
+    return given, defines
 
 
 def split_options(text: str) -> tuple[tuple[str, ...], str]:
