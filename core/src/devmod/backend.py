@@ -15,6 +15,7 @@ from devmod._formats.wire import decode as decode
 from devmod._hooks import run_compiler as run_compiler
 from devmod._kept import Kept as Kept
 from devmod._launch.arguments import block_packer as block_packer
+from devmod._launch.arguments import write_access as write_access
 from devmod._launch.constants import Specialized as Specialized
 from devmod._launch.constants import constants_of as constants_of
 from devmod._launch.constants import specialize_constants as specialize_constants
@@ -74,6 +75,7 @@ __all__ = [
     "specialize_constants",
     "specialize_source",
     "split_options",
+    "write_access",
     "write_private",
 ]
 

@@ -1,0 +1,91 @@
+"""The real WebGPU module, and the shaders that it compiles."""
+
+from __future__ import annotations
+
+from devmod.backend import RealModule, read_payload
+from devmod.errors import FormatError
+from devmod.targets import find_spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Self
+
+    from devmod import FunctionInfo
+    from devmod.backend import Launcher
+    from devmod.targets import TargetSpec
+    from devmod_webgpu._device import WebGPUDevice
+
+
+class WebGPUModule(RealModule):
+    """A map of entry name to WGSL text. A shader is compiled for a device at the first get_function on it, equal texts once."""
+
+    @classmethod
+    def create(
+        cls, code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
+    ) -> Self:
+        """The module of a payload; the arguments are those of `devmod.create`."""
+        return cls(_spec(), fmt, fmap, code, source)
+
+    @classmethod
+    def load(cls, data: bytes | memoryview) -> Self:
+        """The module in the bytes that `save_to_bytes` gave."""
+        return cls.from_wire(_spec(), data)
+
+    @classmethod
+    def read(cls, path: str, fmt: str) -> Self:
+        """The module of a payload file and the metadata file beside it."""
+        fmt, fmap, code = read_payload(_spec(), path, fmt)
+        return cls(_spec(), fmt, fmap, code)
+
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        text = self.text(name, info)
+        from devmod_webgpu._launch import WebGPULauncher
+
+        return WebGPULauncher(name, info, text, self)
+
+    def text(self, name: str, info: FunctionInfo) -> str:
+        """The shader of a function.
+
+        Raises
+        ------
+        FormatError
+            The map has none, or it is no text with a compute entry.
+        """
+        assert not isinstance(self.code, (bytes, memoryview))
+        entry = name if name in self.code else info.name
+        if entry not in self.code:
+            raise FormatError(
+                f"the webgpu module has no shader for its function {name!r}: its shaders are {', '.join(map(repr, self.code)) or 'none'}",
+                kind="webgpu",
+                function=name,
+            )
+        _, code = self.payload(entry)
+        try:
+            text = str(code, "utf-8")
+        except UnicodeDecodeError as error:
+            raise FormatError(
+                f"the webgpu shader {entry!r} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind="webgpu"
+            ) from None
+        # What is no WGSL never gets to wgpu, which takes GLSL too.
+        if "@compute" not in text.replace(" ", ""):
+            raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
+        return text
+
+    def shader(self, device: WebGPUDevice, text: str) -> Any:
+        """wgpu's shader module of a text, one for all functions with the same.
+
+        Raises
+        ------
+        CompileError
+            wgpu refuses it; `log` has naga's words.
+        """
+        from devmod_webgpu._launch import compile_shader
+
+        return self.once(("shader", device, text), lambda: compile_shader(device, text))
+
+
+def _spec() -> TargetSpec:
+    spec = find_spec("webgpu")
+    assert spec is not None  # it is one of core's own
+    return spec
