@@ -85,6 +85,7 @@ class _Constants:
         if len(taken) > _MOST_CONSTANTS:
             raise FormatError(f"has more than {_MOST_CONSTANTS} specialization constants", kind="vulkan")
         position = {spec_id_: index for index, spec_id_ in enumerate(taken)}
+        self.direct = {number for _, number in found}
         for spec_id_, number in found:
             self.sources[number] = 1 << position[spec_id_]
         for number, (opcode, operands) in module.constants.items():
@@ -104,9 +105,7 @@ class _Constants:
     def source(self, number: int) -> int | list[int]:
         """What a number comes from, as an interface says it of a block."""
         positions = [index for index in range(len(self.listed)) if self.sources.get(number, 0) >> index & 1]
-        if len(positions) == 1 and self.listed[positions[0]][0] == number:
-            return positions[0]
-        return positions or -1
+        return positions[0] if number in self.direct else positions or -1
 
 
 def _value(module: Module, opcode: int, operands: tuple[int, ...], values: Mapping[int, int]) -> int | None:
