@@ -41,7 +41,7 @@ export function bufferBinding(argument, value, device) {
   if (size < 4 || size % 4 || offset + size > buffer.size) {
     throw new Unfit(`is ${size} bytes at byte ${offset} of a buffer of ${buffer.size}; a multiple of 4 within it is due`);
   }
-  if (size < argument.unit) throw new Unfit(`has ${size} bytes, and one element of ${argument.type} takes ${argument.unit}`);
+  if (size < argument.least) throw new Unfit(`has ${size} bytes, and the shader's variable takes at least ${argument.least}`);
   checkSize(size, device);
   return { buffer, offset, size };
 }
@@ -66,6 +66,9 @@ export function hostArray(argument, value, bound, device) {
     throw new Unfit(`is an array of ${given}, and the kernel takes ${elementsOf(argument)}`);
   }
   if (bytes.length % unit) throw new Unfit(`has ${bytes.length} bytes, which is no whole number of ${elementsOf(argument)} of ${unit} bytes`);
+  if (bytes.length && bytes.length < argument.least) {
+    throw new Unfit(`has ${bytes.length} bytes, and the shader's variable takes at least ${argument.least}`);
+  }
   if (bound) throw new Unfit("is in the host's memory, and bind takes buffers of the device: pass a GPUBuffer");
   checkSize(bytes.length, device);
   return { args: [argument], bytes, written };

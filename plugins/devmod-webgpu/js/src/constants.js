@@ -13,6 +13,7 @@ const TYPES = ["bool", "int32", "uint32", "float32", "float16"];
  * @property {string} name "" where it is not known
  * @property {number | null} id The number that WebGPU goes by; null where it goes by the name.
  * @property {string} type
+ * @property {boolean} needed Whether it has no default, so that it must be set.
  */
 
 /**
@@ -24,12 +25,12 @@ function constantsOf(interface_) {
   const listed = interface_?.extra.constants ?? [];
   if (!Array.isArray(listed)) throw new FormatError("the constants of an interface are a list", { kind: "webgpu" });
   return listed.map((each) => {
-    const { name = "", id = null, type } = isMap(each) ? each : {};
+    const { name = "", id = null, type, default: known = null } = isMap(each) ? each : {};
     const sound = typeof name === "string" && typeof type === "string" && TYPES.includes(type);
     if (!sound || !(id === null || (Number.isInteger(id) && Number(id) >= 0)) || (id === null && !name)) {
       throw new FormatError("a constant of the interface is none: it has a name or an id, and a type", { kind: "webgpu" });
     }
-    return { name, id: id === null ? null : Number(id), type: String(type) };
+    return { name, id: id === null ? null : Number(id), type: String(type), needed: known === null };
   });
 }
 
@@ -38,7 +39,7 @@ function constantsOf(interface_) {
  * @param {string} described The function, for messages.
  * @param {Interface | null} interface_
  * @param {Record<string, number | boolean>} given
- * @returns {{ values: Record<string, number>, block: [number, number, number] | null }}
+ * @returns {{ values: Record<string, number>, block: [number, number, number] | null, missing: string[] }} `missing` are those that have no value yet.
  */
 export function specialized(described, interface_, given) {
   const constants = constantsOf(interface_);
@@ -67,7 +68,8 @@ export function specialized(described, interface_, given) {
     const { name, id } = /** @type {Constant} */ (constants[position]);
     values[id === null ? name : String(id)] = value;
   }
-  return { values, block: blockOf(described, interface_, constants.length, found) };
+  const missing = constants.flatMap((each, position) => (each.needed && !found.has(position) ? [each.name || String(each.id)] : []));
+  return { values, block: blockOf(described, interface_, constants.length, found), missing };
 }
 
 /**
@@ -80,14 +82,20 @@ export function specialized(described, interface_, given) {
 function blockOf(described, interface_, count, found) {
   const sources = interface_?.extra.block_constants;
   if (!interface_?.block || sources === undefined) return interface_?.block ?? null;
-  const sound = (/** @type {unknown} */ part, /** @type {number} */ low) => Number.isInteger(part) && Number(part) >= low && Number(part) < count;
-  const holds = Array.isArray(sources) && sources.length === 3 && sources.every((each) => (Array.isArray(each) ? each.every((part) => sound(part, 0)) : sound(each, -1)));
+  const sound = (/** @type {unknown} */ part, /** @type {number} */ low) =>
+    Number.isInteger(part) && Number(part) >= low && Number(part) < count;
+  const holds =
+    Array.isArray(sources) &&
+    sources.length === 3 &&
+    sources.every((each) => (Array.isArray(each) ? each.every((part) => sound(part, 0)) : sound(each, -1)));
   if (!holds) throw new FormatError(`${described} has a list block_constants that is not three positions of constants`, { kind: "webgpu" });
   const made = interface_.block.map((size, axis) => {
     const source = /** @type {unknown[]} */ (sources)[axis];
     if (Array.isArray(source)) return source.some((part) => found.has(part)) ? NaN : size;
     const value = found.get(Number(source));
-    if (value !== undefined && value < 1) throw new ArgumentError(`${described}: a block has at least 1 thread in ${"xyz"[axis]}, not ${value}`, { kind: "webgpu" });
+    if (value !== undefined && value < 1) {
+      throw new ArgumentError(`${described}: a block has at least 1 thread in ${"xyz"[axis]}, not ${value}`, { kind: "webgpu" });
+    }
     return value ?? size;
   });
   return made.some(Number.isNaN) ? null : /** @type {[number, number, number]} */ (made);

@@ -3,7 +3,7 @@
 import { hostArray, bufferBinding, packBlocks, shareHosts } from "./arguments.js";
 import { specialized } from "./constants.js";
 import { checkThere, COMPUTE_STAGE, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
-import { ArgumentError, CompileError, DevmodError, LaunchError, said } from "./errors.js";
+import { ArgumentError, CompileError, DevmodError, LaunchError, said, shown } from "./errors.js";
 import { label, makePlan } from "./plan.js";
 import { readShape } from "./shape.js";
 import { Unfit } from "./scalars.js";
@@ -41,6 +41,7 @@ export class KernelFunction {
   #text;
   #compiled;
   #ready;
+  #missing;
   #block;
 
   /**
@@ -50,7 +51,7 @@ export class KernelFunction {
    * @param {Compiled} compiled
    * @param {GPUDevice} device
    * @param {Plan} plan
-   * @param {Pipeline} ready
+   * @param {Pipeline | string[]} ready The constants that have no value yet, where there are some.
    * @param {[number, number, number] | null} block
    */
   constructor(name, info, text, compiled, device, plan, ready, block) {
@@ -63,7 +64,8 @@ export class KernelFunction {
     this.#text = text;
     this.#compiled = compiled;
     this.#plan = plan;
-    this.#ready = ready;
+    this.#ready = Array.isArray(ready) ? null : ready;
+    this.#missing = Array.isArray(ready) ? ready : [];
     this.#block = block;
   }
 
@@ -76,8 +78,8 @@ export class KernelFunction {
    * @param {Record<string, number | boolean>} [constants]
    */
   static async make(name, info, text, compiled, on, constants = {}) {
-    const plan = makePlan(name, info);
-    const { values, block } = specialized(plan.described, info.interface, constants);
+    const plan = makePlan(name, info, text);
+    const { values, block, missing } = specialized(plan.described, info.interface, constants);
     const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
     if (unsupported) {
       throw new LaunchError(
@@ -88,7 +90,8 @@ export class KernelFunction {
     const device = on ?? (await defaultDevice());
     watch(device);
     checkThere(device, plan.described);
-    checkLimits(device, plan, block);
+    checkLimits(device, plan, block, info.interface?.extra.features);
+    if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block);
     const shader = await compile(device, text, plan.described, compiled);
     const ready = await makePipeline(device, plan, info.name, shader, values);
     return new KernelFunction(name, info, text, compiled, device, plan, ready, block);
@@ -179,7 +182,7 @@ export class KernelFunction {
    * @param {GPUBindGroup[]} groups
    */
   #encode(pass, shape, groups) {
-    pass.setPipeline(this.#ready.pipeline);
+    pass.setPipeline(/** @type {Pipeline} */ (this.#ready).pipeline);
     groups.forEach((group, number) => pass.setBindGroup(number, group));
     pass.dispatchWorkgroups(...shape.launched);
   }
@@ -194,6 +197,13 @@ export class KernelFunction {
   #read(args, options, bound) {
     const plan = this.#plan;
     checkThere(this.device, plan.described);
+    if (this.#missing.length) {
+      const set = this.#missing.map((each) => `${each}: …`).join(", ");
+      throw new LaunchError(`${plan.described} has constants without a value; set them: await f.specialize({ ${set} })`, {
+        kind: "webgpu",
+        function: this.name,
+      });
+    }
     const { values, shape } = readShape(plan, args, options, this.#block, this.device.limits.maxComputeWorkgroupsPerDimension);
     /** @type {Host[]} */
     const given = [];
@@ -231,8 +241,9 @@ export class KernelFunction {
    */
   #groups(call, uploads, made) {
     const { device } = this;
+    const { layouts } = /** @type {Pipeline} */ (this.#ready);
     /** @type {GPUBindGroupEntry[][]} */
-    const entries = this.#ready.layouts.map(() => []);
+    const entries = layouts.map(() => []);
     const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBinding} */ resource) => entries[group]?.push({ binding, resource });
     const uniform = (/** @type {Spot} */ spot, /** @type {Uint8Array} */ data) => {
       const buffer = device.createBuffer({ size: Math.ceil(data.length / 16) * 16, usage: Usage.UNIFORM | Usage.COPY_DST });
@@ -249,7 +260,7 @@ export class KernelFunction {
     });
     for (const [argument, data] of call.scalars) if (argument.spot) uniform(argument.spot, data);
     call.blocks.forEach(({ spot, data }) => uniform(spot, data));
-    return this.#ready.layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
+    return layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
   }
 }
 
@@ -317,10 +328,10 @@ function padded(size) {
  */
 function uploaded(device, host, made) {
   const { bytes } = host;
-  // The bound size is what arrayLength() sees: that of the array, but for one of less than an element.
-  const size = Math.max(Math.ceil(bytes.length / 4) * 4, ...host.args.map(({ unit }) => Math.ceil(unit / 4) * 4), 4);
+  // The bound size is what arrayLength() sees: that of the array, but for an empty one, of which there is room for an element.
+  const size = Math.max(Math.ceil(bytes.length / 4) * 4, ...host.args.map(({ least }) => least));
   const buffer = device.createBuffer({
-    size: bytes.length ? size : padded(size),
+    size,
     usage: Usage.STORAGE | Usage.COPY_DST | Usage.COPY_SRC,
   });
   made.push(buffer);
@@ -341,8 +352,13 @@ function uploaded(device, host, made) {
  * @param {GPUDevice} device
  * @param {Plan} plan
  * @param {[number, number, number] | null} block
+ * @param {unknown} features
  */
-function checkLimits(device, plan, block) {
+function checkLimits(device, plan, block, features) {
+  const lacking = Array.isArray(features) ? features.find((name) => typeof name === "string" && !device.features.has(name)) : undefined;
+  if (lacking !== undefined) {
+    throw new LaunchError(`${plan.described} needs the feature ${shown(lacking)}, which this device does not have`, { kind: "webgpu" });
+  }
   const { limits } = device;
   const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
     const most = Number(limits[limit]);
@@ -357,14 +373,14 @@ function checkLimits(device, plan, block) {
   beyond(`takes ${storage} storage buffers`, storage, "maxStorageBuffersPerShaderStage");
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
   beyond(`has a binding of the number ${binding - 1}`, binding, "maxBindingsPerBindGroup");
-  for (const { size } of plan.blocks) beyond(`has a uniform block of ${size} bytes`, size, "maxUniformBufferBindingSize");
+  for (const each of plan.blocks) beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
   if (!block) return;
   const [x, y, z] = block;
-  const shown = `(${block.join(", ")})`;
-  beyond(`is built for blocks of ${shown} threads, ${x * y * z} in all`, x * y * z, "maxComputeInvocationsPerWorkgroup");
-  beyond(`is built for blocks of ${shown} threads`, x, "maxComputeWorkgroupSizeX");
-  beyond(`is built for blocks of ${shown} threads`, y, "maxComputeWorkgroupSizeY");
-  beyond(`is built for blocks of ${shown} threads`, z, "maxComputeWorkgroupSizeZ");
+  const size = `(${block.join(", ")})`;
+  beyond(`is built for blocks of ${size} threads, ${x * y * z} in all`, x * y * z, "maxComputeInvocationsPerWorkgroup");
+  beyond(`is built for blocks of ${size} threads`, x, "maxComputeWorkgroupSizeX");
+  beyond(`is built for blocks of ${size} threads`, y, "maxComputeWorkgroupSizeY");
+  beyond(`is built for blocks of ${size} threads`, z, "maxComputeWorkgroupSizeZ");
 }
 
 /**
@@ -417,9 +433,9 @@ async function compileText(device, text, described) {
 function quotedLine({ lineNum, linePos, message }, lines) {
   const line = lines[lineNum - 1];
   if (!lineNum || line === undefined) return message;
-  const shown = line.length > 160 ? `${line.slice(0, 160)}…` : line;
-  const mark = linePos > 0 && linePos <= 160 ? `\n  ${shown.slice(0, linePos - 1).replace(/[^\t]/g, " ")}^` : "";
-  return `line ${lineNum}, column ${linePos}: ${message}\n  ${shown}${mark}`;
+  const text = line.length > 160 ? `${line.slice(0, 160)}…` : line;
+  const mark = linePos > 0 && linePos <= 160 ? `\n  ${text.slice(0, linePos - 1).replace(/[^\t]/g, " ")}^` : "";
+  return `line ${lineNum}, column ${linePos}: ${message}\n  ${text}${mark}`;
 }
 
 /**

@@ -24,6 +24,7 @@ const DIMENSIONS = ["blockIdx", "threadIdx"];
  * @property {string} type
  * @property {boolean} struct Whether a buffer's elements are structs.
  * @property {number} unit The bytes of a buffer's element; 1 where that is not known.
+ * @property {number} least The bytes that a buffer must have at least; 4 is WebGPU's own.
  * @property {boolean} written
  * @property {Spot | null} spot
  * @property {number} block
@@ -44,11 +45,12 @@ const DIMENSIONS = ["blockIdx", "threadIdx"];
 /**
  * @param {string} name
  * @param {FunctionInfo} info
+ * @param {string} text The shader.
  * @returns {Plan}
  */
-export function makePlan(name, info) {
+export function makePlan(name, info, text) {
   const described = `the webgpu function ${repr(name)}`;
-  const plan = info.interface ? byInterface(described, info) : byOrder(described, info);
+  const plan = info.interface ? byInterface(described, info) : byOrder(described, info, text);
   plan.launch = info.launchParamTags.flatMap((tag) => {
     const [word, axis = ""] = tag.split(".");
     const which = DIMENSIONS.indexOf(word ?? "");
@@ -97,6 +99,7 @@ function byInterface(described, info) {
     if (kind !== "buffer") return made;
     made.struct = align > 0;
     made.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
+    made.least = Math.ceil(Math.max(4, param.least) / 4) * 4;
     if (!param.access && buffers < access.length) made.written = access[buffers] ?? true;
     buffers += 1;
     return made;
@@ -108,16 +111,18 @@ function byInterface(described, info) {
  * TVM's way: the buffers at bindings 0 and up, then one uniform of 4-byte fields, the last of them packGridDimX.
  * @param {string} described
  * @param {FunctionInfo} info
+ * @param {string} text
  * @returns {Plan}
  */
-function byOrder(described, info) {
+function byOrder(described, info, text) {
   const access = writeAccess(info);
+  const declared = declaredAccess(text);
   let buffers = 0;
   let scalars = 0;
   const args = info.argTypes.map((type, number) => {
     const made = argument({ number, name: "", type: type === "handle" ? "" : type, written: true });
     if (type === "handle") {
-      made.written = access[buffers] ?? true;
+      made.written = declared.get(buffers) ?? access[buffers] ?? true;
       made.spot = { group: 0, binding: buffers };
       buffers += 1;
       return made;
@@ -139,11 +144,25 @@ function byOrder(described, info) {
 }
 
 /**
+ * Which bindings of group 0 a shader of TVM's may write to: a pipeline's layout has to say what the shader says.
+ * @param {string} text
+ */
+function declaredAccess(text) {
+  /** @type {Map<number, boolean>} */
+  const made = new Map();
+  const bare = text.replace(/\/\/[^\n]*/g, "");
+  for (const [, binding, mode] of bare.matchAll(/@group\(\s*0[iu]?\s*\)\s*@binding\(\s*(\d+)[iu]?\s*\)\s*var<\s*storage\s*(?:,\s*(\w+)\s*)?>/g)) {
+    made.set(Number(binding), mode === "read_write" || mode === "write");
+  }
+  return made;
+}
+
+/**
  * @param {Pick<Argument, "number" | "name" | "type" | "written">} given
  * @returns {Argument}
  */
 function argument(given) {
-  return { ...given, kind: "buffer", struct: false, unit: 1, spot: null, block: 0, offset: 0, pack: null };
+  return { ...given, kind: "buffer", struct: false, unit: 1, least: 4, spot: null, block: 0, offset: 0, pack: null };
 }
 
 /**

@@ -42,7 +42,9 @@ export function readShape(plan, args, options, fixed, most) {
   /** @type {Triple | null} */
   let threads = block === undefined ? null : triple("block", block, 1);
   if (plan.launch.length && args.length === count + plan.launch.length) {
-    if (grid !== undefined || block !== undefined) throw wrong("grid", "is called with grid or block and with launch values behind its arguments; give one of them");
+    if (grid !== undefined || block !== undefined) {
+      throw wrong("grid", "is called with grid or block and with launch values behind its arguments; give one of them");
+    }
     /** @type {Triple} */
     const values = [1, 1, 1];
     plan.launch.forEach(({ tag, which, axis }, number) => {

@@ -36,6 +36,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {"" | "r" | "w" | "rw"} access
  * @property {Place} at
  * @property {number} align
+ * @property {number} least The bytes that a buffer must have at least; 0 where that is not known.
  */
 /**
  * How a function takes its arguments, as reflection found it at build time. `extra` has the keys that are not known here.
@@ -206,7 +207,7 @@ function readInterface(map, refuse) {
 function readParam(value, refuse) {
   if (!isMap(value)) throw refuse("a parameter is a map with string keys");
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
-  const { name, kind, type = "", access = "", at = null, align = 0 } = value;
+  const { name, kind, type = "", access = "", at = null, align = 0, least = 0 } = value;
   if (typeof name !== "string") throw refuse("a parameter's name is a string");
   const where = `the parameter ${shown(name)}`;
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
@@ -224,6 +225,7 @@ function readParam(value, refuse) {
     access,
     at: readPlace(at, where, refuse),
     align: counted(align, `the alignment of ${where}`, refuse),
+    least: isCount(least) ? Number(least) : 0, // a key that core's reader does not know, so nothing of it is refused here
   };
 }
 

@@ -1,0 +1,112 @@
+// What is known of one module: facts, functions, source.
+
+import { el, size, visible } from "./dom.js";
+import { sourceBlock } from "./highlight.js";
+
+/** A module larger than this is read when it is asked for, not when it is chosen. */
+const READ_AT_ONCE = 4_000_000;
+const MOST = 300;
+const NODES = {
+  bundle: "Several modules that stand for one thing. A function of it is taken from the first that is installed and has a device that it fits.",
+  _lib: "The host library of a program that TVM exported: a place in the tree, without bytes of its own.",
+};
+
+/** The name of a module for people. */
+export function titleOf(module) {
+  return module.kind === "bundle" ? "Choice" : module.kind === "_lib" ? "Host library" : visible(module.kind);
+}
+
+/** Fill `place` with what is known of a module; what has to be read for it follows. */
+export async function showDetails(place, module, current) {
+  const facts = el("dl", { class: "facts" });
+  const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
+  if (module.format) fact("Format", visible(module.format));
+  if (module.variant) fact("Architecture", visible(module.variant));
+  if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
+  if (module.kind === "webgpu") fact("Runs", "in this browser, where it has WebGPU");
+  else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with ", el("code", {}, `pip install devmod-${visible(module.kind)}`));
+  const { origin } = module;
+  if (origin?.target) fact("Target", el("code", {}, visible(origin.target)));
+  if (origin?.toolchain) fact("Made with", visible(origin.toolchain));
+  if (origin?.options?.length) fact("Options", el("code", {}, visible(origin.options.join(" "))));
+  const sources = Object.entries(origin?.sources ?? {});
+  for (const [name, digest] of sources.slice(0, 20)) {
+    fact("Source", `${visible(name)} `, el("small", { class: "quiet mono", title: visible(digest) }, `sha256 ${visible(digest.slice(0, 12))}…`));
+  }
+  if (sources.length > 20) fact("Source", `and ${sources.length - 20} more`);
+  const title = el("h2", { id: "details-title", tabIndex: -1 }, titleOf(module));
+  const rest = el("div", {});
+  place.setAttribute("aria-labelledby", "details-title");
+  place.replaceChildren(title, ...(NODES[module.kind] ? [el("p", { class: "quiet" }, NODES[module.kind])] : []), ...(facts.children.length ? [facts] : []), rest);
+  if (module.offset === null) return;
+  rest.append(functionList(module.functionNames.map((name) => [name, null])));
+  if (module.size > READ_AT_ONCE) {
+    await new Promise((resolve) => {
+      rest.append(el("p", {}, el("button", { class: "plain", type: "button", onclick: resolve }, `Read its ${size(module.size)}, for signatures and source`)));
+    });
+  }
+  try {
+    const contents = await module.contents();
+    if (!current()) return;
+    const parts = [];
+    if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "What its bytes hold is known to its own runtime alone."));
+    else {
+      parts.push(functionList([...contents.functions]));
+      if (contents.constants.size) parts.push(constantList([...contents.constants]));
+      const text = await module.inspectSource();
+      if (text) parts.push(...sourcePart(text, contents.format));
+      else if (!contents.constants.size) parts.push(el("p", { class: "quiet" }, "Its payload is binary, so there is no source to show."));
+    }
+    if (current()) rest.replaceChildren(...parts);
+  } catch (error) {
+    if (current()) rest.append(el("p", { class: "bad", role: "alert" }, visible(error.message)));
+  }
+}
+
+function functionList(functions) {
+  if (!functions.length) return el("p", { class: "quiet" }, "It has no functions.");
+  const shown = functions.slice(0, MOST);
+  const items = shown.map(([name, info]) => {
+    const block = info?.interface?.block;
+    const tags = info?.launchParamTags?.length && !info.interface ? `launch: ${info.launchParamTags.join(", ")}` : "";
+    const where = [block ? `blocks of ${block.join(" × ")} threads` : "", tags].filter(Boolean).join(" · ");
+    return el("li", {}, el("code", {}, ...signature(name, info)), ...(where ? [el("p", { class: "quiet where" }, visible(where))] : []));
+  });
+  if (functions.length > MOST) items.push(el("li", { class: "quiet" }, `and ${functions.length - MOST} more`));
+  const title = functions.length === 1 ? "Function" : `${functions.length} functions`;
+  return el("div", {}, el("h3", {}, title), el("ul", { class: "functions" }, ...items));
+}
+
+function* signature(name, info) {
+  yield el("strong", {}, visible(name));
+  if (!info) return;
+  yield "(";
+  const params = info.interface?.params ?? info.argTypes.map((type) => ({ name: "", kind: type === "handle" ? "buffer" : "scalar", type, access: "" }));
+  for (const [at, param] of params.entries()) {
+    if (at) yield ", ";
+    if (param.name) yield `${visible(param.name)}: `;
+    const type = param.type || (param.kind === "buffer" ? "bytes" : info.argTypes[at]);
+    const shown = param.align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type === "handle" ? "buffer" : type;
+    yield el("span", { class: "t-type" }, visible(param.kind === "buffer" && type !== "handle" ? `${shown}[]` : shown));
+    const access = { r: "", w: " out", rw: " in/out" }[param.access] ?? "";
+    if (param.kind === "buffer" && access) yield el("span", { class: "t-keyword" }, access);
+    if (!["buffer", "scalar", "uniform"].includes(param.kind)) yield el("span", { class: "t-keyword" }, ` ${param.kind}`);
+  }
+  yield ")";
+}
+
+function constantList(constants) {
+  const items = constants.slice(0, MOST).map(([name, { type, shape, data }]) =>
+    el("li", {}, el("code", {}, el("strong", {}, visible(name)), ": ", el("span", { class: "t-type" }, `${type}[${shape.join(" × ")}]`)), el("span", { class: "quiet" }, ` ${size(data.length)}`)),
+  );
+  return el("div", {}, el("h3", {}, "Constants"), el("ul", { class: "functions" }, ...items));
+}
+
+function sourcePart(text, format) {
+  const copy = el("button", { class: "plain", type: "button" }, "Copy");
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text).then(() => (copy.textContent = "Copied"), () => (copy.textContent = "Not allowed"));
+    setTimeout(() => (copy.textContent = "Copy"), 2000);
+  });
+  return [el("div", { class: "bar" }, el("h3", {}, "Source"), el("span", { class: "quiet" }, visible(format)), copy), sourceBlock(text, format, "Source")];
+}

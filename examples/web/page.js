@@ -1,0 +1,91 @@
+// The page: opens a bundle, from a file or from ?file=, shows its tree, and runs what it knows how to run.
+
+import { DevmodError, open } from "./devmod-webgpu/index.js";
+import { showDetails } from "./details.js";
+import { el, size, visible } from "./dom.js";
+import { showRuns } from "./runs.js";
+import { showTree } from "./tree.js";
+
+const at = (id) => document.getElementById(id);
+let turn = 0; // of several bundles opened in a row, the last one counts
+let opened = null;
+
+async function show(from, name) {
+  const mine = ++turn;
+  const current = () => mine === turn;
+  at("alert").replaceChildren();
+  at("status").textContent = "Reading the bundle…";
+  try {
+    const bundle = await open(from);
+    if (!current()) return bundle.close();
+    opened?.close();
+    opened = bundle;
+    at("empty").hidden = true;
+    at("bundle").hidden = false;
+    document.title = `${visible(name)} – devmod`;
+    const count = bundle.modules.filter(({ offset }) => offset !== null).length;
+    const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])];
+    at("file").replaceChildren(el("strong", {}, visible(name)), ` · ${facts.join(" · ")}`);
+    at("file").hidden = false;
+    let chosen = 0;
+    const { select, listed } = showTree(at("tree"), bundle.roots, (module) => {
+      const choice = ++chosen;
+      showDetails(at("details"), module, () => current() && choice === chosen).catch(fail);
+    });
+    select(listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
+    at("status").textContent = "";
+    await showRuns(at("runs"), bundle, current);
+  } catch (error) {
+    if (current()) fail(error);
+  }
+}
+
+function fail(error) {
+  at("status").textContent = "";
+  // What is no error of the package is one of this page: its name helps whoever reports it.
+  const text = error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`;
+  at("alert").replaceChildren(el("p", { class: "bad" }, visible(text)));
+  at("empty").hidden = opened !== null;
+}
+
+function showFile(file) {
+  if (file) show(file, file.name);
+}
+
+at("choose").addEventListener("change", (event) => {
+  showFile(event.target.files[0]);
+  event.target.value = ""; // the same file again is a change, too
+});
+
+let inside = 0;
+const dragged = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+addEventListener("dragenter", (event) => {
+  if (!dragged(event)) return;
+  inside++;
+  at("drop").hidden = false;
+});
+addEventListener("dragleave", (event) => {
+  if (dragged(event) && --inside <= 0) at("drop").hidden = true;
+});
+addEventListener("dragover", (event) => {
+  if (dragged(event)) event.preventDefault();
+});
+addEventListener("drop", (event) => {
+  if (!dragged(event)) return;
+  event.preventDefault();
+  inside = 0;
+  at("drop").hidden = true;
+  showFile(event.dataTransfer.files[0]);
+});
+
+const wanted = new URLSearchParams(location.search).get("file");
+if (wanted) {
+  const path = wanted.split(/[?#]/)[0].split("/").at(-1);
+  let name = path;
+  try {
+    name = decodeURIComponent(path);
+  } catch {
+    // a name that is no valid escape is shown as it is
+  }
+  show(wanted, name);
+} else at("empty").hidden = false;

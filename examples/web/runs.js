@@ -1,0 +1,97 @@
+// The kernels that this page runs by itself: those with the signatures of the examples (examples/webgpu).
+
+import { requestDevice } from "./devmod-webgpu/index.js";
+import { blurPanel } from "./blur.js";
+import { el, visible } from "./dom.js";
+import { mandelbrotPanel } from "./mandelbrot.js";
+
+const PANELS = [
+  { functions: { mandelbrot: ["handle", "int32", "int32", "float32", "float32", "float32", "int32"] }, make: mandelbrotPanel },
+  {
+    functions: {
+      blur_rows: ["handle", "handle", "handle", "int32", "int32", "int32"],
+      blur_columns: ["handle", "handle", "handle", "int32", "int32", "int32"],
+    },
+    make: blurPanel,
+  },
+];
+
+/** One GPU device for all bundles of this page, and another after it was lost. */
+let device = null;
+async function ourDevice() {
+  device ??= requestDevice().then((made) => {
+    made.lost.then(() => (device = null));
+    return made;
+  });
+  device.catch(() => (device = null));
+  return device;
+}
+
+/** Show a panel for each kernel of the bundle that this page knows. */
+export async function showRuns(place, bundle, current) {
+  place.replaceChildren();
+  const names = new Set(bundle.webgpuModules.flatMap(({ functionNames }) => functionNames));
+  if (!names.size) {
+    const note = bundle.modules.some(({ functionNames }) => functionNames.length)
+      ? "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu"
+      : "";
+    if (note) place.append(el("p", { class: "note", id: "no-webgpu" }, note));
+    return;
+  }
+  for (const { functions, make } of PANELS) {
+    const wanted = Object.keys(functions);
+    if (!wanted.every((name) => names.has(name)) || !(await fits(bundle, functions))) continue;
+    if (!current()) return;
+    const panel = el("section", { class: "run" });
+    place.append(panel);
+    const alert = el("div", { role: "alert" });
+    const failed = (error) => current() && alert.replaceChildren(el("p", { class: "bad" }, visibleLines(error.message)));
+    try {
+      const on = await ourDevice();
+      const ready = {};
+      for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });
+      if (!current()) return;
+      await make(panel, ready, failed, alert);
+    } catch (error) {
+      if (!panel.children.length) panel.append(el("h2", {}, wanted.join(" and ")), alert);
+      failed(error);
+    }
+  }
+}
+
+/** Whether the functions take what this page gives them. */
+async function fits(bundle, functions) {
+  for (const [name, types] of Object.entries(functions)) {
+    const info = (await bundle.find(name).functions()).get(name);
+    if (!info || info.argTypes.join() !== types.join()) return false;
+  }
+  return true;
+}
+
+/** A message of several lines, as a compiler's. */
+function visibleLines(text) {
+  return text.split("\n").map(visible).join("\n");
+}
+
+/** What panels share: only the newest of several runs asked for while one is under way is done next. */
+export function newest(work, failed) {
+  let busy = false;
+  let again = false;
+  return async function run() {
+    if (busy) {
+      again = true;
+      return;
+    }
+    busy = true;
+    try {
+      do {
+        again = false;
+        await work();
+      } while (again);
+    } catch (error) {
+      failed(error);
+    } finally {
+      busy = false;
+    }
+  };
+}
