@@ -204,4 +204,14 @@ def source_payload(
         fmap = merge(spec, found, request.fmap)
     options = (*done.options, *(f"-D{name}={value}" for name, value in done.defines.items()))
     origin = Origin(str(request.target), toolchain, options, done.sources)
-    return Payload(spec.kind, done.text.encode(), fmt, fmap, {fmt: done.text}, origin)
+    data = done.text.encode()
+    return Payload(spec.kind, dict.fromkeys(fmap, data) if spec.shader_map else data, fmt, fmap, {fmt: done.text}, origin)
+
+
+def tell(texts: Sequence[str]) -> None:
+    """Warn the caller of `devmod.compile`, from within its compiler: of what a reader does not know, and a device may."""
+    import warnings
+
+    for text in texts:
+        # Above the caller stand this function, the compiler, and two of devmod.compile's own.
+        warnings.warn(text, UserWarning, stacklevel=5)

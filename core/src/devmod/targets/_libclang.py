@@ -134,6 +134,14 @@ def kind_id(type_: Any) -> int:
     return int(type_._kind_id)
 
 
+def lane(type_: Any) -> Any:
+    """The canonical type of a vector's lanes."""
+    from clang.cindex import conf
+
+    # Type.element_type would fail for those that cindex does not know.
+    return conf.lib.clang_getElementType(type_).get_canonical()
+
+
 def element(type_: Any) -> tuple[str, int]:
     """The type of one element, "" where it has no name here, and the alignment of a struct, 0 for any other.
 
@@ -148,7 +156,7 @@ def element(type_: Any) -> tuple[str, int]:
     if kind == _ENUM:
         return element(type_.get_declaration().enum_type.get_canonical())
     if kind in _VECTORS:
-        number, _ = element(type_.element_type.get_canonical())
+        number, _ = element(lane(type_))
         # A vector of three takes the place of one of four; the type says what it is, the runtime what place it takes.
         return (f"{number}x{type_.element_count}" if number else ""), 0
     size = type_.get_size() if kind == _RECORD else 0

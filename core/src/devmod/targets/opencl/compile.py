@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod._payload import CompileRequest, Payload
 from devmod.errors import CompileError
-from devmod.targets._declared import Found, source_payload
+from devmod.targets._declared import Found, source_payload, tell
 from devmod.targets._source import complete
 from devmod.targets.opencl._reflect import read
 from devmod.targets.opencl.spec import SPEC
@@ -46,14 +46,5 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
     nothing = f"the OpenCL C source {request.name} has no kernel: no function in it is marked __kernel"
     payload = source_payload(SPEC, "cl", request, done, found, nothing=nothing)
-    for text in warnings:
-        _warn(text)
+    tell(warnings)  # the device's compiler has the last word
     return payload
-
-
-def _warn(text: str) -> None:
-    """Tell of what libclang does not know, or a device may not. The device's compiler has the last word."""
-    import warnings
-
-    # The caller of devmod.compile: above it stand this function, the compiler, and two of devmod.compile's own.
-    warnings.warn(text, UserWarning, stacklevel=5)
