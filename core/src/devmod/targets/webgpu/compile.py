@@ -6,7 +6,8 @@ What a runtime follows, in the interface of each function:
   ``least`` beside these, where it is there, is the number of bytes that the buffer must have at least (WebGPU's minimum binding size;
   without it, 4). A binding's size is a multiple of 4.
 - A uniform of scalars and vectors is a scalar a member, ``at=(number of the block, byte offset)``, little-endian; ``blocks`` has the
-  block's ``at=(group, binding)`` and its size. Any other uniform is one param of kind "uniform": all bytes of that binding.
+  block's ``at=(group, binding)`` and its size; the buffer that is bound has its size up to a multiple of 16. Any other uniform is one
+  param of kind "uniform": all bytes of that binding.
 - ``block`` is the workgroup's size. ``constants`` and ``block_constants`` are the overrides, as `devmod._launch.constants` says: a constant
   goes by its ``id``, in decimal, where it has one, and by its name otherwise.
 - ``features``: WebGPU's names of the features that the device has to be opened with, such as "shader-f16".

@@ -1,0 +1,136 @@
+"""What a launch costs the host: devmod's prepared launch and its general call beside wgpu called bare.
+
+    python benchmarks/bench_launch_webgpu.py [--rounds 101] [--launches 50]
+
+The kernel adds 64 floats and takes three buffers and a number. For the bare call everything is prepared: pipeline, bind group, the uniform
+buffer with the number in it; what is left is what WebGPU asks for each time, since its command buffers serve once: an encoder, a pass, the
+dispatch, the submission. The contenders take turns in each round, in another order each, on one device, and the queue is waited for between the turns and not in
+them. (On lavapipe the device's work is on the same cores: it is the same for all.) The figures are medians over the rounds. Exits with 1
+when a ratio to the bare call is over what devmod promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import devmod
+
+SOURCE = """
+struct Scalars { n: u32 }
+@group(0) @binding(0) var<storage, read> a: array<f32>;
+@group(0) @binding(1) var<storage, read> b: array<f32>;
+@group(0) @binding(2) var<storage, read_write> c: array<f32>;
+@group(0) @binding(3) var<uniform> scalars: Scalars;
+
+@compute @workgroup_size(64)
+fn add(@builtin(global_invocation_id) id: vec3u) {
+    if id.x < scalars.n {
+        c[id.x] = a[id.x] + b[id.x];
+    }
+}
+"""
+N = 64
+BARE = "wgpu, everything prepared"
+#: The most that a contender may cost, in units of the bare call.
+MOST = {"devmod, prepared": 1.1}
+
+
+def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
+    """What is launched by name, and where."""
+    device: Any = devmod.device("webgpu")
+    import wgpu
+
+    function = devmod.compile(SOURCE, "webgpu")["add"]
+    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    prepared = function.bind(a, b, c, N, grid=1)
+
+    gpu = device.gpu
+    usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.COPY_SRC
+    buffers = [gpu.create_buffer(size=4 * N, usage=usage) for _ in range(3)]
+    scalars = gpu.create_buffer(size=16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST)
+    gpu.queue.write_buffer(scalars, 0, np.uint32(N).tobytes())
+    types = ("read-only-storage", "read-only-storage", "storage", "uniform")
+    layout = gpu.create_bind_group_layout(
+        entries=[{"binding": place, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": each}} for place, each in enumerate(types)]
+    )
+    pipeline = gpu.create_compute_pipeline(
+        layout=gpu.create_pipeline_layout(bind_group_layouts=[layout]),
+        compute={"module": gpu.create_shader_module(code=SOURCE), "entry_point": "add"},
+    )
+    group = gpu.create_bind_group(
+        layout=layout, entries=[{"binding": place, "resource": each} for place, each in enumerate([*buffers, scalars])]
+    )
+
+    # A loop of its own for each, as a program would write it.
+    def call_wgpu(launches: int) -> None:
+        for _ in range(launches):
+            encoder = gpu.create_command_encoder()
+            run = encoder.begin_compute_pass()
+            run.set_pipeline(pipeline)
+            run.set_bind_group(0, group)
+            run.dispatch_workgroups(1)
+            run.end()
+            gpu.queue.submit([encoder.finish()])
+
+    def call_prepared(launches: int) -> None:
+        for _ in range(launches):
+            prepared()
+
+    def call_devmod(launches: int) -> None:
+        for _ in range(launches):
+            function(a, b, c, N, grid=1)
+
+    return device, {BARE: call_wgpu, "devmod, prepared": call_prepared, "devmod, general call": call_devmod}
+
+
+def turn(device: devmod.Device, loop: Callable[[int], None], launches: int) -> float:
+    """The microseconds that one of so many launches takes."""
+    device.synchronize()
+    began = time.perf_counter()
+    loop(launches)
+    took = time.perf_counter() - began
+    device.synchronize()
+    return took / launches * 1e6
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--launches", type=int, default=50)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints where there is none
+        device, made = contenders()
+        taken: dict[str, list[float]] = {name: [] for name in made}
+        order = list(made)
+        for round_ in range(given.rounds + 2):
+            # Who comes behind whom makes a tenth: the next one meets what the last one left in wgpu's queue and caches.
+            random.Random(round_).shuffle(order)
+            for name in order:
+                took = turn(device, made[name], given.launches)
+                if round_ >= 2:  # the first two warm up
+                    taken[name].append(took)
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    missed = False
+    print(f"{'launch':<28} {'µs':>7} {'ratio':>6} {'most':>5}   on {device.name}")
+    for name, median in medians.items():
+        most, ratio = MOST.get(name), median / medians[BARE]
+        over = most is not None and ratio > most
+        missed |= over
+        print(f"{name:<28} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if over else ''}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
