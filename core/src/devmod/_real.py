@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 from devmod._once import Once
 from devmod._payload import PayloadModule
+from devmod.errors import FormatError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +18,32 @@ if TYPE_CHECKING:
     from devmod._launch.launcher import Launcher
     from devmod._payload import Binary, Code, Source
     from devmod.targets import TargetSpec
+
+
+def source_text(kind: str, what: str, code: Binary) -> str:
+    """A payload that is source, as text.
+
+    Parameters
+    ----------
+    kind, what
+        The kind, and what it is in a message, such as "the opencl payload of format 'cl'".
+    code
+        The payload.
+
+    Raises
+    ------
+    FormatError
+        It is empty, no UTF-8, or has a zero byte, which ends a source.
+    """
+    if not len(code):
+        raise FormatError(f"{what} is empty", kind=kind)
+    try:
+        text = str(code, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{what} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind=kind) from None
+    if "\0" in text:
+        raise FormatError(f"{what} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind)
+    return text
 
 
 class RealModule(PayloadModule):
@@ -91,6 +118,24 @@ class RealModule(PayloadModule):
         """
         made: tuple[str, Binary] = self._made.get(("payload", entry), lambda: self._compile(entry))
         return made
+
+    def entry(self, name: str, info: FunctionInfo) -> str:
+        """For map kinds, under which name the function's shader stands: the one that callers use (R11), or that of its entry point.
+
+        Raises
+        ------
+        FormatError
+            There is none.
+        """
+        shaders = self.code
+        for each in (name, info.name):
+            if each in shaders:
+                return each
+        raise FormatError(
+            f"the {self.kind} module has no shader for its function {name!r}; it has those of {quoted(shaders)}",  # type: ignore[arg-type]
+            kind=self.kind,
+            function=name,
+        )
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What ``make()`` makes, once for all threads that ask for `key`; a failure goes to every thread that waited, and is not kept."""

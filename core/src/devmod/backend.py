@@ -31,6 +31,7 @@ from devmod._payload import CompileRequest as CompileRequest
 from devmod._payload import Payload as Payload
 from devmod._payload import PayloadModule as PayloadModule
 from devmod._real import RealModule as RealModule
+from devmod._real import source_text as source_text
 from devmod.errors import function_not_found as function_not_found
 from devmod.targets._declared import Found as Found
 from devmod.targets._declared import merge as merge_declared
@@ -72,6 +73,7 @@ __all__ = [
     "read_payload",
     "run_compiler",
     "source_payload",
+    "source_text",
     "specialize_constants",
     "specialize_source",
     "split_options",

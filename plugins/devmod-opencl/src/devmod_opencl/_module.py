@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, read_payload
+from devmod.backend import RealModule, read_payload, source_text
 from devmod.errors import FormatError
 from devmod.targets import find_spec
 
@@ -85,17 +85,7 @@ def check(fmt: str, code: bytes | memoryview) -> None:
     if fmt == "clbin" and head == b"poclbin\0" and _pocl_cut_short(code):
         raise FormatError("the opencl payload of format 'clbin' is a binary of PoCL that is cut short or damaged", kind="opencl")
     if fmt == "cl":
-        try:
-            text = str(code, "utf-8")
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"the opencl payload of format 'cl' is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}",
-                kind="opencl",
-            ) from None
-        if "\0" in text:
-            raise FormatError(
-                f"the opencl payload of format 'cl' has a zero byte at {text.index(chr(0))}, which ends a source", kind="opencl"
-            )
+        source_text("opencl", "the opencl payload of format 'cl'", code)
 
 
 def _pocl_cut_short(code: bytes | memoryview) -> bool:
