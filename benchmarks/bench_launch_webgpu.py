@@ -2,11 +2,11 @@
 
     python benchmarks/bench_launch_webgpu.py [--rounds 101] [--launches 50]
 
-The kernel adds 64 floats and takes three buffers and a number. For the bare call everything is prepared: pipeline, bind group, the uniform
-buffer with the number in it; what is left is what WebGPU asks for each time, since its command buffers serve once: an encoder, a pass, the
-dispatch, the submission. The contenders take turns in each round, in another order each, on one device, and the queue is waited for between the turns and not in
-them. (On lavapipe the device's work is on the same cores: it is the same for all.) The figures are medians over the rounds. Exits with 1
-when a ratio to the bare call is over what devmod promises.
+The kernel adds 64 floats and takes three buffers and a number. For the bare call everything is prepared: pipeline, bind group, the
+uniform buffer with the number in it; what is left is what WebGPU asks for each time, since its command buffers serve once: an encoder, a
+pass, the dispatch, the submission. The contenders take turns in each round, in another order each, on one device, and the queue is waited
+for between the turns and not in them. (On lavapipe the device's work is on the same cores: it is the same for all.) The figures are
+medians over the rounds. Exits with 1 when a ratio to the bare call is over what devmod promises.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from devmod.errors import CompileError
 _PATIENCE = 20
 
 
-def check(text: str, name: str) -> None:
-    """Have naga look at a WGSL source.
+def check(text: str, name: str) -> bool:
+    """Have naga look at a WGSL source; whether it did.
 
     Raises
     ------
@@ -25,7 +25,7 @@ def check(text: str, name: str) -> None:
 
     program = shutil.which("naga")
     if program is None:
-        return
+        return False
     import subprocess
     import tempfile
 
@@ -39,11 +39,11 @@ def check(text: str, name: str) -> None:
                 [program, called], cwd=folder, capture_output=True, timeout=_PATIENCE, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
-            return
+            return False
     if not done.returncode:
-        return
+        return True
     log = (done.stderr + done.stdout).decode("utf-8", "replace").strip().replace(called, name)
     if "error" not in log:
-        return  # another program of that name, or one that does not know these arguments
+        return False  # another program of that name, or one that does not know these arguments
     lines = [line.strip() for line in log.splitlines() if line.strip()][:4]
     raise CompileError(f"naga refuses the WGSL source {name}:\n  " + "\n  ".join(lines), kind="webgpu", log=log)

@@ -42,9 +42,28 @@ def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> di
     CompileError
         It is no WGSL as far as this reader sees, or one of the entries cannot be called; the message has line and column.
     """
+    return _read(text, name, constants)[0]
+
+
+def survey(text: str, name: str) -> tuple[dict[str, Found], str]:
+    """The compute entries, as `read` gives them, and a sentence about names that nobody has; "" where there is none.
+
+    Raises
+    ------
+    CompileError
+        As `read`.
+    """
+    from devmod.targets.webgpu._names import unknown
+
+    found, module = _read(text, name, None)
+    return found, unknown(module)
+
+
+def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, Found], Module]:
     source = Source(text, name)
     try:
-        return _Reader(parse(source), constants).entries()
+        module = parse(source)
+        return _Reader(module, constants).entries(), module
     except RecursionError:
         raise source.wrong(0, "its declarations stand deeper in each other than this Python can follow") from None
 

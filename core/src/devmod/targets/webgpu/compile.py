@@ -21,7 +21,7 @@ from devmod._payload import CompileRequest, Origin, Payload
 from devmod.errors import CompileError
 from devmod.targets._declared import merge
 from devmod.targets.webgpu._naga import check
-from devmod.targets.webgpu._reflect import read
+from devmod.targets.webgpu._reflect import survey
 from devmod.targets.webgpu.spec import SPEC
 
 _TOOLCHAIN = "devmod WGSL reader 1"
@@ -39,12 +39,21 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     ------
     CompileError
         The source has errors, no compute entry, or one that cannot be called; `log` has every line that a compiler said.
+
+    Warns
+    -----
+    UserWarning
+        No naga is there to tell, and the source has names that it does not declare and WGSL does not have.
     """
     _refuse(request)
-    found = read(request.text, request.name)
+    found, doubt = survey(request.text, request.name)
     if not found:
         raise CompileError(f"the WGSL source {request.name} has no compute entry: no function in it is marked @compute", kind="webgpu")
-    check(request.text, request.name)
+    if not check(request.text, request.name) and doubt:
+        import warnings
+
+        # The caller of devmod.compile: above it stand this function, and two of devmod.compile's own.
+        warnings.warn(doubt, UserWarning, stacklevel=4)
     if "main" in found and request.stem != "main":
         if request.stem in found:
             raise CompileError(

@@ -1,0 +1,279 @@
+"""What is read from WGSL: arguments, layouts, overrides, workgroups; each entry has what it uses and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import Block, Param
+
+
+def info_of(text: str, name: str = "main") -> devmod.FunctionInfo:
+    return devmod.compile(text, "webgpu").functions[name]
+
+
+def params_of(declarations: str, body: str) -> tuple[tuple[Param, ...], tuple[Block, ...]]:
+    info = info_of(f"{declarations}\n@compute @workgroup_size(1) fn main() {{ {body} }}")
+    assert info.interface is not None
+    return info.interface.params, info.interface.blocks
+
+
+def uniform(members: str, extra: str = "") -> tuple[tuple[Param, ...], tuple[Block, ...]]:
+    return params_of(f"{extra} struct U {{ {members} }} @group(0) @binding(0) var<uniform> u: U;", "_ = u;")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "dtype", "align", "least"),
+    [
+        ("array<f32>", "float32", 0, 0),
+        ("array<u32, 4>", "uint32", 0, 16),
+        ("array<vec2<i32>>", "int32x2", 0, 8),
+        ("array<vec3f>", "float32x3", 0, 16),
+        ("array<vec4u>", "uint32x4", 0, 16),
+        ("vec3<f32>", "float32x3", 0, 12),
+        ("atomic<i32>", "int32", 0, 0),
+        ("array<atomic<u32>, N * 2>", "uint32", 0, 24),
+        ("array<mat4x4<f32>>", "float32x16", 0, 64),
+        ("array<mat3x3f>", "float32x12", 0, 48),
+        ("mat2x3<f32>", "float32x8", 0, 32),
+        ("array<array<f32, 4>>", "float32", 0, 16),
+        ("array<S>", "uint8x32", 16, 32),
+        ("S", "uint8x32", 16, 32),
+        ("Alias", "float32", 0, 0),
+        ("Ends", "uint32", 0, 8),
+        ("Mixed", "", 0, 32),
+    ],
+)
+def test_element_types(type_name: str, dtype: str, align: int, least: int) -> None:
+    declared = """
+        const N = 3; alias Alias = array<f32>;
+        struct S { a: vec3f, b: f32, @align(16) c: u32 }
+        struct Ends { count: atomic<u32>, rest: array<u32> }
+        struct Mixed { count: u32, rest: array<vec4f> }
+    """
+    (param,), blocks = params_of(f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;")
+    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, {"least": least} if least else None)
+    assert blocks == ()
+
+
+def test_half_precision() -> None:
+    info = info_of(
+        "enable f16; @group(0) @binding(0) var<storage> x: array<vec2<f16>>; struct U { a: f16, b: vec3h, c: f16 }"
+        "@group(0) @binding(1) var<uniform> u: U; @compute @workgroup_size(1) fn main() { _ = x[0]; _ = u.a; }"
+    )
+    assert info.arg_types == ("handle", "float16", "float16x3", "float16")
+    assert info.interface is not None
+    assert [param.at for param in info.interface.params] == [(0, 0), (0, 0), (0, 8), (0, 14)]
+    assert info.interface.blocks == (Block((0, 1), 16),)
+    assert info.interface.extra == {"features": ["shader-f16"]}
+
+
+@pytest.mark.parametrize(
+    ("members", "offsets", "size"),
+    [
+        ("a: f32, b: f32", [0, 4], 8),
+        ("a: f32, b: vec2f, c: f32", [0, 8, 16], 24),
+        ("a: vec3f, b: f32", [0, 12], 16),
+        ("a: f32, b: vec3u", [0, 16], 32),
+        ("a: f32, @align(16) b: i32", [0, 16], 32),
+        ("@size(16) a: f32, b: f32,", [0, 16], 20),
+        ("a: Alias, b: Alias", [0, 16], 32),
+    ],
+)
+def test_uniform_members_are_scalars_of_their_own(members: str, offsets: list[int], size: int) -> None:
+    params, blocks = uniform(members, "alias Alias = vec4<f32>;")
+    assert [param.at for param in params] == [(0, offset) for offset in offsets]
+    assert {param.kind for param in params} == {"scalar"}
+    assert blocks == (Block((0, 0), size),)
+
+
+@pytest.mark.parametrize(
+    ("members", "type_name", "align"),
+    [("m: mat4x4f", "uint8x64", 16), ("a: f32, @align(16) s: S", "uint8x32", 16), ("a: array<vec4f, 3>", "uint8x48", 16)],
+)
+def test_other_uniforms_are_one_value(members: str, type_name: str, align: int) -> None:
+    params, blocks = uniform(members, "struct S { @size(16) x: f32 }")
+    assert params == (Param("u", "uniform", type_name, at=(0, 0), align=align),)
+    assert blocks == ()
+
+
+def test_a_uniform_without_a_struct() -> None:
+    params, blocks = params_of("@group(1) @binding(0) var<uniform> n: vec2<u32>;", "_ = n;")
+    assert params == (Param("n", "scalar", "uint32x2", at=(0, 0)),)
+    assert blocks == (Block((1, 0), 8),)
+
+
+def test_arguments_come_by_group_and_binding() -> None:
+    info = info_of(
+        "@group(1) @binding(0) var<storage, read> d: array<f32>; @group(0) @binding(3) var<storage, read_write> c: array<f32>;"
+        "struct P { n: u32, a: f32 } @group(0) @binding(1) var<uniform> p: P; @group(0) @binding(0) var<storage> a: array<i32>;"
+        "@compute @workgroup_size(8, 4) fn main() { c[0] = f32(a[0]) + d[0] + p.a; }"
+    )
+    assert info.interface is not None
+    assert [param.name for param in info.interface.params] == ["a", "n", "a", "c", "d"]
+    assert [param.access for param in info.interface.params] == ["r", "", "", "rw", "r"]
+    assert info.interface.block == (8, 4, 1)
+    assert info.arg_types == ("handle", "uint32", "float32", "handle", "handle")
+
+
+MANY = """
+// One /* comment.
+/* A comment /* in a comment */ // still one
+*/
+enable f16;
+requires readonly_and_readwrite_storage_textures;
+diagnostic(off, derivative_uniformity);
+@group(0) @binding(0) var<storage, read_write> first: array<u32>;
+@group(0) @binding(1) var<storage, read_write> second: array<u32>;
+@group(0) @binding(0) var<storage, read_write> third: array<f32>;
+@group(0) @binding(2) var<storage, read_write> hidden: array<u32>;
+@group(0) @binding(3) var picture: texture_storage_2d<rgba8unorm, write>;
+@group(0) @binding(4) var seen: texture_2d<f32>;
+@group(0) @binding(5) var how: sampler;
+const_assert 1 < 2;
+const table = array(1u, 2u, 3u);
+const pair = vec2(4, 5);
+var<private> state: vec2<u32>;
+var<workgroup> shared_: array<array<vec4<f32>, table[2]>, pair.y>;
+fn deeper(p: ptr<function, u32>) -> u32 { *p += second[0]; return *p; }
+@must_use fn helper(x: u32) -> u32 { var y = x; return deeper(&y); }
+
+@compute @workgroup_size(64) fn one() {
+    let hidden = 3u;                       // hides the variable
+    for (var second = 0u; second < 4u; second++) { first[second] = hidden; }
+    if (hidden < 4u) { } else if hidden >> 1u > 2u { } else { }
+    switch hidden { case 1u, 2u: { } case 3u { } default { } }
+    loop { if hidden > 2u { break; } continue; continuing { state.x -= 1u; break if state.x == 0u; } }
+    while state.x < 3u { state.x <<= 1u; }
+    { let hidden = f16(2.5h); _ = hidden; }
+    @diagnostic(off, derivative_uniformity) if true { return; }
+}
+@compute @workgroup_size(pair.x, select(1, 2, 3 > 2)) fn two() { first[0] = helper(1u) + shared_[0][0].x > 1 ; }
+@compute @workgroup_size(max(2u, 3), 8 / 3, (1 << 2) % 3) fn three() { third[0] = (third[1]); _ = hidden[0]; }
+@compute @workgroup_size(1) fn four() { textureStore(picture, vec2(0, 0), textureSampleLevel(seen, how, vec2f(), 0)); }
+@fragment fn shown() -> @location(0) vec4<f32> { return vec4<f32>(); }
+"""
+
+
+def test_each_entry_has_what_it_uses() -> None:
+    functions = devmod.compile(MANY, "webgpu").functions
+    found = {name: [(p.name, p.kind, p.access) for p in info.interface.params] for name, info in functions.items() if info.interface}
+    assert found == {
+        "one": [("first", "buffer", "rw")],
+        "two": [("first", "buffer", "rw"), ("second", "buffer", "rw")],
+        "three": [("third", "buffer", "rw"), ("hidden", "buffer", "rw")],
+        "four": [("picture", "image", "w"), ("seen", "image", "r"), ("how", "sampler", "")],
+    }
+    assert [info.interface and info.interface.block for info in functions.values()] == [(64, 1, 1), (4, 2, 1), (3, 2, 1), (1, 1, 1)]
+
+
+def test_a_name_is_its_own_only_behind_its_declaration() -> None:
+    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = x[0]; _ = x; }")
+    assert [param.name for param in params] == ["x"]
+    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = 1; } _ = x[0];")
+    assert [param.name for param in params] == ["x"]
+    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>; struct S { x: u32 } var<private> s: S;", "_ = s.x;")
+    assert params == ()
+
+
+def test_overrides() -> None:
+    info = info_of("""
+        @id(7) override SIZE: u32 = 64;
+        override HALF = SIZE / 2;
+        override scale: f32;
+        override on = true;
+        override count = 3;
+        override unused = 1.0;
+        override strange = dot(vec2(1, 2), vec2(3, 4));
+        var<workgroup> memory: array<f32, SIZE>;
+        @compute @workgroup_size(SIZE, HALF, count + 1)
+        fn main() { if on { memory[0] = scale + f32(strange); } }
+    """)
+    assert info.interface is not None
+    assert info.interface.extra == {
+        "constants": [
+            {"name": "SIZE", "id": 7, "type": "uint32", "default": 64},
+            {"name": "HALF", "type": "uint32", "default": 32},
+            {"name": "scale", "type": "float32"},
+            {"name": "on", "type": "bool", "default": True},
+            {"name": "count", "type": "int32", "default": 3},
+        ],
+        "block_constants": [0, [0, 1], [4]],
+    }
+    assert info.interface.block == (64, 32, 4)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("0x1F", 31),
+        ("0X10u", 16),
+        ("1 + 2 * 3", 7),
+        ("(1 + 2) * 3", 9),
+        ("7 / 2", 3),
+        ("-7 / -2", 3),
+        ("17 % 5", 2),
+        ("1 << 4 >> 2", 4),
+        ("5 & 6 | 8", 12),
+        ("5 ^ 1", 4),
+        ("~-5", 4),
+        ("u32(3.9)", 3),
+        ("i32(true) + 1", 2),
+        ("min(4, 9)", 4),
+        ("clamp(12, 1, 8)", 8),
+        ("abs(-3)", 3),
+        ("u32(ceil(2.1))", 3),
+        ("u32(sqrt(16))", 4),
+        ("u32(0x1p4)", 16),
+        ("u32(1e1)", 10),
+        ("select(2, 3, 1 < 2 && !(4 >= 5))", 3),
+        ("countOneBits(7u)", 3),
+        ("vec3(1, 2, 3).z", 3),
+        ("array(4, 5)[1]", 5),
+        ("vec2<u32>(6).y", 6),
+        ("N", 2),
+        ("M", 6),
+        ("u32(F * 2)", 3),
+    ],
+)
+def test_constant_expressions(expression: str, value: int) -> None:
+    info = info_of(f"const N = 2; const M: u32 = N * 3; const F = 1.5f; @compute @workgroup_size({expression}) fn main() {{}}")
+    assert info.interface is not None
+    assert info.interface.block == (value, 1, 1)
+
+
+def test_a_sum_of_thousands() -> None:
+    info = info_of(f"@compute @workgroup_size({'+'.join(['0'] * 5000)} + 2) fn main() {{ }}")
+    assert info.interface is not None
+    assert info.interface.block == (2, 1, 1)
+
+
+def test_line_ends_of_every_kind() -> None:
+    for end in ("\r\n", "\n", "\r", "\u2028", "\u0085"):
+        with pytest.raises(devmod.CompileError, match=r"at <text>:3:1:"):
+            devmod.compile(f"// one{end}const a = 1;{end}?", "webgpu")
+
+
+def test_names_in_any_script() -> None:
+    params, _ = params_of("@group(0) @binding(0) var<storage> größe_τ: array<f32>;", "_ = größe_τ[0];")
+    assert params[0].name == "größe_τ"
+
+
+def test_tvms_shaders() -> None:
+    from pathlib import Path
+
+    for name, block in (("vadd", (64, 1, 1)), ("matmul", (8, 8, 1))):
+        data = (Path(__file__).parent / "vectors" / "tvm" / f"{name}.webgpu.tvmimports").read_bytes()
+        module: Any = next(each for each in devmod.interop.tvm.load_imports(data).imports if each.kind == "webgpu")
+        info = info_of(module.inspect_source(), f"{name}_kernel")
+        assert info.interface is not None
+        assert [(p.name, p.access) for p in info.interface.params] == [
+            ("A_ptr", "r"),
+            ("B_ptr", "r"),
+            ("C_ptr", "rw"),
+            ("packGridDimX", ""),
+        ]
+        assert info.interface.blocks == (Block((0, 3), 4),)
+        assert info.interface.block == block
