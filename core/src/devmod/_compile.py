@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def compile(  # noqa: A001 - the public name
-    source: Source | bytes,
+    source: Source | bytes | bytearray | memoryview,
     target: str | Target,
     *,
     name: str | None = None,
@@ -165,12 +165,15 @@ def _compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Payload
     return spec, found
 
 
-def _read(source: Source | bytes, spec: TargetSpec, language: str | None) -> tuple[str, bytes, str, str, str]:
+def _read(source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None) -> tuple[str, bytes, str, str, str]:
     """The text of a source or its bytes, and its file's name, folder and suffix, each "" for text."""
     from devmod.targets._includes import checked_text, decode
 
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
+        if language not in (None, *binary, *binary.values()):
+            what = ", ".join(binary.values())
+            raise CompileError(f"the source is bytes, which are {what} and no {language}", kind=spec.kind)
         return "", bytes(source), "", "", next(iter(binary))
     if isinstance(source, str):
         suffix = os.path.splitext(source.strip())[1][1:].lower()

@@ -122,8 +122,18 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, found: Found) ->
             function=name,
         )
     params = []
-    for index, (type_name, own, param) in enumerate(zip(types, found.types, found.params, strict=True)):
+    declared = info.interface.params if info.interface is not None else found.params
+    for index, (type_name, own, param, given) in enumerate(zip(types, found.types, found.params, declared, strict=True)):
         what = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
+        for trait, said, is_ in (("kind", given.kind, param.kind), ("place", given.at, param.at)):
+            if said != is_ and said is not None and is_ is not None:
+                raise CompileError(
+                    f"the declared fmap gives {what} of the {spec.kind} function {name!r} the {trait} {said!r}; "
+                    f"at {found.where} it is {is_!r}",
+                    kind=spec.kind,
+                    function=name,
+                    argument=param.name,
+                )
         if not type_name:
             raise CompileError(
                 f"the {spec.kind} function {name!r} at {found.where} passes {what} by value, and its type is not known; define it, "

@@ -187,6 +187,9 @@ def read_module(data: bytes | memoryview) -> Module:
         at += length
     if function:
         raise _error("is cut short: its last function does not end")
+    named = {entry.function for entry in module.entries}.union(*module.calls.values())
+    if not named <= module.uses.keys():
+        raise _error(f"is cut short: the function {min(named - module.uses.keys())} is not in it")
     return module
 
 

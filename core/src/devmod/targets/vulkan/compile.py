@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 from devmod._payload import CompileRequest, Origin, Payload
 from devmod.errors import CompileError, FormatError
-from devmod.targets._declared import Found, merge
-from devmod.targets._includes import Inliner, line_directive
+from devmod.targets._declared import Found, merge, tell
 from devmod.targets._shader import found_shader
 from devmod.targets._source import options_and_defines
 from devmod.targets.vulkan import _tools
+from devmod.targets.vulkan._files import Files
 from devmod.targets.vulkan._reflect import reflect
 from devmod.targets.vulkan._tools import Compiler, Environment
 from devmod.targets.vulkan.spec import SPEC
@@ -60,11 +60,6 @@ _ENTRY = re.compile(r"\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MOST_ENTRIES = 256
 
-#: A compiler's message: glslang's with the severity first, shaderc's and dxc's with the place first.
-_SEVERITY_FIRST = re.compile(r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)")
-_PLACE_FIRST = re.compile(r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)")
-_COUNTED = re.compile(r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$")
-
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """The payload of a shader.
@@ -107,6 +102,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         build.sources,
     )
     code = {name: packed[info.name] for name, info in fmap.items()}
+    tell(build.warnings)
     return Payload("vulkan", code, "spv", fmap, {"spv": "\n".join(build.texts)} if build.texts else {}, origin)
 
 
@@ -148,6 +144,8 @@ class _Build:
         As an Origin has them.
     texts
         The disassembly of each module, where there is a disassembler.
+    warnings
+        What its compiler warned of.
     """
 
     def __init__(self, request: CompileRequest, environment: Environment, level: str) -> None:
@@ -157,7 +155,8 @@ class _Build:
         self.toolchain: list[str] = []
         self.sources: dict[str, str] = {}
         self.texts: list[str] = []
-        self._done: dict[bytes, bytes] = {}
+        self.warnings: list[str] = []
+        self._warnings: dict[str, None] = {}  # each once, also where several entries give it
 
     # -- each language
 
@@ -190,7 +189,7 @@ class _Build:
         language = request.language or "GLSL"
         compiler = _tools.find_compiler(language, wanted, request.name)
         self.toolchain.append(compiler.toolchain)
-        files = _Files(request, language, defines)
+        files = Files(request, language, defines)
         self.sources = files.sources
         with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
             file.write(files.text)
@@ -205,9 +204,11 @@ class _Build:
             codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
         for code in dict.fromkeys(codes.values()):
             self._disassemble(folder, code)
+        if self._warnings:
+            self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
         return found, codes
 
-    def _entries(self, folder: str, compiler: Compiler, files: _Files, language: str, defines: Mapping[str, str]) -> list[str]:
+    def _entries(self, folder: str, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
         """The functions of a HLSL source that are marked with numthreads, in order."""
         command = compiler.preprocess(language, defines, files.file)
         text = files.text
@@ -224,7 +225,7 @@ class _Build:
 
     # -- one module
 
-    def _compiled(self, folder: str, command: list[str], files: _Files, language: str) -> bytes:
+    def _compiled(self, folder: str, command: list[str], files: Files, language: str) -> bytes:
         out = os.path.join(folder, "made.spv")
         if os.path.exists(out):
             os.unlink(out)
@@ -236,6 +237,7 @@ class _Build:
             raise CompileError(
                 f"the {language} source does not compile: {first}{more}", kind="vulkan", log="\n".join(errors + warnings) or said
             )
+        self._warnings |= dict.fromkeys(warnings)
         with open(out, "rb") as file:
             return file.read()
 
@@ -276,7 +278,8 @@ class _Build:
         out = os.path.join(folder, "optimized.spv")
         if os.path.exists(out):
             os.unlink(out)
-        command = [path, f"--target-env={self._environment_of(data)}", self.level or "-O", "given.spv", "-o", "optimized.spv"]
+        command = [path, f"--target-env={self._environment_of(data)}", "--scalar-block-layout", self.level or "-O"]
+        command += ["given.spv", "-o", "optimized.spv"]
         status, said = _tools.run(command, folder)
         if status or not os.path.exists(out):
             first = next((line for line in said.splitlines() if line.strip()), f"exit status {status}")
@@ -305,51 +308,3 @@ class _Build:
             return self.environment.of_tools
         names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
         return names.get(data[5], "vulkan1.1")
-
-
-class _Files:
-    """The source with its includes in place, as one file, and the way back from a compiler's messages to the user's files.
-
-    GLSL's ``#line`` takes numbers for files, so each has one there.
-
-    Attributes
-    ----------
-    file, text
-        The name and the text of that file.
-    sources
-        Name of each source to the SHA-256 of its text.
-    """
-
-    def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
-        self.file = "source.hlsl" if language == "HLSL" else "source.comp"
-        self._names = [request.name]
-        inliner = Inliner(
-            request,
-            frozenset(name.partition("(")[0] for name in defines),
-            line_directive if language == "HLSL" else self._numbered,
-        )
-        self.text = inliner.inline(request.text)
-        self.sources = inliner.sources
-
-    def _numbered(self, number: int, name: str) -> str:
-        if name not in self._names:
-            self._names.append(name)
-        return f"#line {number} {self._names.index(name)}\n"
-
-    def messages(self, said: str) -> tuple[list[str], list[str]]:
-        """The errors and the warnings among a compiler's lines, each as ``k.comp:3: error: …``."""
-        errors: list[str] = []
-        warnings: list[str] = []
-        for line in said.splitlines():
-            found = _SEVERITY_FIRST.match(line) or _PLACE_FIRST.match(line)
-            if not found or _COUNTED.match(found["text"]):
-                continue
-            severity = found["severity"].lower()
-            place = f"{self._name(found['file'])}:{found['line']}: " if found["line"] else ""
-            (errors if severity == "error" else warnings).append(f"{place}{severity}: {found['text'].strip()}")
-        return errors, warnings
-
-    def _name(self, file: str) -> str:
-        if file.isdigit() and int(file) < len(self._names):
-            return self._names[int(file)]
-        return self._names[0] if file == self.file else file

@@ -1,0 +1,704 @@
+"""Vulkan on the build side: shaders of the sort that people write, compiled with what the system has, and their interfaces whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import Block, FunctionInfo, Interface, Param
+from devmod.targets.vulkan import _tools
+from devmod.targets.vulkan.architecture import architecture
+
+KERNELS = Path(__file__).parent / "kernels" / "vulkan"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "vulkan"
+GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("glslangValidator") and shutil.which("spirv-opt")), reason="glslang-tools or spirv-tools is not installed"
+)
+needs_tools = pytest.mark.skipif(not shutil.which("spirv-val"), reason="spirv-tools is not installed")
+pytestmark = needs_compiler
+
+
+def build(name: str, target: str = "vulkan", **given: Any) -> devmod.Module:
+    return devmod.compile(KERNELS / name, target, include=KERNELS / "include", **given)
+
+
+def refused(source: Any, target: str = "vulkan", *, error: type[Exception] = devmod.CompileError, **given: Any) -> str:
+    with pytest.raises(error) as caught:
+        devmod.compile(source, target, **given)
+    return str(caught.value)
+
+
+def buffer(name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0) -> Param:
+    return Param(name, "buffer", element, access, at, align)
+
+
+def scalar(name: str, element: str, at: tuple[int, int], align: int = 0) -> Param:
+    return Param(name, "scalar", element, at=at, align=align)
+
+
+def image(name: str, at: int, access: str = "r") -> Param:
+    return Param(name, "image", "", access, (0, at))
+
+
+INTERFACES: dict[str, dict[str, Interface]] = {
+    "saxpy.comp": {
+        "saxpy": Interface(
+            [
+                buffer("x", "float32", (0, 0), "r"),
+                buffer("y", "float32", (0, 1)),
+                scalar("alpha", "float32", (0, 0)),
+                scalar("n", "uint32", (0, 4)),
+            ],
+            [Block("push", 8)],
+            (256, 1, 1),
+        )
+    },
+    "particles.comp": {
+        "particles": Interface(
+            [
+                buffer("particles", "uint8x48", (0, 0), align=16),
+                buffer("attractors", "float32x4", (0, 1), "r"),
+                scalar("dt", "float32", (0, 0)),
+                scalar("gravity", "float32x3", (0, 16)),
+                scalar("size", "int32x2", (0, 32)),
+                scalar("wrap", "uint32", (0, 40)),
+                buffer("alive", "uint32", (0, 3), "w"),
+            ],
+            [Block((0, 2), 48)],
+            (64, 1, 1),
+        )
+    },
+    "blocks.comp": {
+        "blocks": Interface(
+            [
+                buffer("same", "uint32", (0, 0)),
+                buffer("mixed", "", (0, 1)),
+                scalar("a", "float32x2", (0, 0)),
+                scalar("b", "float32", (0, 8)),
+                scalar("c", "uint32x4", (0, 16)),
+                buffer("never", "uint32", (0, 4), "r"),
+                Param("scene", "uniform", "uint8x112", at=(0, 5), align=16),
+                buffer("result", "float32", (1, 0)),
+                buffer("constants", "uint8x8", (2, 7), align=4),
+                scalar("origin", "float32x3", (1, 16)),
+                scalar("radius", "float32", (1, 28)),
+                scalar("turn", "uint8x16", (1, 32), 8),
+                scalar("table", "uint8x12", (1, 48), 4),
+            ],
+            [Block((0, 2), 32), Block("push", 64)],
+            (4, 2, 3),
+        )
+    },
+    "matrices.comp": {
+        "matrices": Interface(
+            [
+                buffer("a", "float32x4", (0, 0)),
+                buffer("b", "float32x3", (0, 1)),
+                buffer("c", "float32x2", (0, 2)),
+                buffer("d", "float32x3", (0, 3)),
+                buffer("e", "float32", (0, 4)),
+                buffer("f", "uint8x16", (0, 5), align=4),
+                buffer("g", "float32", (0, 6)),
+                buffer("h", "float32x3", (0, 7)),
+                buffer("i", "float64x2", (0, 8)),
+                buffer("J", "uint8x16", (0, 9), align=16),
+            ],
+            block=(1, 1, 1),
+        )
+    },
+    "widths.comp": {
+        "widths": Interface(
+            [
+                buffer("halves", "float16", (0, 0)),
+                buffer("bytes", "uint8", (0, 1)),
+                buffer("signeds", "int8x4", (0, 2)),
+                buffer("shorts", "uint16x2", (0, 3)),
+                buffer("longs", "int64", (0, 4)),
+                buffer("doubles", "float64x2", (0, 5)),
+                buffer("tickets", "uint64", (0, 6)),
+                scalar("start", "int64", (0, 0)),
+                scalar("scale", "float64", (0, 8)),
+                scalar("half_", "float16", (0, 16)),
+                scalar("small", "uint8", (0, 18)),
+                scalar("three", "int16x3", (0, 24)),
+            ],
+            [Block("push", 32)],
+            (32, 1, 1),
+        )
+    },
+    "images.comp": {
+        "images": Interface(
+            [
+                image("picture", 0),
+                image("from", 1),
+                image("to", 2, "w"),
+                image("counts", 3, "rw"),
+                image("volume", 4),
+                Param("how", "sampler", at=(0, 5)),
+                image("many", 6),
+                buffer("total", "float32", (0, 7)),
+            ],
+            block=(8, 8, 1),
+        )
+    },
+    "constants.comp": {
+        "constants": Interface(
+            [buffer("y", "float32", (0, 0))],
+            block=(1, 4, 1),
+            extra={
+                "constants": [
+                    {"name": "local_size_x", "id": 0, "type": "uint32", "default": 1},
+                    {"name": "local_size_z", "id": 2, "type": "uint32", "default": 1},
+                    {"name": "RADIUS", "id": 10, "type": "int32", "default": 3},
+                    {"name": "BINS", "id": 11, "type": "uint32", "default": 256},
+                    {"name": "SCALE", "id": 12, "type": "float32", "default": 0.5},
+                    {"name": "EXACT", "id": 13, "type": "bool", "default": True},
+                    {"name": "LARGE", "id": 14, "type": "float64", "default": 1e100},
+                ],
+                "block_constants": [0, -1, 1],
+            },
+        )
+    },
+    "references.comp": {
+        "references": Interface(
+            [buffer("y", "float32", (0, 0)), scalar("head", "uint64", (0, 0)), scalar("n", "uint32", (0, 8))],
+            [Block("push", 16)],
+            (1, 1, 1),
+        )
+    },
+    "scan.hlsl": {
+        "scan": Interface(
+            [
+                buffer("values", "float32", (0, 0), "r"),
+                buffer("result", "float32", (0, 1)),
+                buffer("sums", "float32", (0, 2)),
+                scalar("n", "uint32", (0, 0)),
+                scalar("scale", "float32x3", (0, 4)),
+                scalar("inclusive", "uint32", (0, 16)),
+            ],
+            [Block((0, 5), 20)],
+            (64, 1, 1),
+        ),
+        "add": Interface(
+            [
+                buffer("result", "float32", (0, 1)),
+                buffer("sums", "float32", (0, 2)),
+                buffer("ranges", "uint8x16", (0, 3), "r", 8),
+                buffer("raw", "uint32", (0, 4)),
+                scalar("shift", "int32", (0, 0)),
+            ],
+            [Block("push", 4)],
+            (8, 8, 1),
+        ),
+    },
+    "main.hlsl": {"main": Interface([buffer("y", "float32x4", (0, 0))], block=(32, 1, 1))},
+}
+
+
+@pytest.mark.row("R11", "R12", "R29", "R37")
+@pytest.mark.parametrize("name", INTERFACES)
+def test_the_interface_of_a_shader_is_what_it_says(name: str) -> None:
+    module = build(name)
+    assert {key: info.interface for key, info in module.functions.items()} == INTERFACES[name]
+    for key, info in module.functions.items():
+        assert info.name == (key if name.endswith(".hlsl") else "main")
+        assert info.launch_param_tags == GRID
+        assert info.arg_types == tuple(
+            param.type if param.kind in ("scalar", "uniform") else "handle"
+            for param in info.interface.params  # type: ignore[union-attr]
+        )
+    assert list(module.code) == list(module.functions)  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R15")
+def test_a_shader_is_its_flag_its_count_and_its_words() -> None:
+    (value,) = build("saxpy.comp").code.values()  # type: ignore[attr-defined]
+    assert value[:4] == bytes(4)
+    assert int.from_bytes(value[4:12], "little") * 4 == len(value) - 12
+    assert value[12:16] == b"\x03\x02\x23\x07"
+    assert architecture("spv", value) == "spirv1.3"
+
+
+FLOATS = ("handle", "float32")
+COMMON = {
+    "softmax": ((("x", "float32"), ("y", "float32")), (("columns", "int32"),), (64, 1, 1)),
+    "matmul_tiled": ((("a", "float32"), ("b", "float32"), ("c", "float32")), (("m", "int32"), ("n", "int32"), ("k", "int32")), (16, 16, 1)),
+    "blur_rows": (
+        (("picture", "uint32"), ("between", "float32x4"), ("weights", "float32")),
+        (("radius", "int32"), ("width", "int32"), ("height", "int32")),
+        (16, 16, 1),
+    ),
+    "blur_columns": (
+        (("between", "float32x4"), ("blurred", "uint32"), ("weights", "float32")),
+        (("radius", "int32"), ("width", "int32"), ("height", "int32")),
+        (16, 16, 1),
+    ),
+    "mandelbrot": (
+        (("escape", "float32"),),
+        (("width", "int32"), ("height", "int32"), ("left", "float32"), ("top", "float32"), ("pixel", "float32"), ("steps", "int32")),
+        (16, 16, 1),
+    ),
+    "sum": ((("x", "float32"), ("partial", "float32")), (("n", "int32"),), (128, 1, 1)),
+}
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("name", COMMON)
+def test_the_examples_have_the_signature_that_they_have_for_every_kind(name: str) -> None:
+    buffers, scalars, block = COMMON[name]
+    interface = devmod.compile(EXAMPLES / f"{name}.comp", "vulkan").functions[name].interface
+    assert interface is not None
+    assert [(param.name, param.type) for param in interface.params] == [*buffers, *scalars]
+    assert [param.kind for param in interface.params] == ["buffer"] * len(buffers) + ["scalar"] * len(scalars)
+    assert interface.block == block
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.comp")} == set(COMMON)
+
+
+@pytest.mark.row("R13", "R26")
+@pytest.mark.skipif(not shutil.which("spirv-dis"), reason="spirv-tools is not installed")
+def test_the_disassembly_is_the_source() -> None:
+    module = build("scan.hlsl")
+    text = module.inspect_source()
+    assert text == module.inspect_source("spv") == module.source["spv"]
+    assert re.findall(r'OpEntryPoint GLCompute %\w+ "(\w+)"', text) == ["scan", "add"]
+
+
+@pytest.mark.row("R42")
+def test_the_origin_says_what_it_was_made_of() -> None:
+    module = build("tiles.comp", defines={"SCALE": 2}, options=["-DTILE=16", "-Os"])
+    origin = module.origin
+    assert origin is not None
+    assert (origin.target, origin.options) == ("vulkan", ("-Os", "-DTILE=16", "-DSCALE=2"))
+    assert re.fullmatch(r"glslang \d+(\.\d+)+, spirv-opt \d+(\.\d+)+", origin.toolchain)
+    files = {
+        name: hashlib.sha256((KERNELS / place / name).read_bytes()).hexdigest()
+        for place, name in (("", "tiles.comp"), ("include", "tile.h"), ("include", "bias.h"))
+    }
+    assert origin.sources == files
+    assert module.functions["tiles"].interface.block == (16, 1, 1)  # type: ignore[union-attr]
+    plain = build("tiles.comp", defines={"SCALE": 2}, options=["-O0"]).origin
+    assert plain is not None
+    assert re.fullmatch(r"glslang \d+(\.\d+)+", plain.toolchain)
+
+
+@pytest.mark.row("R38")
+def test_folders_and_files_of_this_machine_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {build("tiles.comp", defines={"SCALE": 2}, options=[level]).save_to_bytes() for level in ("-g", "-g")}
+    other = tmp_path / "a folder of another name"
+    shutil.copytree(KERNELS, other)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.chdir(tmp_path)
+    moved = devmod.compile(other / "tiles.comp", "vulkan", include=other / "include", defines={"SCALE": 2}, options=["-g"])
+    made.add(moved.save_to_bytes())
+    assert len(made) == 1
+    assert not any(part.encode() in data for data in made for part in ("/tmp", str(tmp_path), str(KERNELS)))
+
+
+@pytest.mark.row("R18", "R28")
+def test_the_validator_and_the_disassembler_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = build("saxpy.comp")
+    only_these(tmp_path, monkeypatch, "glslangValidator", "spirv-opt")
+    bare = build("saxpy.comp")
+    assert bare.save_to_bytes() == whole.save_to_bytes()
+    assert bare.origin == whole.origin
+    assert bare.source == {}
+
+
+def only_these(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let PATH have these programs and no others."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for name in names:
+        found = shutil.which(name)
+        assert found
+        (programs / name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(programs))
+
+
+def test_several_architectures_give_variants(tmp_path: Path) -> None:
+    module = build("saxpy.comp", "vulkan -arch=vulkan1.1,spirv1.4,vulkan1.2,vulkan1.3")
+    assert [architecture("spv", each.code["saxpy"]) for each in module.imports] == ["spirv1.3", "spirv1.4", "spirv1.5", "spirv1.6"]  # type: ignore[attr-defined]
+    devmod.save(module, tmp_path / "k.devmod")
+    assert len(devmod.load(tmp_path / "k.devmod").imports) == 4
+    assert [each.origin.target for each in module.imports if each.origin] == [
+        f"vulkan -arch={arch}" for arch in ("vulkan1.1", "spirv1.4", "vulkan1.2", "vulkan1.3")
+    ]
+    assert refused("void main() {}", "vulkan -arch=sm_90") == (
+        "the target 'vulkan -arch=sm_90' names the architecture 'sm_90'; vulkan has: vulkan1.0, vulkan1.1, vulkan1.2, vulkan1.3, spirv1.0, "
+        "spirv1.3, spirv1.4, spirv1.5, spirv1.6 (default vulkan1.1)"
+    )
+
+
+def test_the_version_that_sizes_a_workgroup_by_ids_is_read_as_well() -> None:
+    assert build("constants.comp", "vulkan -arch=vulkan1.3").functions["constants"].interface == INTERFACES["constants.comp"]["constants"]
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O", "-Os"])
+def test_the_interface_does_not_depend_on_the_optimization(level: str) -> None:
+    assert build("blocks.comp", options=[level]).functions["blocks"].interface == INTERFACES["blocks.comp"]["blocks"]
+
+
+# -- names and declarations
+
+EMPTY = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
+
+
+def test_what_a_shader_is_called() -> None:
+    assert list(devmod.compile(EMPTY, "vulkan").functions) == ["main"]
+    assert list(devmod.compile(EMPTY, "vulkan", name="nothing").functions) == ["nothing"]
+    assert list(devmod.compile(KERNELS / "saxpy.comp", "vulkan", name="axpy").functions) == ["axpy"]
+    assert list(devmod.compile(KERNELS / "main.hlsl", "vulkan", name="double").functions) == ["double"]
+    assert list(devmod.compile((KERNELS / "main.hlsl").read_text(), "vulkan", language="HLSL").functions) == ["main"]
+
+
+def test_declared_functions_go_over_what_is_read() -> None:
+    tags = ("blockIdx.x", "threadIdx.x")
+    module = build("saxpy.comp", fmap={"axpy": FunctionInfo("main", (), tags)})
+    assert list(module.functions) == list(module.code) == ["axpy"]  # type: ignore[attr-defined]
+    info = module.functions["axpy"]
+    assert (info.name, info.launch_param_tags, info.interface) == ("main", tags, INTERFACES["saxpy.comp"]["saxpy"])
+
+
+@pytest.mark.row("R12")
+def test_one_shader_may_have_several_names() -> None:
+    module = build("saxpy.comp", fmap={"one": FunctionInfo("main", ()), "two": FunctionInfo("main", ())})
+    code = module.code  # type: ignore[attr-defined]
+    assert list(code) == ["one", "two"]
+    assert code["one"] == code["two"]
+
+
+SAXPY_TYPES = ("handle", "handle", "float32", "uint32")
+
+
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        (FunctionInfo("saxpy", ()), "the declared fmap has 'f' for the vulkan function 'saxpy'; the source has: 'main'"),
+        (
+            FunctionInfo("main", ("handle", "handle")),
+            "the declared fmap gives the vulkan function 'f' 2 arguments; at saxpy.comp it has 4",
+        ),
+        (
+            FunctionInfo("main", ("handle", "handle", "float32", "int32")),
+            "the declared fmap gives argument 4 ('n') of the vulkan function 'f' the type 'int32'; at saxpy.comp it is 'uint32'",
+        ),
+        (
+            FunctionInfo(
+                "main", SAXPY_TYPES, interface=Interface([Param("x", "buffer", at=(0, 2)), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]])
+            ),
+            "the declared fmap gives argument 1 ('x') of the vulkan function 'f' the place (0, 2); at saxpy.comp it is (0, 0)",
+        ),
+        (
+            FunctionInfo("main", SAXPY_TYPES, interface=Interface([Param("x", "image"), *INTERFACES["saxpy.comp"]["saxpy"].params[1:]])),
+            "the declared fmap gives argument 1 ('x') of the vulkan function 'f' the kind 'image'; at saxpy.comp it is 'buffer'",
+        ),
+    ],
+)
+def test_declarations_that_do_not_fit(info: FunctionInfo, said: str) -> None:
+    assert refused(KERNELS / "saxpy.comp", fmap={"f": info}) == said
+
+
+# -- what is refused
+
+
+def test_errors_have_the_users_file_and_line_and_the_compilers_words(tmp_path: Path) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("#version 450\nlayout(local_size_x = 1) in;\nvoid main() {\n  int x = y;\n  float z = w;\n}\n", "vulkan")
+    assert str(caught.value) == "the GLSL source does not compile: <text>:4: error: 'y' : undeclared identifier (and 1 more in .log)"
+    assert caught.value.log.splitlines()[0] == "<text>:4: error: 'y' : undeclared identifier"
+    assert "/tmp" not in caught.value.log
+    # In an include, by the name that the include has.
+    assert refused(KERNELS / "tiles.comp", include=KERNELS / "include", defines={"WITH_BIAS": None, "SCALE": 1}) == (
+        "the GLSL source does not compile: bias.h:1: error: 'wrong' : undeclared identifier (and 2 more in .log)"
+    )
+    # Behind an include the numbers are the source's own again.
+    assert refused(KERNELS / "tiles.comp", include=KERNELS / "include") == (
+        "the GLSL source does not compile: tiles.comp:10: error: 'SCALE' : undeclared identifier"
+    )
+    source = tmp_path / "k.hlsl"
+    source.write_text("[numthreads(1, 1, 1)]\nvoid f() { int x = y; }\n")
+    assert refused(source) == "the HLSL source does not compile: k.hlsl:2: error: 'y' : unknown variable (and 2 more in .log)"
+
+
+def test_warnings_of_the_compiler_are_told() -> None:
+    source = EMPTY.replace("#version 450", "#version 450\n#extension GL_EXT_not_there : enable")
+    with pytest.warns(UserWarning, match="has warnings") as caught:
+        devmod.compile(source, "vulkan")
+    assert (
+        str(caught[0].message)
+        == "the GLSL source has warnings:\n<text>:2: warning: '#extension' : extension not supported: GL_EXT_not_there"
+    )
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("#version 450\nvoid main() {", "the GLSL source does not compile: <text>:2: error: '' :  syntax error, unexpected end of file"),
+        ("", "the GLSL source does not compile: "),
+        ("#version 310 es\nvoid other() {}\n", "the GLSL source does not compile: error: Linking compute stage: Missing entry point"),
+        (
+            "#version 450\nlayout(local_size_x = 1) in;\nbuffer X { float x[]; };\nvoid main() { x[0] = 1.0; }",
+            "the GLSL source does not compile: ",
+        ),
+        ('#version 450\n#include "nowhere.h"\nvoid main() {}', "<text>:2: the include 'nowhere.h' was not found anywhere"),
+    ],
+)
+def test_shaders_that_do_not_compile(source: str, said: str) -> None:
+    assert refused(source).startswith(said)
+
+
+def test_what_is_no_compute_shader_by_its_name_or_language(tmp_path: Path) -> None:
+    mesh = tmp_path / "k.mesh"
+    mesh.write_text(EMPTY)
+    assert refused(mesh) == "k.mesh is a mesh shader by its name; devmod runs compute shaders (.comp)"
+    assert refused(EMPTY, language="WGSL") == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V'"
+    assert refused("void f() {}", language="HLSL") == (
+        "the HLSL source <text> has no entry: no function in it is marked [numthreads(x, y, z)]"
+    )
+    assert refused(EMPTY, name_expressions=["f<float>"]) == "name_expressions= instantiates templates, and shaders have none"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("buffer X { float x[]; } many[2];", "has the variable 'many', an array of bindings, which devmod cannot pass; make it one buffer"),
+        ("uniform U { float table[20000]; } u;", ""),
+    ],
+)
+def test_what_cannot_be_passed(body: str, said: str) -> None:
+    source = f"#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) {body}\nvoid main() {{}}\n"
+    text = refused(source)
+    assert text == (
+        f"the SPIR-V of <text> {said}"
+        if said
+        else ("the vulkan function 'main' at <text> takes 'u' of 320000 bytes as one value, which has to be 1 to 65535; make it a buffer")
+    )
+
+
+def test_two_variables_of_different_sorts_at_one_binding() -> None:
+    source = (
+        "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) buffer X { float x[]; };\n"
+        "layout(binding = 0) uniform sampler2D t;\nvoid main() { x[0] = texture(t, vec2(0)).x; }\n"
+    )
+    assert refused(source) == (
+        "the vulkan function 'main' at <text> has two variables at the binding (set 0, binding 0), 'x' and 't', which cannot be one argument; "
+        "give one of them another binding"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("-V", "is not taken: the versions of Vulkan and SPIR-V come from the target, as in 'vulkan -arch=vulkan1.2'"),
+        ("--target-env=vulkan1.2", "is not taken: the versions of Vulkan and SPIR-V come from the target, as in 'vulkan -arch=vulkan1.2'"),
+        ("-e", "is not taken: devmod gives the compiler its files, stage and entries itself"),
+        ("-ok.spv", "is not taken: devmod gives the compiler its files, stage and entries itself"),
+        ("--depfile", "is not taken: devmod gives the compiler its files, stage and entries itself"),
+        (
+            "-I/usr/include",
+            "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
+        ),
+        ("--compiler=gcc", ": GLSL is compiled by glslangValidator, glslang or glslc"),
+    ],
+)
+def test_options_that_are_not_taken(option: str, said: str) -> None:
+    assert refused(EMPTY, options=[option]) == f"the vulkan option {option!r}{'' if said[0] == ':' else ' '}{said}"
+
+
+def test_an_option_that_the_compiler_does_not_know() -> None:
+    assert refused(EMPTY, options=["--wrong"]).startswith("the GLSL source does not compile: ")
+
+
+# -- the toolchain
+
+
+@pytest.mark.parametrize(
+    ("present", "given", "said"),
+    [
+        (
+            (),
+            {},
+            "cannot compile the GLSL source <text>: glslangValidator, glslang or glslc was not found. Debian and Ubuntu: apt install glslang-tools "
+            "spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no "
+            "pip package of it",
+        ),
+        (
+            (),
+            {"language": "HLSL", "options": ["--compiler=dxc"]},
+            "cannot compile the HLSL source <text>: dxc was not found. Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf "
+            "install glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it",
+        ),
+        (
+            ("glslangValidator",),
+            {},
+            "cannot optimize the shader of <text>: spirv-opt was not found. Debian and Ubuntu: apt install spirv-tools; Fedora: dnf install "
+            "spirv-tools; macOS: brew install spirv-tools; elsewhere: the Vulkan SDK. Or give the option -O0, which stores what the compiler makes",
+        ),
+    ],
+)
+def test_a_toolchain_that_is_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], given: dict[str, Any], said: str
+) -> None:
+    only_these(tmp_path, monkeypatch, *present)
+    assert refused(EMPTY, error=devmod.ToolchainNotFoundError, **given) == said
+
+
+def test_without_the_optimizer_nothing_is_optimized_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_these(tmp_path, monkeypatch, "glslangValidator")
+    assert list(devmod.compile(EMPTY, "vulkan", options=["-O0"]).functions) == ["main"]
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    """A program of that name on a PATH of its own, the system's being behind it."""
+    path = folder / "programs" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_other_compilers_are_called_as_they_want_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """glslc and dxc stand for themselves here: programs that note how they were called and have glslang do the work."""
+    real = shutil.which("glslangValidator")
+    program(
+        tmp_path, "glslc",
+        f'case "$*" in *--version*) echo "shaderc v2024.1 v2024.1"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
+        f'exec {real} -S comp --target-env vulkan1.2 -V source.comp -o made.spv',
+    )  # fmt: skip
+    program(
+        tmp_path, "dxc",
+        f'case "$*" in *--version*) echo "libdxcompiler.so: 1.8 - 1.8.2405.15"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
+        f'exec {real} -D -S comp --target-env vulkan1.1 -e main --source-entrypoint main source.hlsl -o made.spv',
+    )  # fmt: skip
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    made = devmod.compile(EMPTY, "vulkan -arch=vulkan1.2", options=["--compiler=glslc", "-w"], defines={"N": 1})
+    assert made.origin is not None
+    assert made.origin.toolchain.startswith("shaderc 2024.1, spirv-opt ")
+    assert made.origin.options == ("--compiler=glslc", "-w", "-DN=1")
+    made = devmod.compile(KERNELS / "main.hlsl", "vulkan", options=["--compiler=dxc"])
+    assert made.origin is not None
+    assert made.origin.toolchain.startswith("dxc 1.8, spirv-opt ")
+    assert (tmp_path / "called").read_text().splitlines() == [
+        "-fshader-stage=comp -x glsl --target-env=vulkan1.2 --target-spv=spv1.5 -DN=1 -w -o made.spv source.comp",
+        "-spirv -fspv-target-env=vulkan1.1 -E main -T cs_6_0 -Fo made.spv source.hlsl",
+    ]
+
+
+def test_a_tool_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "glslangValidator", "exec sleep 60")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(_tools, "PATIENCE", 0.2)
+    assert refused(EMPTY) == "glslangValidator was stopped: it took longer than 0.2 seconds"
+
+
+def test_a_tool_that_dies_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "glslangValidator", 'case "$*" in *--version*) exit;; esac\nkill -SEGV $$')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    assert refused(EMPTY).startswith("the GLSL source does not compile: exit status ")
+
+
+# -- SPIR-V as the source
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return bytes(build("saxpy.comp", options=["-O0"]).code["saxpy"][12:])  # type: ignore[attr-defined]
+
+
+@pytest.mark.row("R19")
+def test_spirv_is_stored_as_it_is(words: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "axpy.spv"
+    file.write_bytes(words)
+    module = devmod.compile(file, "vulkan")
+    assert list(module.functions) == ["axpy"]
+    assert module.code["axpy"][12:] == words  # type: ignore[attr-defined]
+    assert module.functions["axpy"].interface == INTERFACES["saxpy.comp"]["saxpy"]
+    assert module.origin == devmod.Origin("vulkan", "", (), {"axpy.spv": hashlib.sha256(words).hexdigest()})
+    same = devmod.compile(words, "vulkan", name="axpy")
+    assert same.save_to_bytes() == module.save_to_bytes()
+    small = devmod.compile(bytearray(words), "vulkan", name="axpy", options=["-O"])
+    assert len(small.code["axpy"]) < len(module.code["axpy"])  # type: ignore[attr-defined]
+    assert small.origin is not None
+    assert small.origin.toolchain.startswith("spirv-opt ")
+    other = tmp_path / "axpy.bin"
+    other.write_bytes(words)
+    assert devmod.compile(other, "vulkan", language="SPIR-V").save_to_bytes() == module.save_to_bytes()
+
+
+def test_spirv_needs_no_toolchain(words: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_these(tmp_path, monkeypatch)
+    assert list(devmod.compile(words, "vulkan", name="k").functions) == ["k"]
+
+
+def test_spirv_takes_no_defines_and_no_options(words: bytes) -> None:
+    assert refused(words, defines={"N": 1}) == "<bytes> is SPIR-V, compiled already: the define 'N' would do nothing"
+    assert refused(words, options=["-g"]) == "<bytes> is SPIR-V, compiled already: the option '-g' would do nothing"
+    assert refused(words, "vulkan -arch=spirv1.0") == "<bytes> is SPIR-V 1.3, and the target 'vulkan -arch=spirv1.0' takes up to 1.0"
+    assert refused(words, language="GLSL") == "the source is bytes, which are SPIR-V and no GLSL"
+    assert refused(words, "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
+    assert refused(1) == "a source is a str (text), bytes (SPIR-V) or an os.PathLike (a file), not int"
+
+
+def test_a_path_to_spirv_that_is_text() -> None:
+    assert refused("k.spv") == (
+        "the source is a str of one line that ends in '.spv': a str is always text. For the file, give pathlib.Path('k.spv')"
+    )
+
+
+@needs_tools
+def test_spirv_that_is_read_and_not_valid(words: bytes) -> None:
+    # Two operands of a store in the wrong order.
+    damaged = bytearray(words)
+    for at in range(20, len(words) - 12, 4):
+        if damaged[at : at + 4] == (3 << 16 | 62).to_bytes(4, "little"):
+            damaged[at + 4 : at + 8], damaged[at + 8 : at + 12] = damaged[at + 8 : at + 12], damaged[at + 4 : at + 8]
+            break
+    text = refused(bytes(damaged))
+    assert text.startswith("the SPIR-V of <bytes> is not valid, says spirv-val: line ")
+
+
+# -- the file
+
+
+@pytest.mark.row("R17", "R18", "R19", "R37")
+@pytest.mark.parametrize("name", ["scan.hlsl", "blocks.comp"])
+def test_a_build_goes_through_a_file(name: str, tmp_path: Path) -> None:
+    module = build(name)
+    devmod.save(module, tmp_path / "k.devmod")
+    loaded = devmod.load(tmp_path / "k.devmod")
+    assert {key: info.interface for key, info in loaded.functions.items()} == INTERFACES[name]
+    assert loaded.save_to_bytes() == module.save_to_bytes()
+    assert loaded.origin == module.origin
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from devmod._cli import main
+
+    def run(source: Path, output: str) -> tuple[int, str, str]:
+        code = main(["compile", str(source), "-t", "vulkan", "-o", str(tmp_path / output)])
+        return code, *capsys.readouterr()
+
+    code, out, _ = run(KERNELS / "saxpy.comp", "saxpy.devmod")
+    assert (code, out.splitlines()[0]) == (0, "vulkan spv: saxpy")
+    assert run(KERNELS / "saxpy.comp", "saxpy.spv")[0] == 0
+    assert (tmp_path / "saxpy.spv").read_bytes()[:4] == b"\x03\x02\x23\x07"
+    code, out, _ = run(tmp_path / "saxpy.spv", "again.devmod")
+    assert (code, out.splitlines()[0]) == (0, "vulkan spv: saxpy")
+    code, out, told = run(KERNELS / "tiles.comp", "tiles.devmod")
+    assert (code, out) == (1, "")
+    assert told == ("devmod: error: tiles.comp:3: the include 'tile.h' was not found beside the file that includes it\n")

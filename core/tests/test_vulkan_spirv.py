@@ -1,0 +1,400 @@
+"""Reading SPIR-V from anybody: what it says of an entry, and that nothing but devmod's own errors comes of what is damaged."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import devmod
+from devmod import Interface, Param
+from devmod.targets._shader import Shader, found_shader
+from devmod.targets.vulkan._reflect import reflect
+
+KERNELS = Path(__file__).parent / "kernels" / "vulkan"
+needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("glslangValidator") and shutil.which("spirv-opt")), reason="glslang-tools or spirv-tools is not installed"
+)
+
+
+def assemble(text: str, folder: Path, version: str = "1.3") -> bytes:
+    (folder / "k.spvasm").write_text(text)
+    command = ["spirv-as", "--target-env", f"spv{version}", "k.spvasm", "-o", "k.spv"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    return (folder / "k.spv").read_bytes()
+
+
+def words(*numbers: int) -> bytes:
+    return b"".join(number.to_bytes(4, "little") for number in numbers)
+
+
+def op(opcode: int, *operands: int) -> tuple[int, ...]:
+    return (len(operands) + 1 << 16 | opcode, *operands)
+
+
+HEAD = (0x07230203, 0x00010300, 0, 1000, 0)
+MAIN = int.from_bytes(b"main", "little")
+#: A function 1 without a body.
+VOID = (*op(54, 2, 1, 0, 3), *op(56))
+
+
+def read(data: bytes, *, declared: bool = True) -> list[Shader]:
+    return reflect(data, "k.spv", declared=declared)
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(devmod.FormatError) as caught:
+        read(data)
+    return str(caught.value)
+
+
+def refused_source(data: bytes) -> str:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(data, "vulkan")
+    return str(caught.value)
+
+
+# -- heads
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "does not begin with SPIR-V's magic number 0x07230203 but with 0x00000000"),
+        (b"#version 450\nvoid main() {}", "does not begin with SPIR-V's magic number 0x07230203 but with 0x72657623"),
+        (words(*HEAD)[:-4], "is cut short: 16 bytes are less than its head"),
+        (words(*HEAD) + b"\x01", "is cut short: 21 bytes are no whole number of 4-byte words"),
+        (words(0x03022307, 0x00000100, 0, 0, 0), "is big-endian; Vulkan takes words in little-endian order: swap the bytes of each word"),
+        (words(0x07230203, 0x00010700, 0, 1, 0), "is of version 1.7; the newest that this devmod reads is 1.6"),
+        (words(0x07230203, 0x00020000, 0, 1, 0), "is of version 2.0; the newest that this devmod reads is 1.6"),
+        (words(0x07230203, 0x12345678, 0, 1, 0), "has the version word 0x12345678, which is none"),
+        (words(*HEAD), "has no entry point"),
+        (words(*HEAD, 0), "is cut short or damaged: the instruction at word 5 has no length"),
+        (words(*HEAD, 5 << 16 | 17, 1), "is cut short or damaged: the instruction at word 5 has a length of 5 words, and 2 are left"),
+        (words(*HEAD, *op(71, 1)), "is damaged: the instruction 71 at word 5 has 1 operands"),
+        (words(*HEAD, *op(5, 1, MAIN)), "is damaged: the string at word 5 does not end"),
+        (words(*HEAD, *op(5, 1, 0xFF)), "is damaged: the string at word 5 is not UTF-8"),
+        (words(*HEAD, *op(19, 1), *op(19, 1)), "is damaged: the id 1 at word 7 was given before"),
+        (words(*HEAD, *op(54, 1, 2, 0, 3)), "is cut short: its last function does not end"),
+        (words(*HEAD, *op(74, 1, 2)), "decorates in groups, which is an old form; rewrite it with spirv-opt --flatten-decorations"),
+        (
+            words(*HEAD, *op(15, 0, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is a vertex shader, and Vulkan runs compute shaders here (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 6, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is an OpenCL kernel, and Vulkan runs compute shaders here (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 5365, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is a mesh shader, and Vulkan runs compute shaders here (GLCompute)",
+        ),
+        (
+            words(*HEAD, *op(15, 77, 1, MAIN, 0), *VOID),
+            "has no compute shader: its entry 'main' is of the execution model 77, and Vulkan runs compute shaders here (GLCompute)",
+        ),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0)), "is cut short: the function 1 is not in it"),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0), *VOID), "has the entry 'main' without a workgroup size"),
+    ],
+)
+def test_what_is_no_module_for_vulkan(data: bytes, said: str) -> None:
+    assert refused(data) == said
+    if data:
+        assert refused_source(data) == f"the SPIR-V of <bytes> {said}"
+
+
+def test_two_entries_of_one_name() -> None:
+    entry = op(15, 5, 1, MAIN, 0)
+    data = words(*HEAD, *entry, *entry, *op(16, 1, 17, 1, 1, 1), *VOID)
+    assert refused_source(data) == "the SPIR-V of <bytes> has two compute entries named 'main'"
+
+
+# -- what modules say
+
+SEVERAL = """
+OpCapability Shader
+OpExtension "SPV_KHR_non_semantic_info"
+%ext = OpExtInstImport "NonSemantic.ClspvReflection.1"
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %first "first"
+OpEntryPoint GLCompute %second "main"
+OpEntryPoint Vertex %third "third"
+OpExecutionMode %first LocalSize 8 4 1
+OpExecutionMode %second LocalSize 2 1 1
+OpName %a "a"
+OpName %b "b"
+OpName %c "c"
+OpDecorate %a Binding 0
+OpDecorate %a DescriptorSet 0
+OpDecorate %b Binding 1
+OpDecorate %b DescriptorSet 0
+OpDecorate %c Binding 2
+OpDecorate %c DescriptorSet 0
+OpDecorate %c NonWritable
+OpDecorate %array ArrayStride 4
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %block Block
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%zero = OpConstant %uint 0
+%float = OpTypeFloat 32
+%array = OpTypeRuntimeArray %float
+%block = OpTypeStruct %array
+%pointer = OpTypePointer StorageBuffer %block
+%element = OpTypePointer StorageBuffer %float
+%a = OpVariable %pointer StorageBuffer
+%b = OpVariable %pointer StorageBuffer
+%c = OpVariable %pointer StorageBuffer
+%inner = OpFunction %void None %function
+%l0 = OpLabel
+%p0 = OpAccessChain %element %b %zero %zero
+%v0 = OpLoad %float %p0
+OpReturn
+OpFunctionEnd
+%first = OpFunction %void None %function
+%l1 = OpLabel
+%p1 = OpAccessChain %element %a %zero %zero
+%v1 = OpLoad %float %p1
+%r1 = OpFunctionCall %void %inner
+OpReturn
+OpFunctionEnd
+%second = OpFunction %void None %function
+%l2 = OpLabel
+%n2 = OpArrayLength %uint %c 0
+OpReturn
+OpFunctionEnd
+%third = OpFunction %void None %function
+%l3 = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+
+
+@needs_assembler
+@pytest.mark.row("R12")
+def test_each_of_several_entries_takes_what_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "both.spv").write_bytes(assemble(SEVERAL, tmp_path))
+    module = devmod.compile(tmp_path / "both.spv", "vulkan")
+    assert {name: (info.name, info.interface) for name, info in module.functions.items()} == {
+        "first": (
+            "first",
+            Interface([Param("a", "buffer", "float32", "rw", (0, 0)), Param("b", "buffer", "float32", "rw", (0, 1))], block=(8, 4, 1)),
+        ),
+        "both": ("main", Interface([Param("c", "buffer", "float32", "r", (0, 2))], block=(2, 1, 1))),
+    }
+    code = module.code  # type: ignore[attr-defined]
+    assert list(code) == ["first", "both"]
+    assert code["first"] == code["both"]  # the runtime compiles them once
+    assert module.inspect_source().count("OpMemoryModel") == 1 if shutil.which("spirv-dis") else True
+
+
+def one(body: str, *, decorations: str = "", mode: str = "LocalSize 1 1 1", constants: str = "") -> str:
+    """An entry with one variable %v of the type that `body` calls %pointer."""
+    return f"""
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode{"Id" if "LocalSizeId" in mode else ""} %main {mode}
+OpName %v "v"
+{decorations}
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%float = OpTypeFloat 32
+%four = OpConstant %uint 4
+{constants}
+{body}
+%main = OpFunction %void None %function
+%label = OpLabel
+OpReturn
+OpFunctionEnd
+"""
+
+
+BOUND = "OpDecorate %v Binding 0\nOpDecorate %v DescriptorSet 0\nOpMemberDecorate %block 0 Offset 0\nOpDecorate %block Block\n"
+STORAGE = "%pointer = OpTypePointer StorageBuffer %block\n%v = OpVariable %pointer StorageBuffer"
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("body", "decorations", "said"),
+    [
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpDecorate %v Binding 0", ""), "has the variable 'v' without a binding; give it one: layout(set = 0, binding = N)"),
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpMemberDecorate %block 0 Offset 0", ""), "has a block of memory whose members have no offsets, so it has no layout"),
+        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n{STORAGE}", BOUND, "has an array without a stride in a block of memory, so it has no layout"),
+        (f"%four4 = OpTypeVector %float 4\n%m = OpTypeMatrix %four4 4\n%block = OpTypeStruct %m\n{STORAGE}", BOUND, "has a matrix without a stride in a block of memory, so it has no layout"),
+        (f"%bool = OpTypeBool\n%block = OpTypeStruct %bool\n{STORAGE}", BOUND, "has a bool in a block of memory, where it has no layout"),
+        (f"%odd = OpTypeInt 24 0\n%block = OpTypeStruct %odd\n{STORAGE}", BOUND, "has a number of 24 bits, which is none that devmod knows"),
+        (f"%block = OpTypeStruct\n{STORAGE}", BOUND, ""),
+        ("%pointer = OpTypePointer StorageBuffer %float\n%v = OpVariable %pointer StorageBuffer", "OpDecorate %v Binding 0", "is damaged: the type"),
+        ("%v = OpVariable %uint StorageBuffer", "OpDecorate %v Binding 0", "is damaged: a variable has the type"),
+        ("%pointer = OpTypePointer AtomicCounter %uint\n%v = OpVariable %pointer AtomicCounter", "", "has an atomic counter, which is OpenGL's; use an atomic operation on a buffer"),
+        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure, which devmod cannot pass"),
+        ("%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n%pointer = OpTypePointer Uniform %block\n%v = OpVariable %pointer Uniform", BOUND + "OpDecorate %array ArrayStride 16", "has a runtime array in a uniform or push-constant block, whose size is fixed"),
+        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array %float\n{STORAGE}", BOUND + "OpDecorate %array ArrayStride 4\nOpMemberDecorate %block 1 Offset 64", "is damaged: it has a runtime array that is not the last member of its struct"),
+    ],
+)  # fmt: skip
+def test_blocks_that_cannot_be_read(body: str, decorations: str, said: str, tmp_path: Path) -> None:
+    data = assemble(one(body, decorations=decorations), tmp_path)
+    if said:
+        assert refused(data).startswith(said)
+    else:  # a block of nothing is an argument like another
+        (shader,) = read(data)
+        assert found_shader("vulkan", shader).params == (Param("v", "buffer", "", "rw", (0, 0)),)
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("mode", "constants", "decorations", "block", "sources"),
+    [
+        ("LocalSizeId %four %four %four", "", "", (4, 4, 4), ()),
+        ("LocalSizeId %s %four %t", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint IMul %s %four", "OpDecorate %s SpecId 3", (6, 4, 24), (0, -1, [0])),
+        ("LocalSizeId %t %four %t", "%s = OpSpecConstant %uint 6\n%r = OpSpecConstant %uint 2\n%t = OpSpecConstantOp %uint UDiv %s %r", "OpDecorate %s SpecId 3\nOpDecorate %r SpecId 1", (3, 4, 3), ([0, 1], -1, [0, 1])),
+        ("LocalSizeId %t %four %four", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint UDiv %s %z\n%z = OpConstant %uint 0", "OpDecorate %s SpecId 3", None, ([0], -1, -1)),
+        ("LocalSize 1 1 1", "%v3 = OpTypeVector %uint 3\n%size = OpConstantComposite %v3 %four %four %four", "OpDecorate %size BuiltIn WorkgroupSize", (4, 4, 4), ()),
+    ],
+)  # fmt: skip
+def test_where_a_workgroup_gets_its_size(
+    mode: str, constants: str, decorations: str, block: object, sources: tuple[object, ...], tmp_path: Path
+) -> None:
+    data = assemble(one("", decorations=decorations, mode=mode, constants=constants), tmp_path, "1.6")
+    (shader,) = read(data)
+    assert shader.block == block
+    assert tuple(source for source in shader.block_constants if shader.block_constants != (-1, -1, -1)) == sources
+
+
+@needs_assembler
+def test_a_workgroup_of_no_threads(tmp_path: Path) -> None:
+    data = assemble(one("", mode="LocalSizeId %four %zero %four", constants="%zero = OpConstant %uint 0"), tmp_path, "1.6")
+    assert refused(data) == "has the entry 'main' with a workgroup size of (4, 0, 4)"
+
+
+@needs_assembler
+def test_a_struct_that_contains_itself_ends(tmp_path: Path) -> None:
+    text = one(f"%block = OpTypeStruct %float %float\n{STORAGE}", decorations=BOUND + "OpMemberDecorate %block 1 Offset 4")
+    data = assemble(text, tmp_path)
+    # Every member of the struct is made the struct itself.
+    at = next(i for i in range(20, len(data), 4) if data[i : i + 4] == (4 << 16 | 30).to_bytes(4, "little"))
+    own = data[at + 4 : at + 8]
+    assert refused(data[: at + 8] + own * 2 + data[at + 16 :]) == "has a block of memory that contains itself"
+
+
+def test_large_and_deep_modules_take_their_time_and_no_more() -> None:
+    # Types nested without end, each of many members of the one before.
+    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
+    types = [*op(22, 10, 32)]
+    for number in range(11, 200):
+        types += op(30, number, *[number - 1] * 50)
+    offsets = [word for number in range(11, 200) for member in range(50) for word in op(72, number, member, 35, 0)]
+    variable = (*op(71, 300, 33, 0), *op(32, 299, 12, 199), *op(59, 299, 300, 12))
+    began = time.monotonic()
+    assert refused(words(*HEAD, *entry, *offsets, *types, *variable, *VOID)) == "has a block of memory that nests more than 32 deep"
+    # Lengths multiplied beyond all measure.
+    chain = [*op(21, 9, 32, 0), *op(43, 9, 8, 0xFFFFFFFF), *op(22, 10, 32)]
+    strides: list[int] = []
+    for number in range(11, 40):
+        chain += op(28, number, number - 1, 8)
+        strides += op(71, number, 6, 0xFFFFFFFF)
+    block = (*op(30, 40, 39), *op(32, 41, 12, 40), *op(59, 41, 42, 12))
+    marks = (*op(71, 42, 33, 0), *op(72, 40, 0, 35, 0))
+    assert refused(words(*HEAD, *entry, *strides, *marks, *chain, *block, *VOID)) == "has a block of over 2**62 bytes"
+    # Constants worked out of constants.
+    numbers = [*op(21, 9, 32, 0), *op(50, 9, 100, 2), *op(71, 100, 1, 0)]
+    for number in range(101, 20000):
+        numbers += op(52, 9, number, 132, number - 1, number - 1)
+    (shader,) = read(words(*HEAD, *entry, *numbers, *VOID))
+    assert len(shader.constants) == 1
+    # Entries by the thousand.
+    many = [word for number in range(1025) for word in op(15, 5, number, MAIN, 0)]
+    assert refused(words(*HEAD, *many)) == "has more than 1024 entry points"
+    assert time.monotonic() - began < 10
+
+
+# -- damage
+
+
+@pytest.fixture(scope="module")
+def modules() -> list[bytes]:
+    """What glslang makes of the test's shaders."""
+    found = []
+    for name in ("blocks.comp", "images.comp", "constants.comp", "widths.comp", "scan.hlsl"):
+        # glslang's HLSL for SPIR-V over 1.3 is not valid.
+        for target in ("vulkan",) if name == "scan.hlsl" else ("vulkan", "vulkan -arch=vulkan1.3"):
+            code = devmod.compile(KERNELS / name, target, options=["-O0"]).code  # type: ignore[attr-defined]
+            found += [bytes(value[12:]) for value in code.values()]
+    return found
+
+
+def survives(data: bytes) -> None:
+    """Read it, to the end or to an error of devmod's own."""
+    for declared in (True, False):
+        try:
+            for shader in read(data, declared=declared):
+                found_shader("vulkan", shader)
+        except (devmod.FormatError, devmod.CompileError):
+            pass
+
+
+@needs_compiler
+@pytest.mark.row("R19")
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_modules_are_errors_of_ours(modules: list[bytes], seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(150):
+        data = bytearray(rng.choice(modules))
+        for _ in range(rng.choice((1, 1, 1, 2, 8))):
+            if len(data) < 32:
+                break
+            at = rng.randrange(20, len(data) - 4)
+            at -= at % 4 if rng.random() < 0.7 else 0
+            what = rng.random()
+            if what < 0.3:
+                data[at] ^= 1 << rng.randrange(8)
+            elif what < 0.6:
+                data[at : at + 4] = rng.choice((0, 1, 0xFFFFFFFF, 0x7FFFFFFF, rng.randrange(200), rng.getrandbits(32))).to_bytes(
+                    4, "little"
+                )
+            elif what < 0.75:
+                del data[at : at + 4 * rng.randrange(1, 6)]
+            elif what < 0.9:
+                start = rng.randrange(20, len(data) - 4) // 4 * 4
+                data[at:at] = data[start : start + 4 * rng.randrange(1, 12)]
+            else:
+                del data[at:]
+        survives(bytes(data))
+
+
+@needs_compiler
+def test_a_module_cut_at_any_word_is_an_error_of_ours(modules: list[bytes]) -> None:
+    for data in modules[:2]:
+        for end in range(0, len(data), 4):
+            with pytest.raises(devmod.FormatError):
+                read(data[:end])
+
+
+INSTRUCTION = st.tuples(
+    st.sampled_from((5, 6, 11, 12, 15, 16, 17, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 32, 41, 43, 44, 50, 51, 52, 54, 56, 57, 59, 61, 65, 71, 72, 331)),
+    st.lists(st.one_of(st.integers(0, 8), st.sampled_from((MAIN, 17, 33, 34, 35, 38, 2**32 - 1))), max_size=9),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(INSTRUCTION, max_size=24))
+def test_made_up_modules_are_errors_of_ours(instructions: list[tuple[int, list[int]]]) -> None:
+    entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
+    survives(words(*HEAD, *entry, *(word for opcode, operands in instructions for word in op(opcode, *operands)), *VOID))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_of_any_sort_are_errors_of_ours(data: bytes) -> None:
+    survives(words(*HEAD) + data)
+    survives(data)
