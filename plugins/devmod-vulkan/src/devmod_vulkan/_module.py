@@ -1,0 +1,76 @@
+"""The real Vulkan module: its shaders, each read and built when a function of it is first asked for."""
+
+from __future__ import annotations
+
+from devmod.backend import RealModule, read_payload
+from devmod.errors import FormatError, quoted
+from devmod.targets import find_spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
+    from devmod import FunctionInfo
+    from devmod.backend import Launcher
+    from devmod.targets import TargetSpec
+    from devmod_vulkan._device import VulkanDevice
+    from devmod_vulkan._pipeline import Pipeline
+    from devmod_vulkan._shader import Shader
+
+
+class VulkanModule(RealModule):
+    """A map of SPIR-V shaders. Nothing in it is looked at before a function is asked for, and then that function's shader alone."""
+
+    @classmethod
+    def create(
+        cls, code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
+    ) -> Self:
+        """The module of a payload; the arguments are those of `devmod.create`."""
+        return cls(_spec(), fmt, fmap, code, source)
+
+    @classmethod
+    def load(cls, data: bytes | memoryview) -> Self:
+        """The module in the bytes that `save_to_bytes` gave."""
+        return cls.from_wire(_spec(), data)
+
+    @classmethod
+    def read(cls, path: str, fmt: str) -> Self:
+        """The module of a payload file and the metadata file beside it."""
+        fmt, fmap, code = read_payload(_spec(), path, fmt)
+        return cls(_spec(), fmt, fmap, code)
+
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        from devmod_vulkan._shader import Shader
+
+        # The shader stands under the name that callers use (R11), or under that of the entry point.
+        shaders = self.code
+        assert not isinstance(shaders, (bytes, memoryview))
+        entry = name if name in shaders else info.name
+        if entry not in shaders:
+            raise FormatError(
+                f"the vulkan module has no shader for its function {name!r}; it has those of {quoted(shaders)}",
+                kind="vulkan",
+                function=name,
+            )
+        shader = Shader(name, info, self.payload(entry)[1])
+        from devmod_vulkan._launch import VulkanLauncher
+
+        return VulkanLauncher(shader, self._build)
+
+    def _build(self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]) -> Pipeline:
+        """The pipeline of a shader on a device; functions with equal shaders share it."""
+        from devmod_vulkan import _pipeline
+
+        logical = device.logical
+        layout = repr((shader.interface.params, shader.interface.blocks))
+        made: Pipeline = self.once(
+            ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
+        )
+        return made
+
+
+def _spec() -> TargetSpec:
+    spec = find_spec("vulkan")
+    assert spec is not None  # it is one of core's own
+    return spec

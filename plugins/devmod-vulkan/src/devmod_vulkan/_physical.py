@@ -1,0 +1,238 @@
+"""What a physical device says of itself: all that is known of a device before it is opened."""
+
+from __future__ import annotations
+
+from devmod.backend import Once
+from devmod.errors import DeviceNotFoundError
+from devmod_vulkan import _features
+from devmod_vulkan._driver import NO_DEVICE, Calls, ffi, instance, listed, make, vk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_VENDORS = {
+    0x1002: "AMD",
+    0x1010: "Imagination",
+    0x106B: "Apple",
+    0x10DE: "NVIDIA",
+    0x13B5: "Arm",
+    0x14E4: "Broadcom",
+    0x5143: "Qualcomm",
+    0x8086: "Intel",
+    0x10005: "Mesa",
+}
+#: By the type of a device, how good a choice it is, and whether its memory is the host's too.
+_TYPES = {
+    vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (4, False),
+    vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: (3, True),
+    vk.VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: (2, False),
+    vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (1, True),
+    vk.VK_PHYSICAL_DEVICE_TYPE_OTHER: (0, False),
+}
+_SUBGROUP = ("BASIC", "VOTE", "ARITHMETIC", "BALLOT", "SHUFFLE", "SHUFFLE_RELATIVE", "CLUSTERED", "QUAD")
+_LIMITS = (
+    "maxComputeWorkGroupInvocations",
+    "maxComputeSharedMemorySize",
+    "maxPushConstantsSize",
+    "maxStorageBufferRange",
+    "maxUniformBufferRange",
+    "maxBoundDescriptorSets",
+    "maxPerStageDescriptorStorageBuffers",
+    "maxPerStageDescriptorUniformBuffers",
+    "maxPerStageResources",
+)
+#: The oldest Vulkan that will do: timeline semaphores are of 1.2.
+OLDEST = (1, 2)
+
+
+class Physical:
+    """A physical device.
+
+    Attributes
+    ----------
+    handle
+        Vulkan's.
+    name, vendor, driver_version : str
+        As the driver has them.
+    version : tuple of int
+        The Vulkan that it can be used with: its own, but none newer than the instance was asked for.
+    score : int
+        How good a choice it is by its type: a discrete GPU first, a CPU last.
+    shares_memory : bool
+        Whether its memory is the host's too.
+    memory : int
+        The bytes of its largest heap of device-local memory.
+    limits : dict
+        By their names in Vulkan.
+    features : frozenset of str
+        Those of `_features.ASKED` that it has.
+    extensions : frozenset of str
+        Those that it has.
+    memory_types : list of (int, int)
+        Each one's property flags, and its heap's bytes.
+    queue_family, queue_count, timestamp_bits, timestamp_period
+        The family of queues that launches go to; what its timestamps are.
+    alignment : int
+        What offsets in buffers are multiples of.
+    identity : str
+        What a pipeline's cached binary depends on.
+    """
+
+    def __init__(self, handle: Any, calls: Calls, newest: int) -> None:
+        self.handle = handle
+        self._calls = calls
+        driver = make("VkPhysicalDeviceDriverProperties")
+        subgroup = make("VkPhysicalDeviceSubgroupProperties", pNext=driver)
+        controls = make("VkPhysicalDeviceFloatControlsProperties", pNext=subgroup)
+        sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=controls)
+        base = make("VkPhysicalDeviceProperties2")
+        calls.vkGetPhysicalDeviceProperties(handle, ffi.addressof(base, "properties"))
+        found = base.properties
+        self.version = _version(min(found.apiVersion, newest))
+        if self.version >= OLDEST:
+            base.pNext = sizes
+            calls.vkGetPhysicalDeviceProperties2(handle, base)
+        self.name = _text(found.deviceName)
+        self.vendor = _VENDORS.get(found.vendorID, f"vendor {found.vendorID:#06x}")
+        number = found.driverVersion
+        self.driver_version = f"{_text(driver.driverName)} {_text(driver.driverInfo)}".strip() or str(number)
+        self.score, self.shares_memory = _TYPES.get(found.deviceType, (0, False))
+        self.limits = {name: int(getattr(found.limits, name)) for name in _LIMITS}
+        for axis in range(3):
+            self.limits[f"maxComputeWorkGroupCount[{axis}]"] = found.limits.maxComputeWorkGroupCount[axis]
+            self.limits[f"maxComputeWorkGroupSize[{axis}]"] = found.limits.maxComputeWorkGroupSize[axis]
+        self.limits["maxMemoryAllocationSize"] = sizes.maxMemoryAllocationSize or 1 << 30
+        self.timestamp_period = float(found.limits.timestampPeriod)
+        self.alignment = max(
+            256,
+            found.limits.minStorageBufferOffsetAlignment,
+            found.limits.minUniformBufferOffsetAlignment,
+            found.limits.nonCoherentAtomSize,
+        )
+        uuid = bytes(ffi.buffer(found.pipelineCacheUUID))
+        self.cache_header = (
+            (32).to_bytes(4, "little")
+            + vk.VK_PIPELINE_CACHE_HEADER_VERSION_ONE.to_bytes(4, "little")
+            + found.vendorID.to_bytes(4, "little")
+            + found.deviceID.to_bytes(4, "little")
+            + uuid
+        )
+        self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
+        self.extensions = frozenset(
+            ffi.string(each.extensionName).decode()
+            for each in listed(calls.vkEnumerateDeviceExtensionProperties, "VkExtensionProperties", handle, ffi.NULL)
+        )
+        self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
+        self._controls = controls
+        self._read_memory()
+        self._read_queues()
+        self.features = self._read_features() if self.version >= OLDEST else frozenset()
+
+    def _read_memory(self) -> None:
+        found = ffi.new("VkPhysicalDeviceMemoryProperties *")
+        self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, found)
+        self.memory_types = [
+            (found.memoryTypes[number].propertyFlags, found.memoryHeaps[found.memoryTypes[number].heapIndex].size)
+            for number in range(found.memoryTypeCount)
+        ]
+        local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+        self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
+
+    def _read_queues(self) -> None:
+        """The family of queues: one for compute alone where there is one, which shares nothing with a desktop's drawing."""
+        count = ffi.new("uint32_t *")
+        self._calls.vkGetPhysicalDeviceQueueFamilyProperties(self.handle, count, ffi.NULL)
+        families = ffi.new("VkQueueFamilyProperties[]", max(count[0], 1))
+        self._calls.vkGetPhysicalDeviceQueueFamilyProperties(self.handle, count, families)
+        best = None
+        for number in range(count[0]):
+            flags = families[number].queueFlags
+            if flags & vk.VK_QUEUE_COMPUTE_BIT:
+                rank = (families[number].timestampValidBits > 0, not flags & vk.VK_QUEUE_GRAPHICS_BIT, -number)
+                best = max(best or rank, rank)
+        self.queue_family = -best[2] if best is not None else -1
+        family = families[max(self.queue_family, 0)]
+        self.queue_count, self.timestamp_bits = int(family.queueCount), int(family.timestampValidBits)
+
+    def _read_features(self) -> frozenset[str]:
+        chain = self.feature_chain(None)
+        self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
+        found = {feature for feature in _features.ASKED if self._says(chain, feature)}
+        return frozenset(found)
+
+    def _says(self, chain: dict[str, Any], feature: str) -> bool:
+        where, _, field = feature.partition(".")
+        if where == "subgroup":
+            return bool(self._operations >> _SUBGROUP.index(field) & 1)
+        if where == "controls":
+            return bool(getattr(self._controls, field))
+        if where not in chain:
+            return False
+        return bool(getattr(chain[where].features if where == "10" else chain[where], field))
+
+    def feature_chain(self, wanted: frozenset[str] | None) -> dict[str, Any]:
+        """Vulkan's structures of features, linked, "10" the first; with those of `wanted` set."""
+        chain = {}
+        first: Any = ffi.NULL
+        for name, (struct, needs) in _features.STRUCTURES.items():
+            if self.version >= needs if isinstance(needs, tuple) else needs in self.extensions:
+                first = chain[name] = make(struct, pNext=first)
+        chain["10"] = make("VkPhysicalDeviceFeatures2", pNext=first)
+        for feature in wanted or ():
+            where, _, field = feature.partition(".")
+            if where in chain:
+                setattr(chain[where].features if where == "10" else chain[where], field, 1)
+        return chain
+
+    @property
+    def needed_extensions(self) -> list[str]:
+        """The extensions to be enabled: those of the features that are there, and the one that a portable driver insists on."""
+        used = {feature.partition(".")[0] for feature in self.features}
+        needed = [needs for name, (_, needs) in _features.STRUCTURES.items() if name in used and isinstance(needs, str)]
+        return needed + [name for name in ("VK_KHR_portability_subset",) if name in self.extensions]
+
+    @property
+    def arch(self) -> str:
+        """What shaders it takes, as `devmod.targets.vulkan.architecture` has it."""
+        from devmod.targets.vulkan.architecture import capability_name
+
+        major, minor = _features.newest_spirv(self.version)
+        beyond = [number for number in sorted(_features.ALWAYS.union(_features.NEEDS) - {0, 1}) if _features.has(number, self.features)]
+        return f"spirv{major}.{minor}:{'+'.join(map(capability_name, beyond))}"
+
+
+def _text(chars: Any) -> str:
+    return str(ffi.string(chars).decode("utf-8", "replace")).strip()
+
+
+def _version(number: int) -> tuple[int, int]:
+    return number >> 22 & 0x7F, number >> 12 & 0x3FF
+
+
+_once = Once()
+
+
+def physical_devices() -> list[Physical]:
+    """All devices that can be used, the best first: GPUs before CPUs, then by memory, else in the loader's order.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        There is none; the message says why.
+    """
+    found: list[Physical] = _once.get("found", _find)
+    return found
+
+
+def _find() -> list[Physical]:
+    made = instance()
+    handles = listed(made.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", made.handle)
+    found = [Physical(handle, made.calls, made.version) for handle in handles]
+    if not found:
+        raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver has one"), kind="vulkan")
+    usable = [each for each in found if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
+    if not usable:
+        listed_ = "; ".join(f"{each.name} has Vulkan {each.version[0]}.{each.version[1]}" for each in found)
+        raise DeviceNotFoundError(NO_DEVICE.format(why=f"{listed_}, and devmod needs 1.2 with compute queues"), kind="vulkan")
+    return sorted(usable, key=lambda each: (-each.score, -each.memory))
