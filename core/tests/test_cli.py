@@ -370,7 +370,9 @@ def test_devices_of_a_runtime_whose_driver_is_missing(capsys: pytest.CaptureFixt
     assert "npu: no driver of the npu is installed" in found["problems"]
 
 
-def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+def test_devices_as_a_table_and_as_json(
+    capsys: pytest.CaptureFixture[str], register: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Npu(devmod.Device):
         kind, index, name, vendor, driver_version, memory = "npu", 0, "Big NPU", "Nobody", "7.1", 2_500_000_000
 
@@ -383,6 +385,11 @@ def test_devices_as_a_table_and_as_json(capsys: pytest.CaptureFixture[str], regi
     )
     (found,) = json.loads(run(capsys, "devices", "--json")[1])["devices"]
     assert (found["name"], found["memory"]) == ("Big NPU", 2_500_000_000)
+
+    monkeypatch.setattr(Npu, "memory", 0)
+    monkeypatch.setattr(Npu, "arch", "npu1.2:Float16+Float64+Int64")
+    assert run(capsys, "devices")[1].splitlines()[1] == "npu   0      Big NPU  Nobody  7.1             npu1.2:Float16+Float64+…"
+    assert json.loads(run(capsys, "devices", "--json")[1])["devices"][0]["arch"] == "npu1.2:Float16+Float64+Int64"
 
 
 def test_what_a_plugin_prints_is_no_part_of_what_a_command_prints(plugins: dict[str, str], tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from devmod._cli._output import plugins_at_work, print_json, print_table, printa
 from devmod._memory.device import GROUP, probe
 from devmod.errors import DevmodError
 
+#: How much of an architecture a table shows: Vulkan's names every capability. `--json` gives all of it.
+_ARCH_WIDTH = 24
 _FIELDS = ("kind", "index", "name", "vendor", "driver_version", "arch", "memory")
 
 
@@ -43,9 +45,15 @@ def command(as_json: bool) -> None:
         print_json({"devices": found, "problems": problems})
         return
     if found:
-        shown = [{**each, "memory": size(int(str(each["memory"])))} for each in found]
+        shown = [
+            {**each, "arch": _cut(str(each["arch"])), "memory": size(int(str(each["memory"]))) if each["memory"] else ""} for each in found
+        ]
         print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in shown])
     elif not kinds:
         click.echo("No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'")
     for problem in problems:
         click.echo(printable(f"! {problem}"))
+
+
+def _cut(arch: str) -> str:
+    return arch if len(arch) <= _ARCH_WIDTH else f"{arch[: _ARCH_WIDTH - 1]}…"

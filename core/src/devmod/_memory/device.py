@@ -88,7 +88,7 @@ class Device(ABC):
     name, vendor, driver_version : str
         As the driver has them.
     memory : int
-        The device's memory in bytes.
+        The device's memory in bytes; 0 where its interface does not tell (WebGPU).
     limits : Mapping[str, int]
         The limits of a launch by name, as errors name them.
     arch : str
@@ -142,6 +142,13 @@ class Device(ABC):
     @abstractmethod
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
         """Copy the start of `memory` to `out` (bytes, contiguous, not empty), in the stream's order, and wait for it."""
+
+    def view(self, memory: Any) -> memoryview | None:
+        """The bytes of `memory` as the host sees them, writable and not copied, where host and device share it; None where they do not.
+
+        What is returned holds the memory.
+        """
+        return None
 
     # -- what core makes of it
 
