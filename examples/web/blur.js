@@ -34,7 +34,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       await blur_columns.run([between, blurred, weights, reach, width, height], { grid });
       const taken = performance.now() - begun;
       context.putImageData(new ImageData(new Uint8ClampedArray(blurred.buffer), width, height), 0, 0);
-      time.textContent = `${taken.toFixed(0)} ms on the GPU, copies included, for ${width} × ${height} pixels.`;
+      time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included, for ${width} × ${height} pixels.`;
     }
     const how = original.checked || radius.value === "0" ? "as it is" : `blurred with a radius of ${radius.value} pixels`;
     canvas.setAttribute("aria-label", `${name}, ${how}`);

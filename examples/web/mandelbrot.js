@@ -33,7 +33,8 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
     const y = (top - (HEIGHT / 2) * pixel).toPrecision(6);
     canvas.setAttribute("aria-label", `The Mandelbrot set around ${x} ${y < 0 ? "−" : "+"} ${Math.abs(y)} i, magnified ${zoom.toFixed(1)} times`);
     const mega = ((WIDTH * HEIGHT) / taken / 1000).toFixed(1);
-    time.textContent = `${taken.toFixed(0)} ms on the GPU, copies included: ${mega} million pixels a second. Magnified ${zoom.toLocaleString("en", { maximumFractionDigits: 1 })} times.`;
+    const magnified = zoom === 1 ? "" : ` Magnified ${zoom.toLocaleString("en", { maximumFractionDigits: 1 })} times.`;
+    time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included: ${mega} million pixels a second.${magnified}`;
   }, failed);
 
   const zoomAt = (column, row, factor) => {

@@ -65,7 +65,10 @@ export function hostArray(argument, value, bound, device) {
   if (given && base && given !== base && !(base === "bool" && given === "uint32")) {
     throw new Unfit(`is an array of ${given}, and the kernel takes ${elementsOf(argument)}`);
   }
-  if (bytes.length % unit) throw new Unfit(`has ${bytes.length} bytes, which is no whole number of ${elementsOf(argument)} of ${unit} bytes`);
+  if (bytes.length % unit) {
+    const each = struct ? elementsOf(argument) : `${type} of ${unit} bytes`;
+    throw new Unfit(`has ${bytes.length} bytes, which is no whole number of ${each}`);
+  }
   if (bytes.length && bytes.length < argument.least) {
     throw new Unfit(`has ${bytes.length} bytes, and the shader's variable takes at least ${argument.least}`);
   }

@@ -126,7 +126,7 @@ export class KernelFunction {
         pass.end();
         const reads = call.hosts.flatMap((host, number) => {
           if (!host.written || !host.bytes.length) return [];
-          const size = padded(host.bytes.length);
+          const size = Math.ceil(host.bytes.length / 4) * 4;
           const staging = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
           made.push(staging);
           encoder.copyBufferToBuffer(/** @type {GPUBuffer} */ (buffers[number]), 0, staging, 0, size);
@@ -311,14 +311,6 @@ export class Launch {
   destroy() {
     for (const buffer of this.#owned) buffer.destroy();
   }
-}
-
-/**
- * The size of a buffer for so many bytes: what WebGPU copies and binds is a multiple of 4, and a buffer for nothing can still be bound.
- * @param {number} size
- */
-function padded(size) {
-  return Math.max(16, Math.ceil(size / 4) * 4);
 }
 
 /**

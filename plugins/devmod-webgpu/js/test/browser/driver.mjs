@@ -1,0 +1,46 @@
+// Drives Chromium for the tests in Python: one JSON array a line in, one JSON object a line out.
+//
+//     node driver.mjs /usr/bin/chromium --no-sandbox …
+
+import { createInterface } from "node:readline";
+
+import { chromium } from "playwright-core";
+
+const [executablePath, ...args] = process.argv.slice(2);
+const browser = await chromium.launch({ executablePath, args });
+let page = null;
+let said = [];
+
+const commands = {
+  async open(url, options = {}) {
+    await page?.context().close();
+    said = [];
+    page = await (await browser.newContext(options)).newPage();
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && said.push(`${message.type()}: ${message.text()}`));
+    page.on("pageerror", (error) => said.push(`page: ${error.stack}`));
+    await page.goto(url);
+  },
+  /** The body of an async function of one argument; its value comes back as JSON. */
+  evaluate: (body, argument) =>
+    page.evaluate(([body, argument]) => new (Object.getPrototypeOf(async () => {}).constructor)("argument", body)(argument), [body, argument]),
+  wait: (expression, timeout = 30_000) => page.waitForFunction(expression, null, { timeout }).then(() => null),
+  text: (selector) => page.locator(selector).innerText(),
+  click: (selector) => page.locator(selector).click(),
+  press: (key) => page.keyboard.press(key),
+  fill: (selector, value) => page.locator(selector).fill(value),
+  files: (selector, paths) => page.locator(selector).setInputFiles(paths),
+  screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
+  said: () => said,
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [name, ...given] = JSON.parse(line);
+  let answer;
+  try {
+    answer = { value: (await commands[name](...given)) ?? null };
+  } catch (error) {
+    answer = { error: String(error.message ?? error) };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+await browser.close();

@@ -1,0 +1,147 @@
+// What is checked before a device is asked anything: scalars, places, shapes, constants.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { specialized } from "../src/constants.js";
+import { dtypeName, parseDtype } from "../src/dtypes.js";
+import { repr } from "../src/errors.js";
+import { makePlan } from "../src/plan.js";
+import { halfOf, packerOf, Unfit } from "../src/scalars.js";
+import { readShape } from "../src/shape.js";
+
+const hex = (data) => Buffer.from(data).toString("hex");
+const pack = (type, value, align = 0) => hex(packerOf(type, align)(value));
+
+test("scalars, little-endian", () => {
+  assert.equal(pack("int32", -2), "feffffff");
+  assert.equal(pack("uint32", 4294967295), "ffffffff");
+  assert.equal(pack("uint32", 7n), "07000000");
+  assert.equal(pack("float32", 0.1), "cdcccc3d");
+  assert.equal(pack("float16", 1.5), "003e");
+  assert.equal(pack("bool", true), "01000000");
+  assert.equal(pack("float32x3", [1, 2, 3]), "0000803f0000004000004040");
+  assert.equal(pack("int32x2", new Int32Array([1, -1])), "01000000ffffffff");
+  assert.equal(pack("uint8x5", new Uint8Array([1, 2, 3, 4, 5]), 4), "0102030405");
+});
+
+for (const [type, value, text] of [
+  ["int32", 1.5, "1.5 is not a whole number"],
+  ["int32", 2147483648, "2147483648 does not fit int32 (-2147483648 to 2147483647)"],
+  ["uint32", -1, "-1 does not fit uint32 (0 to 4294967295)"],
+  ["int32", "3", "'3' is not a whole number"],
+  ["float32", 1e39, "1e+39 does not fit float32"],
+  ["float16", 65520, "65520 does not fit float16"],
+  ["float32", null, "null is not a number"],
+  ["bool", 2, "2 is not a bool"],
+  ["float32x4", [1, 2], "2 lanes cannot be passed as float32x4, which has 4 lanes"],
+  ["float32x2", 1, "1 is not a sequence of 2 lanes"],
+  ["float32x2", [1, "a"], "lane 1: 'a' is not a number"],
+]) {
+  test(`refused: ${type} of ${String(value)}`, () => {
+    assert.throws(() => packerOf(type, 0)(value), (error) => error instanceof Unfit && error.message === text);
+  });
+}
+
+test("float16 is rounded to nearest, ties to even", () => {
+  const cases = {
+    "0": 0, "1": 0x3c00, "-2": 0xc000, "65504": 0x7bff, "65519.99": 0x7bff, "65520": 0x7c00, "6.103515625e-5": 0x0400, "5.960464477539063e-8": 1,
+    "2.9802322387695312e-8": 0, "2.98023223876953126e-8": 0, "8.940696716308594e-8": 2, "1.00048828125": 0x3c00, "1.00146484375": 0x3c02, "0.1": 0x2e66,
+    "Infinity": 0x7c00,
+  };
+  for (const [value, bits] of Object.entries(cases)) assert.equal(halfOf(Number(value)), bits, value);
+  assert.equal(halfOf(-0), 0x8000);
+  assert.equal(halfOf(NaN), 0x7e00);
+});
+
+test("types and their names", () => {
+  for (const name of ["int32", "uint8x4", "float16x2", "handle", "bool", "bfloat16", "complex64", "float8_e4m3fn", "type21_7", "void", "uint1"]) {
+    assert.equal(dtypeName(parseDtype(name)), name);
+  }
+  for (const name of ["", "float", "int032", "float32x1", "float32x", "x4", "type3_64", "handles", "int256"]) assert.equal(parseDtype(name), null, name);
+});
+
+test("names in messages", () => {
+  assert.equal(repr("a'b"), `"a'b"`);
+  assert.equal(repr("\u202egnp\n\u0007"), "'\\u202egnp\\n\\x07'");
+});
+
+const info = (types, extra = {}) => ({ name: "k", argTypes: types, launchParamTags: [], argExtraTags: [], interface: null, ...extra });
+const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, least: 0, ...more });
+const known = (params, blocks = [], more = {}) =>
+  info(params.map(({ kind, type }) => (kind === "buffer" ? "handle" : type)), { interface: { params, blocks, block: null, extra: {}, ...more } });
+
+test("TVM's way without an interface", () => {
+  const text = "@group(0) @binding(0) var<storage, read> a : array<f32>;\n@group(0) @binding(1) var<storage, read_write> b : array<f32>;";
+  const plan = makePlan("k", info(["handle", "int32", "handle", "float32"], { launchParamTags: ["blockIdx.y", "threadIdx.x", "paramWriteAccess:[1,0]"] }), text);
+  assert.deepEqual(plan.args.map(({ spot, offset, written, kind }) => [kind, spot?.binding, offset, written]), [
+    ["buffer", 0, 0, false], ["scalar", undefined, 0, true], ["buffer", 1, 0, true], ["scalar", undefined, 4, true],
+  ]);
+  assert.deepEqual(plan.blocks, [{ spot: { group: 0, binding: 2 }, size: 12 }]);
+  assert.equal(plan.packed, 8);
+  assert.deepEqual(plan.launch.map(({ tag }) => tag), ["blockIdx.y", "threadIdx.x"]);
+  const tagged = makePlan("k", info(["handle", "handle"], { launchParamTags: ["paramWriteAccess:[0,1]"] }), "");
+  assert.deepEqual(tagged.args.map(({ written }) => written), [false, true]);
+  assert.throws(() => makePlan("k", info(["int64"]), ""), /argument 1 is of type int64; without an interface a scalar has 4 bytes/);
+});
+
+for (const [name, bad, text] of [
+  ["push constants", known([], [{ at: "push", size: 4 }]), /block 0 of its interface is for push constants/],
+  ["a huge block", known([], [{ at: [0, 0], size: 2 ** 40 }]), /takes 1099511627776 bytes; 1 to 65536 can be/],
+  ["two at one place", known([param("a", "buffer", "", [0, 0]), param("b", "buffer", "", [0, 0])]), /argument 2 'b' has the place \(0, 0\), where another one lies/],
+  ["a place beyond any device", known([param("a", "buffer", "", [2 ** 31, 0])]), /has the place \(2147483648, 0\), beyond what any device has/],
+  ["no place", known([param("a", "buffer", "", null)]), /argument 1 'a' has no place \(set, binding\)/],
+  ["a scalar outside its block", known([param("n", "scalar", "int32", [0, 4])], [{ at: [0, 0], size: 4 }]), /lies outside its block: 4 bytes at 4 of block 0/],
+  ["a scalar in no block", known([param("n", "scalar", "int32", [3, 0])]), /lies outside its block/],
+  ["a 128-bit scalar", known([param("n", "scalar", "complex128", [0, 0])], [{ at: [0, 0], size: 16 }]), /is of type complex128, which WebGPU does not have/],
+]) {
+  test(`an interface with ${name}`, () => assert.throws(() => makePlan("k", bad, ""), text));
+}
+
+const shape = (plan, args, options, fixed = null) => readShape(plan, args, options, fixed, 65535).shape?.launched ?? null;
+const one = makePlan("k", info(["handle"], { launchParamTags: ["blockIdx.y", "blockIdx.x", "threadIdx.x"] }), "");
+const mine = makePlan("k", known([param("a", "buffer", "", [0, 0])]), "");
+
+test("shapes", () => {
+  assert.deepEqual(shape(mine, [0], { grid: 3 }), [3, 1, 1]);
+  assert.deepEqual(shape(mine, [0], { grid: [3, 2] }), [3, 2, 1]);
+  assert.equal(shape(mine, [0], { grid: [3, 0] }), null);
+  assert.deepEqual(shape(one, [0, 5, 7, 64], {}), [7, 5, 1]);
+  assert.deepEqual(shape(one, [0], { grid: 65535 }), [65535, 1, 1]);
+  assert.deepEqual(shape(one, [0], { grid: 65536 }), [32768, 1, 2]);
+  assert.deepEqual(shape(one, [0], { grid: [200_001, 3] }), [50001, 3, 4]);
+});
+
+for (const [name, call, text] of [
+  ["no grid", () => shape(mine, [0], {}), /the webgpu function 'k' needs grid, the number of blocks/],
+  ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid: 1\.5: 1\.5 is not a whole number$/],
+  ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid: \[1, -1\]: -1 is not a count from 0 up$/],
+  ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /it is a number, or up to three of them for x, y, z$/],
+  ["too few arguments", () => shape(mine, [], { grid: 1 }), /takes 1 argument \(a\); 0 were given$/],
+  ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
+  ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as an array: run\(\[…\], \{ grid \}\)$/],
+  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /with grid or block and with launch values behind its arguments/],
+  ["another block", () => shape(mine, [0], { grid: 1, block: 32 }, [64, 1, 1]), /is built for blocks of \(64, 1, 1\) threads, and \(32, 1, 1\) was given/],
+  ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /a grid of \(65536, 1, 1\) blocks: 65536 in x, and this device takes at most 65535 \(maxComputeWorkgroupsPerDimension\)$/],
+  ["z of TVM's", () => shape(one, [0], { grid: [1, 1, 2] }), /cannot be launched with 2 blocks in z: a shader of TVM's takes its x from there$/],
+  ["too large even when folded", () => shape(one, [0], { grid: 2 ** 33 }), /cannot be launched with a grid/],
+]) {
+  test(`refused: ${name}`, () => assert.throws(call, text));
+}
+
+const constants = [{ name: "TILE", id: 7, type: "uint32", default: 16 }, { name: "SCALE", type: "float32" }].map((each) => Object.assign(Object.create(null), each));
+const tiled = { params: [], blocks: [], block: [16, 16, 1], extra: { constants, block_constants: [0, [0, 1], -1] } };
+
+test("constants by name and by number", () => {
+  assert.deepEqual({ ...specialized("f", tiled, {}).values }, {});
+  assert.deepEqual(specialized("f", tiled, {}).missing, ["SCALE"]);
+  assert.deepEqual({ ...specialized("f", tiled, { TILE: 8, SCALE: 0.5 }).values }, { 7: 8, SCALE: 0.5 });
+  assert.deepEqual({ ...specialized("f", tiled, { 7: 8 }).values }, { 7: 8 });
+  assert.equal(specialized("f", tiled, { TILE: 8 }).block, null);
+  assert.deepEqual(specialized("f", { ...tiled, extra: { constants, block_constants: [0, -1, -1] } }, { TILE: 8 }).block, [8, 16, 1]);
+  assert.throws(() => specialized("f", tiled, { SIZE: 1 }), /^ArgumentError: f has no constant 'SIZE' to specialize; it has: 'TILE', 'SCALE'$/);
+  assert.throws(() => specialized("f", tiled, { TILE: -1 }), /f cannot take the constant 'TILE': -1 does not fit uint32/);
+  assert.throws(() => specialized("f", tiled, { TILE: 8, 7: 8 }), /f is given the constant 'TILE' twice/);
+  assert.throws(() => specialized("f", { ...tiled, extra: { constants: 5 } }, {}), /the constants of an interface are a list/);
+  assert.throws(() => specialized("f", { ...tiled, extra: { constants, block_constants: [9, 0, 0] } }, {}), /block_constants that is not three positions/);
+});

@@ -1,0 +1,177 @@
+"""Chromium for tests: playwright-core in a process of its own, and a server that counts what it sends."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+JS = ROOT / "plugins" / "devmod-webgpu" / "js"
+#: Debian's Chromium computes on SwiftShader, without any GPU.
+WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+
+
+def node() -> str:
+    """Node's program; skips where it is missing or too old."""
+    found = shutil.which("node") or shutil.which("nodejs")
+    if found is None:
+        pytest.skip("node is not here (Debian and Ubuntu: apt-get install nodejs npm)")
+    if int(_output(found, "--version").removeprefix("v").split(".")[0]) < 20:
+        pytest.skip(f"node is older than 20: {_output(found, '--version')}")
+    return found
+
+
+@functools.cache
+def _output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    pytest.skip("chromium is not here (Debian and Ubuntu: apt-get install chromium)")
+
+
+class Browser:
+    """One Chromium. Each method is a command of driver.mjs."""
+
+    def __init__(self, *flags: str) -> None:
+        program, driver = node(), JS / "test" / "browser" / "driver.mjs"
+        if not (JS / "node_modules" / "playwright-core").is_dir():
+            pytest.skip("playwright-core is not here (npm install in plugins/devmod-webgpu/js)")
+        command = [program, str(driver), _chromium(), "--no-sandbox", *flags]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(self._call, name)
+
+    def _call(self, *command: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the browser is gone; its driver ended with {self._process.poll()}"
+        answer = json.loads(line)
+        assert "error" not in answer, answer["error"]
+        return answer["value"]
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def sent(array: np.ndarray) -> str:
+    """An array as it goes into the page."""
+    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+
+
+def received(text: str, dtype: str) -> np.ndarray:
+    """An array as it came out of the page."""
+    return np.frombuffer(base64.b64decode(text), dtype)
+
+
+#: Helpers for code that runs in the page.
+PRELUDE = """
+const kit = await import("/devmod-webgpu/index.js");
+const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer;
+const text = (array) => {
+  const data = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  let made = "";
+  for (let at = 0; at < data.length; at += 8192) made += String.fromCharCode(...data.subarray(at, at + 8192));
+  return btoa(made);
+};
+const failure = async (work) => {
+  try {
+    await work();
+    return null;
+  } catch (error) {
+    return [error.name, error.message];
+  }
+};
+"""
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves the npm package, an empty page, and files in memory, and counts the bytes of bodies that it sends."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.sent = 0
+        self.asked: list[str] = []
+        self.ranges = True
+        self.url = f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FileServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = self.path.removeprefix("/")
+        kind = "application/octet-stream"
+        if path == "":
+            data, kind = b"<!doctype html><title>test</title>", "text/html"
+        elif path == "favicon.ico":
+            data = b""
+        elif path.startswith("devmod-webgpu/"):
+            data, kind = (JS / "src" / Path(path).name).read_bytes(), "text/javascript"
+        elif path in self.server.files:
+            data = self.server.files[path]
+        else:
+            self.send_error(404)
+            return
+        wanted = self.headers.get("Range", "") if self.server.ranges else ""
+        self.server.asked.append(f"{path} {wanted}".strip())
+        if wanted:
+            first, last = map(int, wanted.removeprefix("bytes=").split("-"))
+            total, data = len(data), data[first : last + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{first + len(data) - 1}/{total}")
+        else:
+            self.send_response(200)
+        self.send_header("ETag", '"one"')
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if path in self.server.files:
+            self.server.sent += len(data)
+        self.wfile.write(data)
+
+
+@contextmanager
+def file_server() -> Iterator[FileServer]:
+    """A server for the time of the body."""
+    server = FileServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,584 @@
+"""The npm package in Chromium: real WebGPU compute, held against NumPy; what crosses the network; what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
+
+import cases  # noqa: E402 - the demo's kernels and what NumPy says of them
+from browser_driver import PRELUDE, WEBGPU, Browser, FileServer, file_server, received, sent  # noqa: E402
+
+WGSL = ROOT / "examples" / "webgpu"
+TVM = ROOT / "core" / "tests" / "vectors" / "tvm"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium with WebGPU."""
+    made = Browser(*WEBGPU)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with file_server() as made:
+        yield made
+
+
+@pytest.fixture
+def page(browser: Browser, server: FileServer) -> Browser:
+    """An empty page of the server's."""
+    browser.open(server.url)
+    return browser
+
+
+def run(page: Browser, body: str, argument: Any = None) -> Any:
+    """Run the body of an async function in the page, with the package as `kit`."""
+    return page.evaluate(PRELUDE + body, argument)
+
+
+def fallback(code: dict[str, str], fmap: dict[str, devmod.FunctionInfo], monkeypatch: pytest.MonkeyPatch) -> devmod.Module:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    return devmod.create_with_fallback("webgpu", {name: text.encode() for name, text in code.items()}, "wgsl", fmap)
+
+
+def compiled(text: str) -> bytes:
+    return devmod.dumps(devmod.compile(text, "webgpu"))
+
+
+# -- the examples, with the demo's own references
+
+
+class Held:
+    """An array on the browser's device."""
+
+    def __init__(self, page: Browser, number: int, shape: tuple[int, ...], dtype: str) -> None:
+        self._page, self.number, self._shape, self._dtype = page, number, shape, dtype
+
+    def numpy(self) -> np.ndarray:
+        size = int(np.prod(self._shape)) * np.dtype(self._dtype).itemsize
+        found = run(
+            self._page,
+            """
+            const [number, size] = argument;
+            const room = device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
+            const encoder = device.createCommandEncoder();
+            encoder.copyBufferToBuffer(held[number], 0, room, 0, size);
+            device.queue.submit([encoder.finish()]);
+            await room.mapAsync(GPUMapMode.READ);
+            return text(new Uint8Array(room.getMappedRange()));
+            """,
+            [self.number, size],
+        )
+        return received(found, self._dtype).reshape(self._shape)
+
+
+class BrowserRunner(cases.Runner):
+    """The demo's runner, in a browser: buffers of its device, and bound launches."""
+
+    def __init__(self, page: Browser, address: str) -> None:
+        self.page, self.seconds, self.shaders, self._count = page, 0.0, True, 0
+        start = "window.device = await kit.defaultDevice(); window.held = []; window.bundle = await kit.open(argument);"
+        run(page, start, address)
+
+    def put(self, array: np.ndarray) -> Held:
+        made = self.empty(array.shape, str(array.dtype))
+        write = "device.queue.writeBuffer(held[argument[0]], 0, bytes(argument[1]))"
+        run(self.page, write, [made.number, sent(array)])
+        return made
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Held:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        usage = "GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST"
+        number = run(self.page, f"return held.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
+        return Held(self.page, number, shape, dtype)
+
+    def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
+        given = [{"held": each.number} if isinstance(each, Held) else each for each in args]
+        listed = list(grid) if isinstance(grid, tuple) else grid
+        run(
+            self.page,
+            """
+            const [name, given, grid] = argument;
+            const f = await bundle.getFunction(name);
+            const launch = await f.bind(given.map((each) => (typeof each === "object" ? held[each.held] : each)), { grid });
+            launch.launch();
+            launch.launch(); // again, before the first has finished
+            await launch.done();
+            launch.destroy();
+            """,
+            [name, given, listed],
+        )
+
+
+@pytest.fixture(scope="module")
+def examples() -> bytes:
+    """All examples in WGSL, and TVM's kernels, as one bundle; OpenCL's candidates stand before them."""
+    modules: list[devmod.Module] = [devmod.compile(path, "webgpu") for path in sorted(WGSL.glob("*.wgsl"))]
+    for name in ("vadd", "matmul"):
+        modules += devmod.interop.tvm.load_imports((TVM / f"{name}.webgpu.tvmimports").read_bytes()).imports
+    return devmod.dumps(devmod.bundle(*modules))
+
+
+@pytest.mark.row("R12", "R33", "R37")
+@pytest.mark.parametrize("name", cases.CASES)
+def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, examples: bytes, name: str) -> None:
+    server.files["examples.devmod"] = examples
+    case, _ = cases.CASES[name]
+    result = case(BrowserRunner(page, "examples.devmod"), ROOT)
+    assert result.error <= result.tolerance
+    assert page.said() == []
+
+
+@pytest.mark.row("R34", "R35")
+def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, examples: bytes) -> None:
+    """Launch values behind the arguments, y before x in one of them; host arrays, copied in and back."""
+    server.files["tvm.devmod"] = examples
+    rng = np.random.default_rng(5)
+    a, b = (rng.uniform(-1, 1, 4096).astype(np.float32) for _ in range(2))
+    found = run(
+        page,
+        """
+        const bundle = await kit.open("tvm.devmod");
+        const [a, b] = argument.map((each) => new Float32Array(bytes(each)));
+        const vadd = await bundle.getFunction("vadd_kernel");
+        const sum = new Float32Array(1024);
+        await vadd.run([a.slice(0, 1024), b.slice(0, 1024), sum, 16, 64]);
+        const matmul = await bundle.getFunction("matmul_kernel");
+        const product = new Float32Array(4096);
+        await matmul.run([a, b, product, 8, 8, 8, 8]);
+        return [text(sum), text(product)];
+        """,
+        [sent(a), sent(b)],
+    )
+    assert np.array_equal(received(found[0], "float32"), a[:1024] + b[:1024])
+    assert np.allclose(received(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)
+
+
+@pytest.mark.row("R35")
+def test_a_grid_over_the_limit_is_folded_as_tvm_does(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block runs once, none twice and none too many; a scalar lies before packGridDimX."""
+    text = """
+struct PODArgs { step: i32, packGridDimX: u32 }
+@group(0) @binding(0) var<storage, read_write> counts : array<i32>;
+@group(0) @binding(1) var<uniform> podArgs : PODArgs;
+@compute @workgroup_size(1, 1, 1)
+fn count(@builtin(workgroup_id) blockIdx : vec3<u32>, @builtin(num_workgroups) gridDim : vec3<u32>) {
+  if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.packGridDimX) { return; }
+  counts[blockIdx.z * gridDim.x + blockIdx.x] += podArgs.step;
+}
+"""
+    info = devmod.FunctionInfo("count", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
+    server.files["fold.devmod"] = devmod.dumps(fallback({"count": text}, {"count": info}, monkeypatch))
+    found = run(
+        page,
+        """
+        const count = await (await kit.open("fold.devmod")).getFunction("count");
+        const made = [];
+        for (const blocks of argument) {
+          const counts = new Int32Array(blocks + 5);
+          await count.run([counts, 3], { grid: blocks });
+          made.push([counts.slice(0, blocks).every((each) => each === 3), counts.slice(blocks).every((each) => each === 0)]);
+        }
+        return made;
+        """,
+        [1, 65535, 65536, 100_003],
+    )
+    assert found == [[True, True]] * 4
+
+
+# -- what is fetched
+
+
+@pytest.mark.row("R41")
+def test_of_a_hundred_megabytes_less_than_one_is_fetched(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One kernel of a file whose other module is large. Counted where it is sent."""
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    info = {"big": devmod.FunctionInfo("big", ("handle",))}
+    large = devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(100_000_000), "cubin", info)
+    twice = devmod.compile(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
+        "@compute @workgroup_size(64) fn twice(@builtin(global_invocation_id) id: vec3u) { x[id.x] *= 2.0; }",
+        "webgpu",
+    )
+    server.files["large.devmod"] = devmod.dumps(devmod.bundle(large, twice))
+    assert len(server.files["large.devmod"]) > 100_000_000
+    found = run(
+        page,
+        """
+        const bundle = await kit.open("large.devmod");
+        const twice = await bundle.getFunction("twice");
+        const x = Float32Array.from({ length: 128 }, (_, at) => at);
+        await twice.run([x], { grid: 2 });
+        return [...x];
+        """,
+    )
+    assert found == [2 * value for value in range(128)]
+    assert server.sent < 1_000_000, server.asked
+    assert sum("large.devmod" in each for each in server.asked) == 2
+
+
+def test_a_server_without_ranges(page: Browser, server: FileServer, examples: bytes) -> None:
+    server.ranges = False
+    server.files["k.devmod"] = examples
+    assert run(page, 'return (await (await kit.open("k.devmod")).getFunction("sum")).name') == "sum"
+    assert sum("k.devmod" in each for each in server.asked) == 1
+
+
+# -- calls
+
+SCALE = """
+struct Pair { low: f32, high: f32 }
+struct Scalars { factor: f32, shift: vec3f, on: u32 }
+override TILE: u32 = 64;
+@id(9) override extra: f32 = 0.0;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(1) @binding(1) var<uniform> scalars: Scalars;
+@group(1) @binding(3) var<storage, read_write> pairs: array<Pair>;
+@compute @workgroup_size(TILE)
+fn scale(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < arrayLength(&y)) {
+    y[id.x] = select(0.0, scalars.factor * x[id.x] + scalars.shift.z + extra, scalars.on == 1u);
+  }
+  if (id.x == 0u) { pairs[0].high += 1.0; }
+}
+"""
+
+
+@pytest.mark.row("R34")
+def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServer) -> None:
+    """Gaps in the bindings, two groups, a block with a vector, an override by name and one by number, an odd length."""
+    server.files["scale.devmod"] = compiled(SCALE)
+    found = run(
+        page,
+        """
+        const scale = await (await kit.open("scale.devmod")).getFunction("scale");
+        const x = new Float32Array([1, 2, 3, 4, 5]);
+        const y = new Float32Array(5);
+        const pairs = new Float32Array([7, 8]);
+        await scale.run([x, y, 2, [0, 0, 0.5], 1, pairs], { grid: 1, block: 64 });
+        const special = await scale.specialize({ TILE: 32, extra: 100 });
+        const z = new Float32Array(5);
+        await special.run([x, z, 2n, new Float32Array([0, 0, 0.5]), true, pairs], { grid: [1, 1], block: 32 });
+        const none = new Float32Array(5);
+        await special.run([x, none, 2, [0, 0, 0.5], 1, pairs], { grid: 0 });
+        const empty = new Float32Array(0);
+        await scale.run([empty, empty.slice(), 2, [0, 0, 0], 1, pairs], { grid: 1 });
+        return [[...y], [...z], [...pairs], [...none]];
+        """,
+    )
+    assert found == [[2.5, 4.5, 6.5, 8.5, 10.5], [102.5, 104.5, 106.5, 108.5, 110.5], [7, 11], [0] * 5]
+    assert page.said() == []
+
+
+NAME = "the webgpu function 'scale'"
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("call", "name", "message"),
+    [
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME} takes 6 arguments (x, y, factor, shift, on, pairs); its launch values (blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, "
+            "threadIdx.y, threadIdx.z) may follow them; 5 were given",
+        ),
+        (
+            "f.run([new Int32Array(4), y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' is an array of int32, and the kernel takes float32",
+        ),
+        ("f.run([x, y, 'two', [0, 0, 0], 1, p], { grid: 1 })", "ArgumentError", f"{NAME}: argument 3 'factor': 'two' is not a number"),
+        (
+            "f.run([x, y, 2, [0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 4 'shift': 2 lanes cannot be passed as float32x3, which has 3 lanes",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, new Float32Array(3)], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 6 'pairs' has 12 bytes, which is no whole number of structs of 8 bytes",
+        ),
+        (
+            "f.run([x, x, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 2 'y' is the same memory as argument 1 'x', and the kernel may write to one of them: WebGPU binds nothing "
+            "twice that is written; pass a copy of it",
+        ),
+        (
+            "f.run([null, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' is null, and the kernel takes an array of float32",
+        ),
+        (
+            "f.bind([x, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' is in the host's memory, and bind takes buffers of the device: pass a GPUBuffer",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: 1, block: 32 })",
+            "ArgumentError",
+            f"{NAME} is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; leave block out",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: [1, 70000] })",
+            "LaunchError",
+            f"{NAME} cannot be launched with a grid of (1, 70000, 1) blocks: 70000 in y, and this device takes at most 65535 "
+            "(maxComputeWorkgroupsPerDimension)",
+        ),
+        (
+            "f.run([uniform, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' is a GPUBuffer without the usage STORAGE, which kernels need",
+        ),
+        (
+            "f.run([{ buffer: small, offset: 4 }, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' begins at byte 4 of its buffer, and this device wants a multiple of 256",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, small], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 6 'pairs' has 4 bytes, and the shader's variable takes at least 8",
+        ),
+        ("f.specialize({ TILES: 3 })", "ArgumentError", f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'"),
+        (
+            "f.specialize({ TILE: 100000 })",
+            "LaunchError",
+            f"{NAME} is built for blocks of (100000, 1, 1) threads, 100000 in all, and this "
+            "device takes at most {invocations} (maxComputeInvocationsPerWorkgroup)",
+        ),
+    ],
+)
+def test_a_wrong_call_is_refused_in_words(page: Browser, server: FileServer, call: str, name: str, message: str) -> None:
+    server.files["scale.devmod"] = compiled(SCALE)
+    found = run(
+        page,
+        f"""
+        const f = await (await kit.open("scale.devmod")).getFunction("scale");
+        const x = new Float32Array(4), y = new Float32Array(4), p = new Float32Array(2);
+        const uniform = f.device.createBuffer({{ size: 16, usage: GPUBufferUsage.UNIFORM }});
+        const small = f.device.createBuffer({{ size: 4, usage: GPUBufferUsage.STORAGE }});
+        return [await failure(() => {call}), f.device.limits.maxComputeInvocationsPerWorkgroup];
+        """,
+    )
+    assert found[0] == [name, message.replace("{invocations}", str(found[1]))]
+    assert page.said() == []
+
+
+def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["k.devmod"] = compiled(
+        "override n: u32;\n@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() { x[0] = n; }"
+    )
+    interface = devmod.Interface(extra={"features": ["no-such-feature"]})
+    info = devmod.FunctionInfo("k", (), interface=interface)
+    server.files["feature.devmod"] = devmod.dumps(fallback({"k": "@compute @workgroup_size(1) fn k() {}"}, {"k": info}, monkeypatch))
+    found = run(
+        page,
+        """
+        const k = await (await kit.open("k.devmod")).getFunction("k");
+        const x = new Uint32Array(1);
+        const refused = await failure(() => k.run([x], { grid: 1 }));
+        await (await k.specialize({ n: 7 })).run([x], { grid: 1 });
+        return [refused, x[0], await failure(async () => (await kit.open("feature.devmod")).getFunction("k"))];
+        """,
+    )
+    assert found == [
+        ["LaunchError", "the webgpu function 'k' has constants without a value; set them: await f.specialize({ n: … })"],
+        7,
+        ["LaunchError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not have"],
+    ]
+
+
+def test_a_device_of_the_callers_and_a_launch_in_the_callers_pass(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = compiled(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
+    )
+    found = run(
+        page,
+        """
+        const device = await (await navigator.gpu.requestAdapter()).requestDevice();
+        const up = await (await kit.open("k.devmod")).getFunction("up", { device });
+        const buffer = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
+        const launch = await up.bind([buffer], { grid: 1 });
+        const encoder = device.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        launch.encode(pass);
+        launch.encode(pass);
+        pass.end();
+        const room = device.createBuffer({ size: 4, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
+        encoder.copyBufferToBuffer(buffer, 0, room, 0, 4);
+        device.queue.submit([encoder.finish()]);
+        await room.mapAsync(GPUMapMode.READ);
+        return [up.device === device, new Uint32Array(room.getMappedRange())[0]];
+        """,
+    )
+    assert found == [True, 2]
+
+
+# -- what cannot run
+
+
+def test_a_shader_that_does_not_compile_is_quoted_with_its_line(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "@compute @workgroup_size(1)\nfn broken() {\n  let x: u32 = nothing;\n}\n"
+    server.files["k.devmod"] = devmod.dumps(fallback({"broken": text}, {"broken": devmod.FunctionInfo("broken", ())}, monkeypatch))
+    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("broken"))')
+    assert name == "CompileError"
+    head, *log = message.split("\n")
+    assert head == "the webgpu function 'broken' does not compile in this browser:"
+    assert log[0].startswith("line 3, column 16: ")
+    assert "nothing" in log[0]
+    assert log[1:] == ["    let x: u32 = nothing;", "                 ^"]
+
+
+def test_an_interface_that_is_not_the_shaders_is_a_launch_error(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "@group(0) @binding(5) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1.0; }"
+    interface = devmod.Interface([devmod.Param("x", "buffer", "float32", "rw", (0, 0))])
+    info = devmod.FunctionInfo("k", ("handle",), interface=interface)
+    server.files["k.devmod"] = devmod.dumps(fallback({"k": text}, {"k": info}, monkeypatch))
+    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))')
+    assert name == "LaunchError"
+    assert message.startswith("the webgpu function 'k' cannot be made ready on this device: ")
+    assert "@binding(5)" in message or "binding: 5" in message
+
+
+def test_images_are_listed_and_not_called(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = compiled(
+        "@group(0) @binding(0) var picture: texture_2d<f32>;\n@group(0) @binding(1) var<storage, read_write> x: array<vec4f>;\n"
+        "@compute @workgroup_size(1) fn k() { x[0] = textureLoad(picture, vec2(0, 0), 0); }"
+    )
+    found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))')
+    message = "the webgpu function 'k' cannot be called: argument 1 'picture' is of kind image, and images are not supported yet"
+    assert found == ["LaunchError", message]
+
+
+@pytest.mark.row("R4", "R24")
+def test_a_bundle_with_no_webgpu_module_lists_what_there_is(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = (ROOT / "tests" / "golden" / "v1" / "variants.devmod").read_bytes()
+    kinds = {module.kind for module in devmod.loads(server.files["k.devmod"]).imports}
+    assert "webgpu" not in kinds
+    name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))')
+    assert name == "NoModuleError"
+    head, listed = message.split(" It has: ")
+    assert head == f"'{server.url}k.devmod' has no webgpu module, so nothing of it runs in a browser."
+    assert listed.endswith(
+        ". Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle"
+    )
+    for kind in kinds:
+        assert kind in listed
+
+
+def test_a_function_that_only_other_kinds_have(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = (ROOT / "tests" / "golden" / "v1" / "tree.devmod").read_bytes()
+    found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))')
+    assert found[0] == "FunctionNotFoundError"
+    assert found[1].startswith(
+        f"'{server.url}k.devmod' has no webgpu function 'add'; there is: 'scale'. It is there for cuda ptx for compute_90"
+    )
+
+
+@pytest.mark.row("R41")
+def test_a_damaged_module_is_refused_before_it_is_used(page: Browser, server: FileServer, examples: bytes) -> None:
+    damaged = bytearray(examples)
+    damaged[damaged.index(b"fn mandelbrot") + 3] ^= 1
+    server.files["k.devmod"] = bytes(damaged)
+    found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("mandelbrot"))')
+    message = (
+        f"'{server.url}k.devmod': the webgpu module with 'mandelbrot' is damaged: its SHA-256 is not the one in the index. "
+        "Nothing of it was used. Get the file again from where it came"
+    )
+    assert found == ["FormatError", message]
+
+
+def test_a_lost_device_is_told_and_replaced(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = compiled(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
+    )
+    found = run(
+        page,
+        """
+        const bundle = await kit.open("k.devmod");
+        const up = await bundle.getFunction("up");
+        up.device.destroy();
+        await up.device.lost;
+        const x = new Uint32Array(1);
+        const refused = await failure(() => up.run([x], { grid: 1 }));
+        await (await bundle.getFunction("up")).run([x], { grid: 1 });
+        return [refused, x[0]];
+        """,
+    )
+    message = "the webgpu function 'up': the GPU device was lost (it was destroyed). Ask for the function again: it gets a new device"
+    assert found == [["DeviceLostError", message], 1]
+
+
+def test_more_than_one_function_of_a_text_is_one_shader_module(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = compiled("@compute @workgroup_size(1) fn one() {}\n@compute @workgroup_size(1) fn two() {}")
+    found = run(
+        page,
+        """
+        const device = await kit.requestDevice();
+        let count = 0;
+        const original = device.createShaderModule.bind(device);
+        device.createShaderModule = (given) => (count++, original(given));
+        const bundle = await kit.open("k.devmod");
+        await Promise.all(["one", "two", "one"].map((name) => bundle.getFunction(name, { device })));
+        return count;
+        """,
+    )
+    assert found == 1
+
+
+def test_a_file_from_the_disk(page: Browser, examples: bytes) -> None:
+    digest = hashlib.sha256(examples).hexdigest()
+    found = run(
+        page,
+        """
+        const file = new File([bytes(argument)], "dropped.devmod");
+        const bundle = await kit.open(file);
+        const hash = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
+        const hex = [...new Uint8Array(hash)].map((each) => each.toString(16).padStart(2, "0")).join("");
+        return [hex, bundle.place, (await bundle.getFunction("mandelbrot")).name];
+        """,
+        sent(np.frombuffer(examples, np.uint8)),
+    )
+    assert found == [digest, "'dropped.devmod'", "mandelbrot"]
+
+
+def test_a_browser_without_webgpu_says_so_and_still_reads(server: FileServer, examples: bytes) -> None:
+    server.files["k.devmod"] = examples
+    browser = Browser()
+    try:
+        browser.open(server.url)
+        found = run(
+            browser,
+            """
+            const bundle = await kit.open("k.devmod");
+            const source = await bundle.find("mandelbrot").inspectSource();
+            const refused = await failure(() => bundle.getFunction("mandelbrot"));
+            Object.defineProperty(navigator, "gpu", { value: undefined });
+            return [refused, source.includes("fn mandelbrot"), await failure(() => bundle.getFunction("mandelbrot"))];
+            """,
+        )
+    finally:
+        browser.close()
+    adapter = "this browser has WebGPU and finds no adapter: no GPU that it trusts, or its driver is blocked (chrome://gpu and about:support say which)"
+    missing = (
+        "this browser has no WebGPU, so no kernel runs here. Chrome and Edge 113, Safari 26 and Firefox 141 and newer have it; "
+        "on Linux it may have to be switched on (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)"
+    )
+    assert found[0] in (["DeviceNotFoundError", adapter], ["DeviceNotFoundError", missing])
+    assert found[1:] == [True, ["DeviceNotFoundError", missing]]

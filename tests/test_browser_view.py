@@ -1,0 +1,255 @@
+"""`devmod view`: what the server gives, to whom, and what the command says."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+import devmod
+from devmod import _cli
+from devmod._cli._serve import Server
+
+ROOT = Path(__file__).resolve().parent.parent
+TREE = ROOT / "tests" / "golden" / "v1" / "tree.devmod"
+SECRET = "a-secret"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Server]:
+    """A server of a page and of a file with a name that needs quoting."""
+    page = tmp_path / "page"
+    (page / "inner").mkdir(parents=True)
+    (page / "index.html").write_text("<p>page</p>")
+    (page / "inner" / "code.js").write_text("export {};")
+    (page / "notes.md").write_text("not for browsers")
+    (page / ".hidden.js").write_text("")
+    (tmp_path / "secret.txt").write_text("not yours")
+    (page / "link.txt").symlink_to(tmp_path / "secret.txt")
+    lake = tmp_path / "other.png"
+    lake.write_bytes(b"png")
+    file = tmp_path / "a b+é#.devmod"
+    file.write_bytes(TREE.read_bytes())
+    server = Server(file, {"": page, "lake.png": lake, "kit": page / "inner"}, 0, SECRET)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@pytest.fixture
+def get(served: Server) -> Callable[..., Answer]:
+    """Ask the server for a path."""
+
+    def asked(path: str, method: str = "GET", host: str | None = None, **headers: str) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", served.server_port, timeout=10)
+        try:
+            connection.putrequest(method, path, skip_host=True)
+            connection.putheader("Host", host or f"127.0.0.1:{served.server_port}")
+            for name, value in headers.items():
+                connection.putheader(name.replace("_", "-"), value)
+            connection.endheaders()
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    return asked
+
+
+def file_path(served: Server) -> str:
+    """The address of the file, as the page makes it of the page's own address."""
+    url = urlsplit(served.url)
+    [name] = parse_qs(url.query)["file"]
+    return url.path + name
+
+
+def test_it_listens_on_loopback_alone(served: Server) -> None:
+    assert served.server_address[0] == "127.0.0.1"
+    assert served.url.startswith(f"http://127.0.0.1:{served.server_port}/{SECRET}/?file=file/")
+
+
+def test_the_page_and_the_file(served: Server, get: Callable[..., Answer]) -> None:
+    status, headers, body = get(f"/{SECRET}/")
+    assert (status, body) == (200, b"<p>page</p>")
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert "Access-Control-Allow-Origin" not in headers
+    assert get(f"/{SECRET}/?file=x")[2] == b"<p>page</p>"
+    assert get(f"/{SECRET}/inner/code.js")[1]["Content-Type"].startswith("text/javascript")
+    assert get(f"/{SECRET}/kit/code.js")[2] == b"export {};"
+    assert get(f"/{SECRET}/lake.png")[2] == b"png"
+    status, headers, body = get(file_path(served))
+    assert (status, body) == (200, TREE.read_bytes())
+    assert headers["Accept-Ranges"] == "bytes"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/index.html", "/{}", "/wrong/", "/{}x/", "/{}/missing.js", "/{}/notes.md", "/{}/.hidden.js", "/{}/inner", "/{}/inner/", "/{}/../secret.txt",
+     "/{}/%2e%2e/secret.txt", "/{}/inner/../index.html", "/{}//etc/passwd", "/{}/lake.png/x.png", "/{}/file/other.devmod", "/{}/file/", "/{}/file",
+     "/{}/file/../page/index.html", "/{}/index.html%00", "/{}/inner\\code.js"],
+)  # fmt: skip
+def test_nothing_else_is_there(get: Callable[..., Answer], path: str) -> None:
+    status, _, body = get(path.format(SECRET))
+    assert (status, body) == (404, b"There is no such page here.\n")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1:{port}.evil.example", "[::1]:{port}"]
+)
+def test_another_name_that_points_here_is_refused(served: Server, get: Callable[..., Answer], host: str) -> None:
+    status, _, body = get(f"/{SECRET}/", host=host.format(port=served.server_port))
+    assert (status, body) == (421, b"This server answers to 127.0.0.1 alone.\n")
+
+
+def test_localhost_is_the_same(served: Server, get: Callable[..., Answer]) -> None:
+    assert get(f"/{SECRET}/", host=f"localhost:{served.server_port}")[0] == 200
+
+
+WHOLE = TREE.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [
+        ("bytes=0-9", (0, 10)), ("bytes=100-", (100, None)), ("bytes=-7", (-7, None)), ("bytes=5-5", (5, 6)),
+        ("bytes=0-99999999", (0, None)), ("bytes=-99999999", (0, None)),
+    ],
+)  # fmt: skip
+def test_ranges(served: Server, get: Callable[..., Answer], wanted: str, part: tuple[int, int | None]) -> None:
+    status, headers, body = get(file_path(served), Range=wanted)
+    assert status == 206
+    assert body == WHOLE[part[0] : part[1]]
+    first = part[0] % len(WHOLE)
+    assert headers["Content-Range"] == f"bytes {first}-{first + len(body) - 1}/{len(WHOLE)}"
+    assert headers["Content-Length"] == str(len(body))
+
+
+@pytest.mark.parametrize(
+    "wanted", ["bytes=9-5", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,5-6", "bytes=1", "bytes=" + "9" * 40 + "-"]
+)
+def test_a_range_that_is_none_is_passed_over(served: Server, get: Callable[..., Answer], wanted: str) -> None:
+    status, _, body = get(file_path(served), Range=wanted)
+    assert (status, body) == (200, WHOLE)
+
+
+def test_a_range_outside(served: Server, get: Callable[..., Answer]) -> None:
+    for wanted in (f"bytes={len(WHOLE)}-", "bytes=-0"):
+        status, headers, body = get(file_path(served), Range=wanted)
+        assert (status, headers["Content-Range"], body) == (416, f"bytes */{len(WHOLE)}", b"")
+
+
+def test_a_file_that_changes_has_another_etag(served: Server, get: Callable[..., Answer]) -> None:
+    path = file_path(served)
+    tag = get(path)[1]["ETag"]
+    assert get(path, Range="bytes=0-1", If_Range=tag)[0] == 206
+    assert get(path, Range="bytes=0-1", If_Range='"other"')[0] == 200
+    devmod.save(devmod.load(ROOT / "tests" / "golden" / "v1" / "program.devmod"), served.file)
+    status, headers, _ = get(path, Range="bytes=0-1", If_Range=tag)
+    assert status == 200
+    assert headers["ETag"] != tag
+    served.file.unlink()
+    assert get(path)[0] == 404
+
+
+def test_head_and_other_methods(served: Server, get: Callable[..., Answer]) -> None:
+    status, headers, body = get(file_path(served), method="HEAD")
+    assert (status, headers["Content-Length"], body) == (200, str(len(WHOLE)), b"")
+    assert get("/", method="HEAD")[2] == b""
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert get(f"/{SECRET}/", method=method)[0] == 501
+
+
+# -- the command
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert _cli.main(["view", "--no-open", *map(str, arguments)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err
+
+
+def test_no_such_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert refused(capsys, tmp_path / "k.devmod") == f"devmod: error: {tmp_path}/k.devmod: No such file or directory\n"
+    assert refused(capsys, tmp_path) == f"devmod: error: {tmp_path}: Is a directory\n"
+
+
+def test_a_file_that_is_no_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "k.cl"
+    path.write_text("__kernel void k() {}")
+    assert (
+        refused(capsys, path) == f"devmod: error: {str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
+    )
+
+
+def test_without_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-webgpu")
+    assert refused(capsys, TREE) == (
+        "devmod: error: the page that shows files in a browser is not installed. To add it: pip install devmod-webgpu\n"
+    )
+
+
+def test_a_port_that_is_taken(served: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    class Page:
+        from pluggy import HookimplMarker
+
+        @HookimplMarker("devmod")
+        def devmod_page(self) -> dict[str, Any]:
+            return {"": tmp_path}
+
+    devmod.register("devmod.hooks", "devmod_page", Page())
+    try:
+        said = refused(capsys, TREE, "--port", served.server_port)
+    finally:
+        devmod.register("devmod.hooks", "devmod_page", None)
+    assert said == (
+        f"devmod: error: port {served.server_port} of 127.0.0.1 cannot be used: Address already in use. Leave --port out, and a free one is taken\n"
+    )
+
+
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+    pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
+    file = tmp_path / "k.devmod"
+    file.write_bytes(WHOLE)
+    command = [sys.executable, "-m", "devmod", "view", str(file), "--no-open"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None
+    try:
+        found = re.fullmatch(
+            r"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{20,})/\?file=file/k\.devmod)\n", process.stdout.readline()
+        )
+        assert found is not None
+        assert found[1] == str(file)
+        assert process.stdout.readline() == "Ctrl-C ends it.\n"
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[3]), timeout=10)
+        for name in ("", "page.js", "page.css", "devmod-webgpu/index.js", "lake.png", "file/k.devmod"):
+            connection.request("GET", f"/{found[4]}/{name}")
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read()) > 0) == (200, True), name
+        connection.close()
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(20)
+        process.stdout.close()
+    assert code == 0
