@@ -151,7 +151,8 @@ class WebGPUKernel(Kernel):
         self._free: list[list[Any]] = []
         self._check_limits()
         self._missing = [each.shown for each in constants_of(interface) if each.default is None and _key(each) not in constants]
-        if not self._missing:
+        # What takes images or samplers is listed, and refused when it is called.
+        if not self._missing and all(param.kind not in ("image", "sampler") for param in interface.params):
             self._build(module, text, info.name, constants)
 
     def _check_limits(self) -> None:
@@ -231,18 +232,20 @@ class WebGPUKernel(Kernel):
         if launch.cluster != (1, 1, 1):
             raise self._over(f"clusters of {launch.cluster} blocks were asked for, and WebGPU has none")
         x, y, z = launch.grid
-        pack = b""
+        most = self._device.limits["maxComputeWorkgroupsPerDimension"]
+        pack, limit = b"", f"its maxComputeWorkgroupsPerDimension is {most}, and grid={launch.grid} has more blocks in"
         if self._bindings.folded:
             if z > 1:
                 raise self._over(f"grid={launch.grid} has {z} blocks in z, which TVM's shaders keep for what x is folded into")
-            pack = min(x - 1, 0xFFFFFFFF).to_bytes(4, "little")
             # As TVM's runtime does it: halve x until it fits, so that few blocks have nothing to do.
             while x > _FOLD:
                 x, z = -(-x // 2), z * 2
-        most = self._device.limits["maxComputeWorkgroupsPerDimension"]
+            if z > most:
+                raise self._over(f"{limit} x than can be folded into z")
+            pack = (launch.grid[0] - 1).to_bytes(4, "little")
         for axis, count in zip("xyz", (x, y, z), strict=True):
-            if count > most or launch.grid[0] > 0xFFFFFFFF:
-                raise self._over(f"its maxComputeWorkgroupsPerDimension is {most}, and grid={launch.grid} has more blocks in {axis}")
+            if count > most:
+                raise self._over(f"{limit} {axis}")
         return x, y, z, pack
 
     # -- launching

@@ -1,0 +1,731 @@
+"""Launching on a real device: arguments of every sort, limits, constants, buffers of wgpu's, streams, events, lost devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from webgpu_shaders import ADD, adder, function
+
+import devmod
+from devmod import Block, FunctionInfo, Interface, Param
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+def arrays(n: int = 64) -> tuple[Any, Any, Any]:
+    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+
+
+def refused(error: type[Exception], call: Any, *args: Any, **keywords: Any) -> str:
+    with pytest.raises(error) as caught:
+        call(*args, **keywords)
+    return str(caught.value)
+
+
+def python(program: str) -> str:
+    folder = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env=environment, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- arguments
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(("dtype", "wgsl"), [("int32", "i32"), ("uint32", "u32"), ("float32", "f32"), ("float16", "f16")])
+def test_scalars_and_elements_of_every_type(dtype: str, wgsl: str, device: Any) -> None:
+    if wgsl == "f16" and "shader-f16" not in device.features:
+        pytest.skip("the device has no f16")
+    f = function(
+        f"{'enable f16;' if wgsl == 'f16' else ''} struct S {{ s: {wgsl} }} @group(0) @binding(1) var<uniform> u: S;"
+        f"@group(0) @binding(0) var<storage, read_write> x: array<{wgsl}>;",
+        "x[id.x] = u.s;",
+    )
+    info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    for value in (info.max, info.min, 7):
+        x = np.zeros(5, dtype)  # ten bytes of float16: no whole number of words
+        f(x, x.dtype.type(value), grid=5)
+        assert x.tolist() == [x.dtype.type(value)] * 5
+
+
+@pytest.mark.row("R34")
+def test_vectors_and_structs_by_value(device: Any) -> None:
+    f = function(
+        """
+        struct Inner { a: i32, b: vec2<f32> }
+        struct Flat { v: vec3f, s: f32, w: vec2<u32>, t: i32 }
+        struct Nested { scale: f32, @align(16) inner: Inner, m: mat2x2f }
+        @group(1) @binding(0) var<uniform> flat_: Flat;
+        @group(1) @binding(2) var<uniform> nested: Nested;
+        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        """,
+        """
+        x[0] = flat_.v.x + 10 * flat_.v.y + 100 * flat_.v.z + 1000 * flat_.s + f32(flat_.w.y) + f32(flat_.t);
+        x[1] = nested.scale * f32(nested.inner.a) + nested.inner.b.y + nested.m[1].x;
+        """,
+    )
+    nested = np.zeros(
+        1,
+        np.dtype(
+            {"names": ["scale", "a", "b", "m"], "formats": ["f4", "i4", "2f4", "(2,2)f4"], "offsets": [0, 16, 24, 32], "itemsize": 48}
+        ),
+    )[0]
+    nested["scale"], nested["a"], nested["b"], nested["m"] = 2, 21, (0, 0.5), [[1, 2], [3, 4]]
+    x = np.zeros(2, "float32")
+    for _ in range(2):
+        f(x, (1, 2, 3), 4, (9, 20), -1, nested, grid=1)
+        assert x.tolist() == [4321 + 20 - 1, 42 + 0.5 + 3]
+    launch = f.bind(device.from_numpy(x), (1, 2, 3), 5, (9, 20), -1, nested.tobytes(), grid=1)
+    launch()
+    assert refused(devmod.ArgumentError, f, x, (1, 2), 4, (9, 20), -1, nested, grid=1) == (
+        "the webgpu function 'k': argument 2 'v': 2 lanes cannot be passed as float32x3, which has 3 lanes"
+    )
+
+
+@pytest.mark.row("R34")
+def test_buffers_of_vectors_structs_and_atomics(device: Any) -> None:
+    f = function(
+        """
+        struct Particle { place: vec3f, mass: f32 }
+        @group(0) @binding(0) var<storage, read> from_: array<vec3f>;
+        @group(0) @binding(1) var<storage, read_write> to: array<Particle>;
+        @group(0) @binding(2) var<storage, read_write> count: atomic<u32>;
+        """,
+        "to[id.x] = Particle(from_[id.x] + 1, f32(id.x)); atomicAdd(&count, arrayLength(&from_));",
+    )
+    places = np.arange(12, dtype="float32").reshape(3, 4)  # three-vectors take four floats in an array
+    particles = np.zeros(3, np.dtype([("place", "3f4"), ("mass", "f4")]))
+    count = np.zeros(1, "uint32")
+    f(places, particles, count, grid=3)
+    np.testing.assert_array_equal(particles["place"], places[:, :3] + 1)
+    assert particles["mass"].tolist() == [0, 1, 2]
+    assert count[0] == 9
+    assert refused(devmod.ArgumentError, f, places[:, :3].copy(), particles, count, grid=3) == (
+        "the webgpu function 'k': argument 1 'from_' has 36 bytes, which is no whole number of float32x3 of 16 bytes"
+    )
+
+
+def test_empty_arrays_and_zero_grids(device: Any) -> None:
+    f = function(
+        "struct P { a: vec4f, b: mat4x4f } @group(0) @binding(0) var<storage, read_write> x: array<f32>; @group(0) @binding(1) "
+        "var<storage, read> p: array<P>; @group(0) @binding(2) var<storage, read> n: array<u32>;",
+        "if arrayLength(&x) > 3u { x[id.x] = p[0].a.x + f32(n[0]); }",
+    )
+    x = np.full(4, 7, "float32")
+    empty = np.zeros(0, "float32")
+    f(x, np.zeros(0, np.dtype("V80")), np.zeros(0, "uint32"), grid=(0, 2))
+    assert x.tolist() == [7] * 4
+    f(x, np.zeros(0, np.dtype("V80")), np.zeros(0, "uint32"), grid=4)
+    assert x.tolist() == [0] * 4
+    f(empty, device.empty(0, "uint8x80"), device.empty(0, "uint32"), grid=4)
+    f.bind(device.empty(0, "float32"), device.empty(0, "uint8x80"), device.empty(0, "uint32"), grid=4)()
+    assert device.empty((0, 3), "float32").numpy().shape == (0, 3)
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 3, 5, 7, 4097])
+def test_bytes_that_are_no_whole_words(nbytes: int, device: Any) -> None:
+    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "paramWriteAccess:[1]"])
+    text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] ^= 0xff; }"
+    f = devmod.create("webgpu", {"k": text}, "wgsl", {"k": info})["k"]
+    x = np.arange(nbytes, dtype="uint8")
+    f(x, grid=1)
+    assert x.tolist() == [255, *(each % 256 for each in range(1, nbytes))]
+    assert device.from_numpy(x).numpy().tolist() == x.tolist()
+
+
+@pytest.mark.row("R34")
+def test_arrays_that_are_too_small(device: Any) -> None:
+    f = function("@group(0) @binding(0) var<storage, read_write> x: array<f32, 64>;", "x[id.x] = 1;")
+    text = "the webgpu function 'k' cannot be launched: argument 1 'x' has 128 bytes, and the shader's variable takes at least 256"
+    assert refused(devmod.LaunchError, f, np.zeros(32, "float32"), grid=1) == text
+    assert refused(devmod.LaunchError, f.bind, device.empty(32, "float32"), grid=1) == text
+
+
+@pytest.mark.row("R34")
+def test_images_and_samplers_are_refused_when_called(device: Any) -> None:
+    for declared, used, kind, what in (
+        ("picture: texture_2d<f32>", "_ = textureLoad(v, vec2(0, 0), 0);", "image", "images"),
+        ("how: sampler", "_ = v;", "sampler", "samplers"),
+    ):
+        name, type_name = declared.split(":")
+        module = devmod.compile(
+            f"@group(0) @binding(0) var {name}: {type_name}; @compute @workgroup_size(1) fn k() {{ {used.replace('v', name, 1)} }}",
+            "webgpu",
+        )
+        assert list(module.functions) == ["k"]
+        assert refused(devmod.LaunchError, module["k"], None, grid=1) == (
+            f"the webgpu function 'k' cannot be called: argument 1 {name!r} is of kind {kind}, and {what} are not supported yet"
+        )
+
+
+# -- the shape
+
+
+@pytest.mark.row("R34")
+def test_limits_are_told_before_the_driver(device: Any, add: Any) -> None:
+    start = f"the webgpu function 'add' cannot be launched so on {device}: "
+    most = device.limits["maxComputeWorkgroupsPerDimension"]
+    for grid, axis in (((most + 1,), "x"), ((1, 2**40), "y"), ((1, 1, most + 1), "z")):
+        shown = (*grid, 1, 1)[:3]
+        assert refused(devmod.LaunchError, add, *arrays(), 64, grid=grid) == (
+            f"{start}its maxComputeWorkgroupsPerDimension is {most}, and grid={shown} has more blocks in {axis}"
+        )
+    assert refused(devmod.ArgumentError, add, *arrays(), 64, grid=1, block=32) == (
+        "the webgpu function 'add' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; leave block= out"
+    )
+    assert refused(devmod.ArgumentError, add, *arrays(), 64, grid=1, shared_memory=4) == (
+        "the webgpu function 'add' cannot be given shared_memory=4: WGSL fixes the memory that a workgroup shares in the shader; make its "
+        "size an override, and specialize it"
+    )
+
+
+@pytest.mark.row("R34")
+def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
+    start = f"the webgpu function 'k' cannot be launched so on {device}: its "
+    limits = device.limits
+    x, threads = limits["maxComputeWorkgroupSizeX"], limits["maxComputeInvocationsPerWorkgroup"]
+    assert refused(devmod.LaunchError, function, "", "", str(x + 1)) == (
+        f"{start}maxComputeWorkgroupSizeX is {x}, and the shader's workgroup is ({x + 1}, 1, 1)"
+    )
+    assert refused(devmod.LaunchError, function, "", "", f"2, {threads}") == (
+        f"{start}maxComputeInvocationsPerWorkgroup is {threads}, and the shader's workgroup (2, {threads}, 1) has {2 * threads} threads"
+    )
+    most = limits["maxUniformBuffersPerShaderStage"]
+    many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
+    text = refused(devmod.LaunchError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
+    assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, and the function has {most + 1} of them"
+
+
+def test_memory_that_the_device_has_not(device: Any, add: Any) -> None:
+    most = device.limits["maxBufferSize"]
+    assert refused(devmod.LaunchError, device.empty, most + 4, "uint8") == (
+        f"{device} gives no memory of {most + 4} bytes: its maxBufferSize is {most}"
+    )
+    most = device.limits["maxStorageBufferBindingSize"]
+    if most < device.limits["maxBufferSize"] - 4:
+        large, small = device.empty(most + 4, "uint8"), device.empty(64, "float32")
+        large.dtype = "float32"
+        text = (
+            f"the webgpu function 'add' cannot be launched so on {device}: its maxStorageBufferBindingSize is {most}, and argument 1 'a' has "
+            f"{most + 4} bytes"
+        )
+        assert refused(devmod.LaunchError, add, large, small, small, 64, grid=1) == text
+        assert refused(devmod.LaunchError, add.bind, large, small, small, 64, grid=1) == text
+
+
+# -- constants
+
+
+TILED = """
+@id(4) override WIDTH: u32 = 8;
+override HEIGHT = WIDTH / 4;
+override by: f32;
+override on = true;
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(WIDTH, HEIGHT) fn k(@builtin(local_invocation_index) i: u32) { if on { x[i] = by * f32(i); } }
+"""
+
+
+def test_specialize(device: Any) -> None:
+    f = devmod.compile(TILED, "webgpu")["k"]
+    x = np.zeros(64, "float32")
+    assert refused(devmod.LaunchError, f, x, grid=1) == (
+        "the webgpu function 'k' has constants without a value; set them: f.specialize(by=…)"
+    )
+    twice = f.specialize(by=2)
+    twice(x, grid=1, block=(8, 2))
+    assert x.tolist() == [2.0 * i for i in range(16)] + [0] * 48
+    x[:] = 0
+    wide = twice.specialize(WIDTH=16)
+    wide(x, grid=1, block=(16, 4))
+    assert x.tolist() == [2.0 * i for i in range(64)]
+    x[:] = 0
+    wide.specialize(on=False)(x, grid=1)
+    assert not x.any()
+    by_number = f.specialize(**{"4": 4, "by": 1.5})
+    by_number(x, grid=1, block=(4, 1))
+    assert x.tolist()[:5] == [0, 1.5, 3, 4.5, 0]
+    text = "the webgpu function 'k' is built for blocks of (4, 1, 1) threads, and (8, 2, 1) was given; leave block= out"
+    assert refused(devmod.ArgumentError, by_number, x, grid=1, block=(8, 2)) == text
+    most = device.limits["maxComputeWorkgroupSizeX"]
+    assert refused(devmod.LaunchError, f.specialize(WIDTH=most + 4, by=1), x, grid=1).endswith(
+        f"its maxComputeWorkgroupSizeX is {most}, and the shader's workgroup is ({most + 4}, {most // 4 + 1}, 1)"
+    )
+    for constants, text in (
+        ({"WIDE": 1}, "has no constant 'WIDE' to specialize; it has: 'WIDTH', 'HEIGHT', 'by', 'on'"),
+        ({"WIDTH": -1}, ": the constant 'WIDTH': -1 does not fit uint32 (0 to 4294967295)"),
+        ({"on": 2}, ": the constant 'on': 2 is not a bool"),
+    ):
+        assert refused(devmod.ArgumentError, f.specialize, **constants) == f"the webgpu function 'k'{'' if text[0] == ':' else ' '}{text}"
+
+
+# -- TVM's way
+
+
+VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
+FOLDED = b"""
+@group(0) @binding(0) var<storage, read_write> seen : array<atomic<u32>>;
+struct PODArgs { n: i32, packGridDimX: u32 }
+@group(0) @binding(1) var<uniform> podArgs : PODArgs;
+@compute @workgroup_size(1, 1, 1)
+fn k(@builtin(workgroup_id) blockIdx : vec3<u32>, @builtin(num_workgroups) gridDim : vec3<u32>) {
+  if (blockIdx.z * gridDim.x + blockIdx.x > podArgs.packGridDimX) { return; }
+  atomicAdd(&seen[blockIdx.z * gridDim.x + blockIdx.x], u32(podArgs.n));
+}
+"""
+
+
+def only_function(name: str) -> tuple[Any, Any]:
+    tree = devmod.interop.tvm.load_imports((VECTORS / name).read_bytes())
+    module = next(each for each in [tree, *tree.imports] if each.kind == "webgpu")
+    ((key, info),) = module.functions.items()
+    return module[key], info
+
+
+@pytest.mark.row("R35", "R37")
+def test_tvms_vadd(device: Any) -> None:
+    f, info = only_function("vadd.webgpu.tvmimports")
+    a, b = np.random.default_rng(0).random((2, 1024), "float32")
+    c = np.zeros(1024, "float32")
+    assert info.launch_param_tags == ("blockIdx.x", "threadIdx.x", "paramWriteAccess:[0,0,1]")
+    f(a, b, c, 16, 64)  # TVM's way
+    np.testing.assert_array_equal(c, a + b)
+    c[:] = 0
+    a.flags.writeable = False  # the tag says that it is not written
+    f(a, b, c, grid=16)
+    np.testing.assert_array_equal(c, a + b)
+    assert refused(devmod.ArgumentError, f, a, b, c, grid=16, block=32) == (
+        "the webgpu function 'vadd_kernel' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; leave block= out"
+    )
+
+
+@pytest.mark.row("R35", "R37")
+def test_tvms_matmul(device: Any) -> None:
+    f, info = only_function("matmul.webgpu.tvmimports")
+    a, b = np.random.default_rng(0).random((2, 64, 64), "float32")
+    c = np.zeros((64, 64), "float32")
+    values = {"blockIdx.y": 8, "blockIdx.x": 8, "threadIdx.y": 8, "threadIdx.x": 8}
+    f(a, b, c, *(values[tag] for tag in info.launch_param_tags if tag in values))
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+    on_device = [device.from_numpy(each) for each in (a, b, c)]
+    f.bind(*on_device, grid=(8, 8), block=(8, 8))()
+    np.testing.assert_allclose(on_device[2].numpy(), a @ b, rtol=1e-5)
+
+
+@pytest.mark.row("R35")
+@pytest.mark.parametrize("x", [1, 2, 65535, 65536, 65537, 131071, 200001])
+def test_a_grid_is_folded_and_no_block_runs_too_many(x: int, device: Any) -> None:
+    info = FunctionInfo("k", ["handle", "int32"], ["blockIdx.x", "paramWriteAccess:[1]"])
+    f = devmod.create("webgpu", {"k": FOLDED}, "wgsl", {"k": info})["k"]
+    seen = device.from_numpy(np.zeros(x + 100, "uint32"))
+    f(seen, 3, x)
+    f.bind(seen, 4, grid=x)()
+    found = seen.numpy()
+    assert (found[:x] == 7).all()
+    assert not found[x:].any()
+
+
+@pytest.mark.row("R35")
+def test_what_is_not_folded(device: Any) -> None:
+    info = FunctionInfo("k", ["handle", "int32"], ["blockIdx.x", "paramWriteAccess:[1]"])
+    f = devmod.create("webgpu", {"k": FOLDED}, "wgsl", {"k": info})["k"]
+    x = np.zeros(4, "uint32")
+    start = f"the webgpu function 'k' cannot be launched so on {device}: "
+    assert refused(devmod.LaunchError, f, x, 1, grid=(1, 1, 2)) == (
+        start + "grid=(1, 1, 2) has 2 blocks in z, which TVM's shaders keep for what x is folded into"
+    )
+    most = device.limits["maxComputeWorkgroupsPerDimension"]
+    for grid, axis in (((2**40,), "x than can be folded into z"), ((1, most + 1), "y")):
+        shown = (*grid, 1, 1)[:3]
+        assert refused(devmod.LaunchError, f, x, 1, grid=grid) == (
+            start + f"its maxComputeWorkgroupsPerDimension is {most}, and grid={shown} has more blocks in {axis}"
+        )
+
+
+@pytest.mark.row("R34")
+def test_tvms_scalars(device: Any) -> None:
+    text = b"""
+    @group(0) @binding(0) var<storage, read_write> x : array<f32>;
+    struct PODArgs { a: i32, b: f32, c: u32, packGridDimX: u32 }
+    @group(0) @binding(1) var<uniform> podArgs : PODArgs;
+    @compute @workgroup_size(1) fn k() { x[0] = f32(podArgs.a); x[1] = podArgs.b; x[2] = f32(podArgs.c); x[3] = f32(podArgs.packGridDimX); }
+    """
+    f = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["int32", "handle", "float32", "bool"])})["k"]
+    x = np.zeros(4, "float32")
+    f(-3, x, 0.5, True, grid=7)
+    assert x.tolist() == [-3, 0.5, 1, 6]
+    wrong = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle", "int64"])})
+    assert refused(devmod.FormatError, wrong.get_function, "k") == (
+        "the webgpu function 'k' has no interface, and its argument 2 is a int64: without one, scalars are int32, uint32, float32 or bool"
+    )
+
+
+# -- wgpu's own
+
+
+@pytest.mark.row("R34")
+def test_buffers_of_wgpus(device: Any, add: Any) -> None:
+    import wgpu
+
+    usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+    a, b, c = arrays()
+    buffers = [device.gpu.create_buffer_with_data(data=each, usage=usage) for each in (a, b, c)]
+    add(*buffers, 64, grid=1)
+    found = np.frombuffer(device.gpu.queue.read_buffer(buffers[2]), "float32")
+    np.testing.assert_array_equal(found, a + b)
+    add(buffers[2], device.from_numpy(b), c, 64, grid=1, stream=device.gpu.queue)
+    np.testing.assert_array_equal(c, a + b + b)
+    launch = add.bind(buffers[2], buffers[1], buffers[0], 64, grid=1)
+    launch()
+    found = np.frombuffer(device.gpu.queue.read_buffer(buffers[0]), "float32")
+    np.testing.assert_array_equal(found, a + b + b)
+    # A bound launch whose buffer was destroyed meanwhile is an error of wgpu's, and not the end of the process.
+    buffers[1].destroy()
+    with pytest.raises(wgpu.GPUError, match="destroyed"):
+        launch()
+    assert "destroyed" in refused(devmod.LaunchError, add, *buffers, 64, grid=1)
+    add(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
+
+
+@pytest.mark.row("R34")
+def test_what_of_wgpu_is_refused(device: Any, add: Any) -> None:
+    import wgpu
+
+    usage = wgpu.BufferUsage.STORAGE
+    gpu = device.gpu
+    other = wgpu.gpu.request_adapter_sync().request_device_sync()
+    texture = gpu.create_texture(size=(4, 4, 1), format="r32float", usage=wgpu.TextureUsage.COPY_DST)
+    mapped = gpu.create_buffer(size=256, usage=usage, mapped_at_creation=True)
+    for value, text in (
+        (
+            other.create_buffer(size=256, usage=usage),
+            "is a wgpu.GPUBuffer of a GPUDevice that devmod did not open; make it on devmod.device('webgpu').gpu, or pass its content as a "
+            "NumPy array",
+        ),
+        (gpu.create_buffer(size=256, usage=wgpu.BufferUsage.COPY_DST), "is a wgpu.GPUBuffer that was made without BufferUsage.STORAGE"),
+        (gpu.create_buffer(size=258, usage=usage), "is a wgpu.GPUBuffer of 258 bytes, and WebGPU binds whole words of 4"),
+        (mapped, "is a wgpu.GPUBuffer that is mapped; call its unmap() first"),
+        (texture, "is a wgpu GPUTexture, and only buffers are taken"),
+    ):
+        assert refused(devmod.ArgumentError, add, value, *arrays()[1:], 64, grid=1) == f"the webgpu function 'add': argument 1 'a' {text}"
+    mapped.unmap()
+    add(mapped, *arrays()[1:], 64, grid=1)
+    assert refused(devmod.ArgumentError, add, *arrays(), 64, grid=1, stream=other.queue) == (
+        "the webgpu function 'add' was given stream=, which is a GPUQueue and no stream of kind webgpu"
+    )
+
+
+# -- streams, events, time
+
+
+def test_streams_events_and_time(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    first, second = device.stream(), device.stream()
+    before = first.record()
+    add(a, b, c, 64, grid=1, stream=first)
+    after = first.record()
+    second.wait(after)
+    add(b, b, c, 64, grid=1, stream=second)
+    second.synchronize()
+    np.testing.assert_array_equal(c.numpy(), np.full(64, 2))
+    after.synchronize()
+    if device.timed:
+        assert 0 < after.elapsed(before) < 10
+        assert before.elapsed(after) < 0
+    launch = add.bind(a, b, c, 64, grid=1)
+    assert 0 < launch.time() < 10
+    device.synchronize()
+
+
+def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu._device import WebGPUDevice
+
+    monkeypatch.setattr(WebGPUDevice, "timed", False)
+    stream = device.default_stream
+    event = stream.record()
+    event.synchronize()
+    assert refused(devmod.LaunchError, stream.record().elapsed, event) == (
+        f"{device} keeps no time of an event: it does not have the feature timestamp-query"
+    )
+    assert 0 < add.bind(*(device.from_numpy(each) for each in arrays()), 64, grid=1).time() < 10
+
+
+def test_events_of_other_devices(device: Any) -> None:
+    class Other(devmod.Event):
+        def synchronize(self) -> None: ...
+        def elapsed(self, earlier: devmod.Event) -> float:
+            return 0.0
+
+        def __repr__(self) -> str:
+            return "another event"
+
+    assert refused(devmod.ArgumentError, device.stream().wait, Other()) == (
+        f"a stream of {device} cannot wait for another event, which is no event of kind webgpu"
+    )
+    assert refused(devmod.ArgumentError, device.stream().record().elapsed, Other()) == (
+        f"elapsed takes an event of {device}, not another event"
+    )
+
+
+# -- devices
+
+
+def test_what_is_known_of_a_device(device: Any) -> None:
+    assert device.kind == "webgpu"
+    assert device.index == 0
+    assert device.name
+    assert device.backend
+    assert device.limits["maxComputeWorkgroupsPerDimension"] >= 65535
+    assert device in devmod.devices()
+    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
+
+
+LOST = """
+import logging, numpy as np, devmod
+from webgpu_shaders import adder
+device = devmod.device("webgpu")
+logging.getLogger("wgpu").setLevel(logging.CRITICAL)
+f = adder()["add"]
+a, b, c = (device.from_numpy(np.ones(64, "f4")) for _ in range(3))
+launch = f.bind(a, b, c, 64, grid=1)
+launch()
+event = device.default_stream.record()
+device.gpu.destroy()
+import wgpu
+for call in (
+    lambda: f(a, b, c, 64, grid=1),
+    lambda: f(np.ones(64, "f4"), b, c, 64, grid=1),
+    lambda: f.bind(a, b, c, 64, grid=1),
+    launch.time,
+    c.numpy,
+    lambda: device.from_numpy(np.ones(64, "f4")),
+    lambda: device.empty(4, "f4"),
+    device.synchronize,
+    device.default_stream.record,
+    lambda: device.default_stream.record().elapsed(event),
+    lambda: adder()["add"],
+):
+    try:
+        call()
+    except devmod.LaunchError as error:
+        assert str(error).endswith(
+            f": {device} is lost: its driver failed, was reset, or was closed. Start the program anew; what the device held is gone"
+        ), error
+    else:
+        print("nothing was said")
+try:
+    launch()
+except wgpu.GPUError as error:
+    print("the driver's own:", "lost" in str(error))
+"""
+
+
+def test_a_lost_device(device: Any) -> None:
+    assert python(LOST) == "the driver's own: True\n"
+
+
+NONE = """
+import devmod, wgpu
+from webgpu_shaders import adder
+import devmod_webgpu._driver
+wgpu.gpu.enumerate_adapters_sync = lambda: []
+module = adder()
+for call in (lambda: module["add"], lambda: devmod.device("webgpu")):
+    try:
+        call()
+    except devmod.DeviceNotFoundError as error:
+        print(error)
+print([each for each in devmod.devices() if each.kind == "webgpu"])
+"""
+
+
+def test_no_adapter(device: Any) -> None:
+    text = (
+        "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
+        "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)\n"
+    )
+    assert python(NONE) == 2 * text + "[]\n"
+
+
+SEVERAL = """
+import numpy as np, devmod
+from devmod_webgpu import _driver
+_driver._LAST = ()
+from webgpu_shaders import adder
+found = [each for each in devmod.devices() if each.kind == "webgpu"]
+if len(found) < 2:
+    print("one")
+    raise SystemExit
+f = adder()["add"]
+a, b = np.arange(64, dtype="float32"), np.ones(64, "float32")
+for device in (found[1], found[0], found[1]):
+    x, y, z = device.from_numpy(a), device.from_numpy(b), device.empty(64, "float32")
+    f(x, y, z, 64, grid=1)
+    assert z.device is device and (z.numpy() == a + b).all()
+c = np.zeros(64, "float32")
+f(a, b, c, 64, grid=1, stream=found[1].stream())
+assert (c == a + b).all()
+event = found[0].default_stream.record()
+found[1].default_stream.wait(event)
+try:
+    found[1].default_stream.record().elapsed(event)
+except devmod.ArgumentError as error:
+    assert str(error) == f"elapsed takes an event of {found[1]}, not one of {found[0]}", error
+try:
+    f(found[0].from_numpy(a), found[1].from_numpy(b), c, 64, grid=1)
+except devmod.ArgumentError as error:
+    assert "a launch runs on one device" in str(error)
+print("two")
+"""
+
+
+def test_several_devices(device: Any) -> None:
+    if python(SEVERAL) == "one\n":
+        pytest.skip("there is one adapter here, OpenGL's included")
+
+
+def test_the_variable_of_wgpu_names_the_first_device(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _driver
+
+    class Adapter:
+        def __init__(self, name: str, kind: str) -> None:
+            self.summary, self.info = name, {"adapter_type": kind, "backend_type": "Vulkan"}
+
+    listed = [Adapter("lavapipe", "CPU"), Adapter("small", "IntegratedGPU"), Adapter("odd", "Other"), Adapter("large", "DiscreteGPU")]
+    monkeypatch.setattr(_driver.wgpu.gpu, "enumerate_adapters_sync", lambda: listed)
+    assert [each.summary for each in _driver.adapters()] == ["large", "small", "odd", "lavapipe"]
+    monkeypatch.setenv("WGPUPY_WGPU_ADAPTER_NAME", "lava")
+    assert [each.summary for each in _driver.adapters()] == ["lavapipe", "large", "small", "odd"]
+
+
+def test_a_feature_that_the_device_has_not(device: Any) -> None:
+    interface = Interface([Param("x", "buffer", "uint32", "rw", (0, 0))], extra={"features": ["shader-f128"]})
+    text = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
+    module = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle"], interface=interface)})
+    assert refused(devmod.FormatError, module.get_function, "k") == (
+        f"the webgpu function 'k' needs the feature shader-f128, which {device} does not have"
+    )
+
+
+# -- payloads
+
+
+def made(text: bytes, interface: Interface | None = None, types: tuple[str, ...] = ("handle",), entry: str = "k") -> Any:
+    return devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo(entry, types, interface=interface)})
+
+
+WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }"
+
+
+@pytest.mark.row("R40", "R41")
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (made(b"\xff"), "the webgpu shader 'k' is not UTF-8 text: byte 0 is 0xff"),
+        (made(b"#version 450\nvoid main() {}"), "the webgpu shader 'k' has no compute entry: no function in it is marked @compute"),
+        (
+            devmod.create("webgpu", {"other": WRITES}, "wgsl", {"k": FunctionInfo("k", ["handle"])}),
+            "the webgpu module has no shader for its function 'k': its shaders are 'other'",
+        ),
+        (
+            made(WRITES, Interface([Param("x", "buffer", "uint32", "rw", 3)])),
+            "the interface of the webgpu function 'k' is wrong: argument 1 'x' has the place 3, which is no group and binding of WebGPU",
+        ),
+        (
+            made(WRITES, Interface([Param("x", "buffer", "uint32", "rw", (9, 0))])),
+            "the interface of the webgpu function 'k' is wrong: argument 1 'x' has the place (9, 0), which is no group and binding of WebGPU",
+        ),
+        (
+            made(WRITES, Interface([Param("x", "local", "uint32")])),
+            "the interface of the webgpu function 'k' is wrong: argument 1 'x' is of kind local, and WGSL has no such arguments",
+        ),
+        (
+            made(WRITES, Interface([Param("n", "scalar", "uint32", at=(0, 0))]), ("uint32",)),
+            "the interface of the webgpu function 'k' is wrong: argument 1 'n' lies in no block",
+        ),
+        (
+            made(WRITES, Interface([Param("n", "scalar", "uint32", at=(0, 0))], [Block("push", 4)]), ("uint32",)),
+            "the interface of the webgpu function 'k' is wrong: block 0 has the place 'push', which is no group and binding of WebGPU",
+        ),
+        (
+            made(WRITES, Interface([Param("x", "buffer", at=(0, 0)), Param("y", "buffer", at=(0, 0))]), ("handle", "handle")),
+            "the interface of the webgpu function 'k' is wrong: two things are bound at group 0, binding 0",
+        ),
+        (
+            made(WRITES, Interface([Param("x", "buffer", at=(0, 0), extra={"least": -1})])),
+            "the interface of the webgpu function 'k' is wrong: argument 1 'x' has the least size -1, which is no number of bytes",
+        ),
+        (
+            made(WRITES, Interface([], [Block((0, 0), 1 << 40)]), ()),
+            f"the interface of the webgpu function 'k' is wrong: block 0 has {1 << 40} bytes",
+        ),
+    ],
+)
+def test_payloads_that_are_none(module: Any, text: str, device: Any) -> None:
+    for _ in range(2):
+        assert refused(devmod.FormatError, module.get_function, "k") == text
+
+
+def test_bindings_that_do_not_match_the_shader(device: Any) -> None:
+    start = f"{device.name} cannot build the webgpu function 'k' (entry 'k') with the arguments that the payload's fmap gives it: "
+    for interface in (Interface([Param("x", "buffer", "uint32", "r", (0, 0))]), Interface([Param("x", "buffer", "uint32", "rw", (0, 1))])):
+        text = refused(devmod.FormatError, made(WRITES, interface).get_function, "k")
+        assert text.startswith(start)
+        assert "0" in text[len(start) :]
+    text = refused(devmod.FormatError, made(WRITES, Interface([Param("x", "buffer", "uint32", "rw", (0, 0))]), entry="j").get_function, "k")
+    assert text.startswith(start.replace("entry 'k'", "entry 'j'"))
+
+
+def test_a_shader_that_does_not_compile(device: Any) -> None:
+    module = made(b"@compute @workgroup_size(1) fn k() {\n nonsense(); }", Interface(), ())
+    with pytest.raises(devmod.CompileError) as caught:
+        module.get_function("k")
+    assert str(caught.value).startswith(f"{device.name} cannot build the webgpu source: ")
+    assert "no definition in scope for identifier: `nonsense`" in str(caught.value)
+    assert ":2:2" in caught.value.log
+
+
+@pytest.mark.row("R31", "R33")
+def test_equal_texts_are_compiled_once(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _launch
+
+    seen: list[str] = []
+    real = _launch.compile_shader
+
+    def compile_shader(device: Any, text: str) -> Any:
+        seen.append(text)
+        return real(device, text)
+
+    monkeypatch.setattr(_launch, "compile_shader", compile_shader)
+    text = ADD + "@compute @workgroup_size(1) fn one() { c[0] = 1; }"
+    module = devmod.compile(text, "webgpu")
+    c = np.zeros(4, "float32")
+    module["one"](c, grid=1)
+    module["add"](np.ones(4, "float32"), np.ones(4, "float32"), c, 4, grid=1)
+    module["add"].specialize()
+    assert c.tolist() == [2] * 4
+    assert seen == [text]
+
+
+@pytest.mark.row("R22")
+def test_one_shader_as_a_file(device: Any, tmp_path: Path) -> None:
+    path = tmp_path / "add.wgsl"
+    adder().write_to_file(path)
+    assert path.read_text(encoding="utf-8") == ADD
+    a, b, c = arrays()
+    devmod.load_from_file(path)["add"](a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
