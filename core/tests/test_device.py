@@ -51,6 +51,16 @@ NUMBERS = [
 SHAPES: list[tuple[int, ...]] = [(), (4,), (2, 3), (3, 0, 2), (0,), (2, 1, 2, 2)]
 
 
+# -- streams
+
+
+def test_a_batch_changes_nothing_where_the_kind_has_none(devices: list[toy.ToyDevice]) -> None:
+    stream = devices[0].stream()
+    with stream.batch(), stream.batch():
+        stream.wait(stream.record())
+    assert [what for what, _ in stream.queued] == ["wait"]
+
+
 # -- arrays of the host
 
 

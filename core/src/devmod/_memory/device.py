@@ -19,6 +19,7 @@ from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, Forma
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any
 
     import numpy as np
@@ -74,6 +75,16 @@ class Stream(ABC):
         ArgumentError
             `event` is of another kind of device.
         """
+
+    def batch(self) -> AbstractContextManager[object]:
+        """Hand the launches of a ``with`` body to the driver together, where the kind can do that; else one by one, as ever.
+
+        They run in their order, as they would without. What waits for the stream inside the body (`synchronize`, `record`, an array's
+        ``numpy()``) sends what was queued until then.
+        """
+        from contextlib import nullcontext
+
+        return nullcontext()
 
 
 class Device(ABC):
