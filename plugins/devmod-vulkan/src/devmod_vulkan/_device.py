@@ -115,7 +115,8 @@ def _chosen_first(found: list[Physical]) -> list[Physical]:
     if not matching:
         listed = "; ".join(f"{number} {each.name}" for number, each in enumerate(found))
         raise DeviceNotFoundError(
-            f"DEVMOD_VULKAN_DEVICE is {chosen!r}, which is neither the number nor a part of the name of a Vulkan device; there are: {listed}",
+            f"DEVMOD_VULKAN_DEVICE is {chosen!r}, which is neither the number nor a part of the name of a Vulkan device; there are: "
+            f"{listed}",
             kind="vulkan",
         )
     return [matching[0], *(each for each in found if each is not matching[0])]

@@ -24,7 +24,7 @@ NO_LOADER = (
 
 try:
     import vulkan as vk
-    from vulkan._vulkan import ffi, lib
+    from vulkan._vulkan import ffi, lib  # type: ignore[import-untyped]
 except ModuleNotFoundError as error:
     if error.name != "vulkan":
         raise DeviceNotFoundError(
@@ -106,7 +106,7 @@ _structure_types = {
 
 def error_name(code: int) -> str:
     """Vulkan's name of a result, such as "VK_ERROR_DEVICE_LOST"."""
-    return _errors.get(code, f"VkResult {code}")
+    return str(_errors.get(code, f"VkResult {code}"))
 
 
 class Calls:

@@ -45,12 +45,11 @@ NEEDS: dict[int, tuple[str, ...]] = {
     4448: ("12.storageBuffer8BitAccess",),
     4449: ("12.uniformAndStorageBuffer8BitAccess",),
     4450: ("12.storagePushConstant8",),
-    **{
-        4464 + number: tuple(f"controls.shader{word}Float{bits}" for bits in (16, 32, 64))
-        for number, word in enumerate(
-            ("DenormPreserve", "DenormFlushToZero", "SignedZeroInfNanPreserve", "RoundingModeRTE", "RoundingModeRTZ")
-        )
-    },
+    4464: tuple(f"controls.shaderDenormPreserveFloat{bits}" for bits in (16, 32, 64)),
+    4465: tuple(f"controls.shaderDenormFlushToZeroFloat{bits}" for bits in (16, 32, 64)),
+    4466: tuple(f"controls.shaderSignedZeroInfNanPreserveFloat{bits}" for bits in (16, 32, 64)),
+    4467: tuple(f"controls.shaderRoundingModeRTEFloat{bits}" for bits in (16, 32, 64)),
+    4468: tuple(f"controls.shaderRoundingModeRTZFloat{bits}" for bits in (16, 32, 64)),
     5302: ("12.runtimeDescriptorArray",),
     5304: ("12.shaderUniformTexelBufferArrayDynamicIndexing",),
     5305: ("12.shaderStorageTexelBufferArrayDynamicIndexing",),

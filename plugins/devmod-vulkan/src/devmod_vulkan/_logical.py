@@ -158,8 +158,8 @@ class Logical:
         """The LaunchError for a call that the driver refused; a lost device is told of as such."""
         if code == vk.VK_ERROR_DEVICE_LOST:
             what = (
-                f"{self.device} is lost: a launch ran too long or reached memory that is not its own, or the driver was reset. What was in its "
-                "memory is gone, and it can be used again from a new process"
+                f"{self.device} is lost: a launch ran too long or reached memory that is not its own, or the driver was reset. What was in "
+                "its memory is gone, and it can be used again from a new process"
             )
         message = LaunchError(f"{what} ({error_name(code)})", kind="vulkan")
         if self.validating:

@@ -172,7 +172,7 @@ class Heap:
             self._blocks = []
 
     def _rounded(self, nbytes: int) -> int:
-        return -(-nbytes // self._align) * self._align
+        return int(-(-nbytes // self._align) * self._align)
 
     def _find(self, size: int) -> tuple[Block, int] | None:
         self._take_in()

@@ -43,8 +43,8 @@ def check_device(shader: Shader, device: VulkanDevice, block: tuple[int, int, in
     start = f"the SPIR-V of the vulkan function {shader.name!r}"
     if shader.version > newest:
         raise FormatError(
-            f"{start} is of version {_dotted(shader.version)}, and {device}, which has Vulkan {_dotted(physical.version)}, takes no newer one "
-            f"than {_dotted(newest)}; compile it for that",
+            f"{start} is of version {_dotted(shader.version)}, and {device}, which has Vulkan {_dotted(physical.version)}, takes none "
+            f"newer than {_dotted(newest)}; compile it for that",
             kind="vulkan",
             function=shader.name,
         )

@@ -99,8 +99,8 @@ def _unpacked(name: str, value: bytes | memoryview) -> tuple[int, bytes]:
     flag, number = int.from_bytes(value[:4], "little"), int.from_bytes(value[4:12], "little")
     if len(value) < 12 or len(value) != 12 + 4 * number:
         raise FormatError(
-            f"the shader of the vulkan function {name!r} has {len(value)} bytes, and is no flag of 4, a number of words in 8 (it says {number}) "
-            "and that many words of 4",
+            f"the shader of the vulkan function {name!r} has {len(value)} bytes, and is no flag of 4, a number of words in 8 (it says "
+            f"{number}) and that many words of 4",
             kind="vulkan",
             function=name,
         )

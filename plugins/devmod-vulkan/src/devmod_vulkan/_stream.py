@@ -163,7 +163,7 @@ class VulkanStream(Stream):
                 self._flush()
             return self._value
 
-    def batch(self) -> AbstractContextManager[None]:
+    def batch(self) -> AbstractContextManager[object]:
         return _Batch(self)
 
     def enter_batch(self) -> None:

@@ -1,0 +1,56 @@
+"""Fixtures of the Vulkan tests. They run on whatever device comes first, or on the one that DEVMOD_VULKAN_DEVICE names; with none they
+skip, and say so.
+
+With DEVMOD_VULKAN_VALIDATE=1 the validation layers watch all of them, and a test in which they say anything fails.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import devmod
+
+# Mesa wants a folder of that name to be there, and complains on standard error where it is not.
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's cache and settings are left in peace."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-vulkan-cache"))
+    for name in (
+        "DEVMOD_COMPILE_FORCE_FALLBACK",
+        "DEVMOD_PLUGINS_ALLOW",
+        "DEVMOD_PLUGINS_DENY",
+        "DEVMOD_PLUGINS_CHOOSE",
+        "DEVMOD_PREFER",
+        "DEVMOD_LOG",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def device() -> Any:
+    """The first Vulkan device."""
+    try:
+        return devmod.device("vulkan")
+    except devmod.DeviceNotFoundError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def nothing_said() -> Iterator[None]:
+    """Under the validation layers, a test may leave nothing that they object to."""
+    yield
+    if os.environ.get("DEVMOD_VULKAN_VALIDATE", "") not in ("", "0"):
+        import gc
+
+        from devmod_vulkan import _driver
+
+        gc.collect()
+        assert _driver._taken() == []

@@ -1,0 +1,11 @@
+"""Every row of the contract, by the kit of core."""
+
+from __future__ import annotations
+
+from devmod_vulkan._conformance import VulkanConformance
+
+pytest_plugins = ["devmod.testing.plugin"]
+
+
+class TestConformance(VulkanConformance):
+    pass
