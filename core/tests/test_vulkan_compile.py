@@ -650,6 +650,8 @@ def test_spirv_takes_no_defines_and_no_options(words: bytes) -> None:
     assert refused(words, options=["-g"]) == "<bytes> is SPIR-V, compiled already: the option '-g' would do nothing"
     assert refused(words, "vulkan -arch=spirv1.0") == "<bytes> is SPIR-V 1.3, and the target 'vulkan -arch=spirv1.0' takes up to 1.0"
     assert refused(words, language="GLSL") == "the source is bytes, which are SPIR-V and no GLSL"
+    assert refused("\x07\x23", language="SPIR-V") == "SPIR-V is no text: give its bytes, or its file as a pathlib.Path"
+    assert refused(b"") == "the SPIR-V of <bytes> does not begin with SPIR-V's magic number 0x07230203 but with 0x00000000"
     assert refused(words, "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
     assert refused(1) == "a source is a str (text), bytes (SPIR-V) or an os.PathLike (a file), not int"
 

@@ -98,8 +98,8 @@ def compile(  # noqa: A001 - the public name
     request = partial(
         CompileRequest,
         text,
-        data=data,
-        name=file_name or ("<bytes>" if data else "<text>"),
+        data=data or b"",
+        name=file_name or ("<text>" if data is None else "<bytes>"),
         folder=folder,
         stem=name or os.path.splitext(file_name)[0] or "main",
         language=_language(spec, language, suffix),
@@ -165,8 +165,10 @@ def _compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Payload
     return spec, found
 
 
-def _read(source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None) -> tuple[str, bytes, str, str, str]:
-    """The text of a source or its bytes, and its file's name, folder and suffix, each "" for text."""
+def _read(
+    source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
+) -> tuple[str, bytes | None, str, str, str]:
+    """The text of a source, its bytes where it is no text, and its file's name, folder and suffix, each "" for text."""
     from devmod.targets._includes import checked_text, decode
 
     binary = _binary_languages(spec)
@@ -176,6 +178,8 @@ def _read(source: Source | bytes | bytearray | memoryview, spec: TargetSpec, lan
             raise CompileError(f"the source is bytes, which are {what} and no {language}", kind=spec.kind)
         return "", bytes(source), "", "", next(iter(binary))
     if isinstance(source, str):
+        if language in (*binary, *binary.values()):
+            raise CompileError(f"{language} is no text: give its bytes, or its file as a pathlib.Path", kind=spec.kind)
         suffix = os.path.splitext(source.strip())[1][1:].lower()
         if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
             raise CompileError(
@@ -183,7 +187,7 @@ def _read(source: Source | bytes | bytearray | memoryview, spec: TargetSpec, lan
                 f"give pathlib.Path({source.strip()!r})",
                 kind=spec.kind,
             )
-        return checked_text(source, "<text>", spec.kind), b"", "", "", ""
+        return checked_text(source, "<text>", spec.kind), None, "", "", ""
     if not isinstance(source, os.PathLike):
         what = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
         raise CompileError(f"a source is {what}, not {type(source).__name__}", kind=spec.kind)
@@ -194,7 +198,7 @@ def _read(source: Source | bytes | bytearray | memoryview, spec: TargetSpec, lan
     suffix = os.path.splitext(name)[1][1:].lower()
     if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
         return "", data, name, folder, suffix
-    return decode(data, name, spec.kind), b"", name, folder, suffix
+    return decode(data, name, spec.kind), None, name, folder, suffix
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:

@@ -86,7 +86,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     level, wanted, options = _own_options(options)
     build = _Build(request, environment, level)
     with TemporaryDirectory(prefix="devmod-") as folder:
-        if request.data:
+        if request.language == "SPIR-V":
             made = build.spirv(folder, options, defines)
         else:
             made = build.source(folder, options, defines, wanted)
@@ -304,7 +304,7 @@ class _Build:
 
     def _environment_of(self, data: bytes) -> str:
         """The environment for SPIR-V of its version, as the tools name it."""
-        if not self.request.data:
+        if self.request.language != "SPIR-V":
             return self.environment.of_tools
         names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
         return names.get(data[5], "vulkan1.1")
