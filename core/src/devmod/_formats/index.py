@@ -9,7 +9,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from devmod._payload import Origin
@@ -170,6 +170,7 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
             roots = _read_numbers(reader)
         elif key == "modules":
             entries = [_read_entry(reader, number) for number in range(reader.read_array())]
+            reader.within = ""
         else:
             reader.read_value()
     reader.finish()
@@ -181,29 +182,14 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
 
 
 def _read_entry(reader: Reader, number: int) -> Entry:
-    reader.field = where = f"modules, {number}"
+    reader.within, reader.field = f"modules, {number}", ""
     fields: dict[str, Any] = {}
     start = reader.at
     for _ in range(reader.read_map()):
-        reader.field = where
-        key = reader.read_key(fields)
-        reader.field = f"{where}, {key}"
-        if key in ("kind", "format", "variant"):
-            fields[key] = reader.read_str()
-        elif key == "imports":
-            fields[key] = _read_numbers(reader)
-        elif key == "functions":
-            fields[key] = tuple(reader.read_str() for _ in range(reader.read_array()))
-        elif key == "origin":
-            fields[key] = _read_origin(reader)
-        elif key in ("offset", "size"):
-            fields[key] = reader.read_int(0, 2**63 - 1)
-        elif key == "sha256":
-            fields[key] = reader.read_bin()
-        else:
-            reader.read_value()
-            fields[key] = None
-    reader.field = where
+        reader.field = ""
+        reader.field = key = reader.read_key(fields)
+        fields[key] = _VALUES.get(key, _skip)(reader)
+    reader.field = ""
     kind = fields.get("kind", "")
     bare = kind in (BUNDLE, LIBRARY)
     if not bare and not well_formed(kind):
@@ -229,6 +215,18 @@ def _read_entry(reader: Reader, number: int) -> Entry:
     )
 
 
+def _skip(reader: Reader) -> None:
+    reader.read_value()
+
+
+def _read_size(reader: Reader) -> int:
+    return reader.read_int(0, 2**63 - 1)
+
+
+def _read_names(reader: Reader) -> tuple[str, ...]:
+    return tuple([reader.read_str() for _ in range(reader.read_array())])
+
+
 def _read_numbers(reader: Reader) -> list[int]:
     return [reader.read_int(0, 2**32 - 1) for _ in range(reader.read_array())]
 
@@ -242,6 +240,20 @@ def _read_origin(reader: Reader) -> Origin:
         return Origin.from_dict(fields)
     except FormatError as error:
         raise reader.error(str(error), start) from None
+
+
+#: How each field of a module is read; those that are not here are skipped.
+_VALUES: dict[str, Callable[[Reader], Any]] = {
+    "kind": Reader.read_str,
+    "imports": _read_numbers,
+    "format": Reader.read_str,
+    "functions": _read_names,
+    "variant": Reader.read_str,
+    "origin": _read_origin,
+    "offset": _read_size,
+    "size": _read_size,
+    "sha256": Reader.read_bin,
+}
 
 
 def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:

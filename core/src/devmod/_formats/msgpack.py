@@ -54,15 +54,16 @@ class Reader:
 
     Notes
     -----
-    ``field`` is what is being read, and ``at`` the offset of the next byte; messages name both.
+    ``field`` is what is being read, ``within`` what it is a part of, and ``at`` the offset of the next byte; messages name them.
     """
 
-    __slots__ = ("_end", "_left", "_most", "at", "data", "field", "kind", "what")
+    __slots__ = ("_end", "_left", "_most", "at", "data", "field", "kind", "what", "within")
 
     def __init__(self, data: memoryview, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
         self.data = data
         self.what = what
         self.kind = kind
+        self.within = ""
         self.field = ""
         self.at = 0
         self._end = len(data)
@@ -70,8 +71,8 @@ class Reader:
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """The error that names the field and the offset."""
-        field = f"{self.field}: " if self.field else ""
-        return FormatError(f"{self.what}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
+        where = ", ".join(filter(None, (self.within, self.field)))
+        return FormatError(f"{self.what}: {where}{': ' if where else ''}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
 
     def finish(self) -> None:
         """FormatError where bytes follow the last object."""
@@ -84,17 +85,21 @@ class Reader:
 
     def read_str(self) -> str:
         """A string."""
+        at = self.at
+        mark = self.data[at] if at < self._end and self._left > 0 else 0
+        end = at + mark - 0x9F
+        if 0xA0 <= mark <= 0xBF and end <= self._end:
+            # Nearly every string of ours is this short, and an index of 1,000 modules is 10,000 of them.
+            try:
+                text = str(self.data[at + 1 : end], "utf-8")
+            except UnicodeDecodeError:
+                pass  # said below
+            else:
+                self._left -= 1
+                self.at = end
+                return text
         mark = self._mark()
         if 0xA0 <= mark <= 0xBF:
-            # Nearly every string of ours is this short: a bundle of 1,000 shaders is 50,000 of them.
-            at = self.at
-            end = self.at = at + (mark & 0x1F)
-            if end <= self._end:
-                try:
-                    return str(self.data[at:end], "utf-8")
-                except UnicodeDecodeError:
-                    pass
-            self.at = at
             return self._text(mark & 0x1F)
         if mark in _STR:
             return self._text(self._number(_STR[mark]))

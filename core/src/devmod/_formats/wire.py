@@ -213,6 +213,7 @@ class _Known:
 
     def __init__(self) -> None:
         self.signatures: Known[Signature] = []
+        self.interfaces: Known[Interface] = []
         self.params: Known[Param] = []
         self.values: dict[str, Known[object]] = {}
 
@@ -236,7 +237,7 @@ def _read_info(reader: Reader, where: str, known: _Known) -> FunctionInfo:
     symbol = reader.read_str()
     types, tags, extra = _read_signature(reader, where, known)
     reader.field = f"{where}, interface"
-    interface = _read_interface(reader, start, known) if count == 5 else None
+    interface = reader.shared(known.interfaces, lambda: _read_interface(reader, start, known)) if count == 5 else None
     try:
         return FunctionInfo(symbol, types, tags, extra, interface)
     except FormatError as error:
