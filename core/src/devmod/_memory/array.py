@@ -253,14 +253,22 @@ class DeviceArray(Array):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A DLPack capsule of a copy in the host's memory, for a consumer that asks for one: ``dl_device=(1, 0)``."""
+        """A DLPack capsule in the host's memory, for a consumer that asks for one: ``dl_device=(1, 0)``.
+
+        Where host and device share memory (`Device.view`) it is the array's own, unless a copy is asked for; else it is a copy.
+        """
+        from devmod._memory.dlpack import host_capsule
+
+        wanted = dl_device is not None and tuple(dl_device) == (_DLPACK_HOST, 0)
+        view = self.device.view(self.memory) if wanted and not copy else None
+        if view is not None:
+            self.device.synchronize()
+            return host_capsule(view[: self._nbytes], self.shape, parse_dtype(self.dtype), max_version, dl_device, copy)
         if dl_device is None or tuple(dl_device) != (_DLPACK_HOST, 0) or copy is False:
             raise BufferError(
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; ask for a copy on the host "
                 "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
             )
-        from devmod._memory.dlpack import host_capsule
-
         data = bytearray(self._nbytes)
         self._read(memoryview(data))
         return host_capsule(memoryview(data).toreadonly(), self.shape, parse_dtype(self.dtype), max_version, dl_device, None)

@@ -92,7 +92,7 @@ _drop_unused_pointer = _pointer_to(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_dro
 def host_capsule(
     data: memoryview, shape: Sequence[int], dtype: DType, max_version: tuple[int, int] | None, dl_device: object, copy: bool | None
 ) -> object:
-    """A DLPack capsule of C-contiguous, read-only memory of the host. The last three parameters are those of ``__dlpack__``.
+    """A DLPack capsule of C-contiguous memory of the host. The last three parameters are those of ``__dlpack__``.
 
     Raises
     ------
@@ -102,9 +102,9 @@ def host_capsule(
     if dl_device is not None and tuple(dl_device) != CPU:  # type: ignore[arg-type]
         raise BufferError(f"this array is in the memory of the host; it cannot be handed to the DLPack device {dl_device!r}")
     versioned = max_version is not None and max_version[0] >= 1
-    if not versioned and copy is False:
+    if not versioned and copy is False and data.readonly:
         raise BufferError("this array is read-only, which DLPack before version 1 cannot say: ask with max_version=(1, 0), or allow a copy")
-    copied = bool(copy) or not versioned
+    copied = bool(copy) or (not versioned and data.readonly)
     held: object = bytearray(data) if copied else data
     pinned = Pinned(held)
     steps, step = [], 1
@@ -116,7 +116,8 @@ def host_capsule(
     tensor = _Tensor(pinned.address, *CPU, len(shape), *dtype, at, at + 8 * len(shape), 0)
     managed: _Versioned | _Managed
     if versioned:
-        managed = _Versioned(1, 0, None, _give_back_pointer, _IS_COPIED if copied else _READ_ONLY, tensor)
+        flags = _IS_COPIED if copied else _READ_ONLY if data.readonly else 0
+        managed = _Versioned(1, 0, None, _give_back_pointer, flags, tensor)
         name = b"dltensor_versioned"
     else:
         managed = _Managed(tensor, None, _give_back_pointer)

@@ -43,7 +43,7 @@ _NUMBERS = {
     32: "float16",
     39: "bfloat16",
 }
-_RECORD, _ENUM, _VECTORS = 105, 106, (113, 176)
+_UNEXPOSED, _RECORD, _ENUM, _VECTORS = 1, 105, 106, (113, 176)
 _LARGEST_STRUCT = 0xFFFF
 
 
@@ -153,6 +153,8 @@ def element(type_: Any) -> tuple[str, int]:
     kind = kind_id(type_)
     if kind in _NUMBERS:
         return _NUMBERS[kind], 0
+    if kind == _UNEXPOSED and type_.spelling.endswith("__bf16"):  # libclang 18 has no kind for it
+        return "bfloat16", 0
     if kind == _ENUM:
         return element(type_.get_declaration().enum_type.get_canonical())
     if kind in _VECTORS:

@@ -52,8 +52,9 @@ _UNKNOWN = re.compile(
 )
 _POINTER, _REFERENCE, _RECORD = 101, 103, 105
 _LARGEST_SCALAR = 4096
-_ATOMIC = re.compile(r"^(?:const |volatile )*metal::_?atomic<(.+)>$")
-_PACKED = re.compile(r"^(?:const |volatile )*metal::__devmod_packed<")
+_ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
+_PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
 _TEXTURE = re.compile(r"^(?:const )?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
 _SAMPLER = re.compile(r"^(?:const )?metal::sampler$")
 _ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
@@ -85,7 +86,14 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
         more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
         raise CompileError(f"the Metal source does not compile: {errors[0]}{more}", kind="metal", log="\n".join((*errors, *warnings)))
     told = ["\n".join(("the Metal source has names that are not Metal's own:", *warnings))] if warnings else []
-    return _Reader(library, unit, request.name, program.text, unknown).kernels(), told, library.toolchain
+    reader = _Reader(library, unit, request.name, program.text, unknown)
+    kernels = reader.kernels()
+    if reader.unmade:
+        # What stands behind a reference alone clang does not lay out: it is asked for behind the program, once.
+        asked = "".join(f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.unmade))
+        unit = _parse(library, request, done, program.text + asked)
+        kernels = _Reader(library, unit, request.name, program.text, unknown).kernels()
+    return kernels, told, library.toolchain
 
 
 def _parse(library: Libclang, request: CompileRequest, done: Complete, text: str) -> Any:
@@ -135,6 +143,8 @@ class _Reader:
         self._unit, self._name = unit, name
         self._unknown = unknown
         self._names = Names(text)
+        #: Types that have no size yet.
+        self.unmade: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
 
@@ -289,15 +299,16 @@ class _Reader:
                     raise self._refused(
                         function, where, name, f"has the attribute [[{word}({given[word]})]], and what it counts is not known"
                     )
-        if table == "texture":
-            assert texture is not None
-            return table, index, "handle", Param(name, "image", "", _ACCESS.get(texture[1] or "sample", ""))
+        if table == "texture" or (unknown and "texture" in given):
+            return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
         if table == "sampler":
             return table, index, "handle", Param(name, "sampler")
         if kind not in (_POINTER, _REFERENCE):
-            if unknown and not given:
+            if unknown:
                 return table, index, "", Param(name, "scalar")
             raise self._refused(function, where, name, f"is of the type {_plain(text)!r}, which devmod cannot pass")
+        if kind_id(target) == _RECORD and _size(target) < 0:
+            self.unmade.add(_QUALIFIERS.sub("", target.spelling))
         element_type, align = ("", 0) if unknown else _element(target)
         if table == "threadgroup":
             return table, index, "handle", Param(name, "local", element_type, align=align)
@@ -309,7 +320,7 @@ class _Reader:
         access = "r" if target.is_const_qualified() else "rw"
         if _PACKED.match(target.spelling):
             # Packed vectors stand without a gap: as many numbers.
-            element_type, align = element(target.get_declaration().type.get_canonical().get_template_argument_type(0).get_canonical())
+            element_type, align = element(target.get_template_argument_type(0).get_canonical())
         return table, index, "handle", Param(name, "buffer", element_type, access, align=align)
 
     def _refused(self, function: str, where: str, name: str, text: str) -> CompileError:
@@ -320,10 +331,10 @@ class _Reader:
 def _element(type_: Any) -> tuple[str, int]:
     """As `element`, for atomics and packed vectors too."""
     if kind_id(type_) == _RECORD:
-        atomic = _ATOMIC.match(type_.spelling)
-        if atomic or _PACKED.match(type_.spelling):
+        atomic, packed = _ATOMIC.match(type_.spelling), _PACKED.match(type_.spelling)
+        if atomic or packed:
             number, _ = element(type_.get_template_argument_type(0).get_canonical())
-            return (number if atomic else f"{number}x{_size(type_) // max(1, _size(type_.get_template_argument_type(0)))}"), 0
+            return (f"{number}x{packed[1]}" if packed else number), 0
     return element(type_)
 
 

@@ -1,0 +1,132 @@
+"""The entry ``devmod.conformance.metal``: kernels with what they compute, for `devmod conformance metal` and this plugin's tests."""
+
+from __future__ import annotations
+
+from devmod import FunctionInfo, Interface, Param
+from devmod.testing import Call, Conformance, Sample
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_LINEAR = """#include <metal_stdlib>
+using namespace metal;
+
+kernel void axpy(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], constant float &a [[buffer(2)]],
+                 constant int &n [[buffer(3)]], uint i [[thread_position_in_grid]])
+{
+    if (int(i) < n) y[i] += a * x[i];
+}
+
+kernel void count(device const int *values [[buffer(0)]], device atomic_uint *counts [[buffer(1)]], constant int &n [[buffer(2)]],
+                  uint i [[thread_position_in_grid]])
+{
+    if (int(i) < n) atomic_fetch_add_explicit(&counts[values[i] & 7], 1, memory_order_relaxed);
+}
+"""
+# As TVM writes it: all scalars in one struct behind the buffers.
+_TRANSPOSE = b"""#include <metal_stdlib>
+using namespace metal;
+
+union __TVMArgUnion {
+ int v_int[2];
+};
+struct transpose_args_t {
+  int width[2];
+  int height[2];
+};
+kernel void transpose(device const float *source [[ buffer(0) ]], device float *target [[ buffer(1) ]],
+                      constant transpose_args_t &arg [[ buffer(2) ]],
+                      uint2 blockIdx [[threadgroup_position_in_grid]], uint2 threadIdx [[thread_position_in_threadgroup]])
+{
+    threadgroup float tile[4][4];
+    int x = threadIdx.x, y = threadIdx.y, left = blockIdx.x * 4, top = blockIdx.y * 4, width = arg.width[0], height = arg.height[0];
+    if (left + x < width && top + y < height) tile[y][x] = source[(top + y) * width + left + x];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (top + x < height && left + y < width) target[(left + y) * height + top + x] = tile[x][y];
+}
+"""
+_TAGS = ("blockIdx.x", "threadIdx.x")
+_FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
+
+
+def _linear_info() -> dict[str, FunctionInfo]:
+    def buffer(name: str, dtype: str, access: str, at: int) -> Param:
+        return Param(name, "buffer", dtype, access, at)
+
+    def scalar(name: str, dtype: str, at: int) -> Param:
+        return Param(name, "scalar", dtype, at=at)
+
+    axpy = Interface([buffer("x", "float32", "r", 0), buffer("y", "float32", "rw", 1), scalar("a", "float32", 2), scalar("n", "int32", 3)])
+    count = Interface([buffer("values", "int32", "r", 0), buffer("counts", "uint32", "rw", 1), scalar("n", "int32", 2)])
+    return {
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
+        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
+    }
+
+
+def _axpy(x: Array, y: Array, a: float, n: int) -> None:
+    y[:n] += x.dtype.type(a) * x[:n]
+
+
+def _count(values: Array, counts: Array, n: int) -> None:
+    for value in values[:n] & 7:
+        counts[value] += 1
+
+
+def _transpose(source: Array, target: Array, width: int, height: int) -> None:
+    target[...] = source.T
+
+
+_K = FunctionInfo("k", ["handle"])
+
+
+class MetalConformance(Conformance):
+    """Metal source with its interface, as TVM declares it (without one), and as devmod compiles it."""
+
+    kind = "metal"
+    driver_modules = ("Metal", "objc", "Foundation", "libdispatch")
+    samples = (
+        Sample(
+            dict.fromkeys(("axpy", "count"), _LINEAR.encode()),
+            "metal",
+            _linear_info(),
+            source={"metal": _LINEAR},
+            calls=[
+                Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
+                Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8),
+            ],
+        ),
+        Sample(
+            {"transpose": _TRANSPOSE},
+            "metal",
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _FLAT)},
+            calls=[
+                Call(
+                    "transpose",
+                    lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
+                    _transpose,
+                    grid=(4, 3),
+                    block=(4, 4),
+                )
+            ],
+        ),
+        Sample.compiled(
+            "kernel void scale(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= FACTOR; }",
+            "metal",
+            defines={"FACTOR": "3"},
+            calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+        ),
+    )
+    bad_payloads = (
+        Sample({"k": b"kernel void k(device float *x) { x[0] = ; }"}, "metal", {"k": _K}),
+        Sample({"k": b"\x00\xff"}, "metal", {"k": _K}),
+        Sample({"k": b"no library"}, "metallib", {"k": _K}),
+        Sample({"k": b"MTLB no library either"}, "metallib", {"k": _K}),
+        Sample({"k": b"kernel void k(device float *x) {}"}, "metal", {"k": FunctionInfo("other", ["handle"])}),
+        Sample({"other": b"kernel void k(device float *x) {}"}, "metal", {"k": _K}),
+    )

@@ -1,0 +1,57 @@
+"""Fixtures of the Metal tests. On a Mac they run on its GPU; elsewhere, and where the double is asked for, on the double of Metal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from metal_double import Double
+
+import devmod
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's cache and settings are left in peace."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-metal-cache"))
+    for name in (
+        "DEVMOD_COMPILE_FORCE_FALLBACK",
+        "DEVMOD_PLUGINS_ALLOW",
+        "DEVMOD_PLUGINS_DENY",
+        "DEVMOD_PLUGINS_CHOOSE",
+        "DEVMOD_PREFER",
+        "DEVMOD_LOG",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+    """The double in Metal's place, with two devices."""
+    yield from _in_place(monkeypatch)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The first Metal device: a Mac's own where there is one, else the double's."""
+    if sys.platform == "darwin" and not os.environ.get("DEVMOD_METAL_DOUBLE"):
+        try:
+            yield devmod.device("metal")
+        except devmod.DeviceNotFoundError as error:
+            pytest.skip(str(error))
+        return
+    for _ in _in_place(monkeypatch):
+        yield devmod.device("metal")
+
+
+def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+    from devmod.backend import Once
+    from devmod_metal import _device, _interface
+
+    made = Double()
+    monkeypatch.setattr(_interface, "_chosen", [made])
+    monkeypatch.setattr(_device, "_once", Once())
+    yield made

@@ -1,0 +1,304 @@
+"""A double of Metal: it records every call in order, and computes in NumPy what it is asked to launch. It is no device, and nothing that it does
+says that a kernel runs on one.
+
+Sources are read by core's own reader of Metal, so that what has errors, no such function or other arguments is refused as a device would.
+Commands run when they are waited for, and not before: what reads too early sees what was there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import devmod
+from devmod._payload import CompileRequest
+from devmod.targets._source import complete
+from devmod.targets.metal._reflect import read
+from devmod_metal._interface import Constant, Facts, Pipeline, Refused
+
+
+class Fault(Exception):
+    """What a kernel of the double raises to fail as a device does."""
+
+
+class Device:
+    def __init__(self, name: str, facts: Facts) -> None:
+        self.name, self.facts = name, facts
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Queue:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.commands: list[Commands] = []
+
+    def __repr__(self) -> str:
+        return f"queue {self.number}"
+
+
+class Buffer:
+    def __init__(self, nbytes: int) -> None:
+        self.data = bytearray(nbytes)
+
+    def __repr__(self) -> str:
+        return f"buffer of {len(self.data)}"
+
+
+class Event:
+    value = 0
+
+
+class Commands:
+    def __init__(self, queue: Queue, run: Callable[[], None]) -> None:
+        self.queue, self.run = queue, run
+        self.done, self.failure = False, ""
+        self.start = self.end = 0.0
+        queue.commands.append(self)
+
+
+class Library:
+    def __init__(self, functions: dict[str, Any], text: str) -> None:
+        self.functions, self.text = functions, text
+
+
+class Function:
+    """A function of a library, with its constants."""
+
+    def __init__(self, found: Any, constants: dict[str, Any], text: str) -> None:
+        self.found, self.constants, self.text = found, constants, text
+
+
+class Double:
+    """`devmod_metal._interface.Metal`, on nothing but NumPy.
+
+    Attributes
+    ----------
+    calls
+        Every call that something was asked with, in order: the method's name and what matters of its arguments.
+    """
+
+    def __init__(self, devices: int = 2) -> None:
+        facts = Facts("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28)
+        self._devices = [Device(f"device {number}", facts) for number in range(devices)]
+        self.calls: list[tuple[Any, ...]] = []
+        self._queues = 0
+        self._clock = 0.0
+        self.refuse: dict[str, str] = {}
+
+    def _called(self, name: str, *what: Any) -> None:
+        self.calls.append((name, *what))
+        if name in self.refuse:
+            raise Refused(self.refuse[name])
+
+    def names(self) -> list[str]:
+        """The names of the calls."""
+        return [call[0] for call in self.calls]
+
+    def devices(self) -> Sequence[Any]:
+        self._called("devices")
+        return self._devices
+
+    def facts(self, device: Any) -> Facts:
+        self._called("facts", device)
+        return device.facts
+
+    def queue(self, device: Any) -> Any:
+        self._called("queue", device)
+        self._queues += 1
+        return Queue(self._queues)
+
+    def buffer(self, device: Any, nbytes: int) -> Any:
+        self._called("buffer", device, nbytes)
+        return Buffer(nbytes)
+
+    def contents(self, buffer: Any, nbytes: int) -> memoryview:
+        return memoryview(buffer.data)[:nbytes]
+
+    def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
+        self._called("compile", device, tuple(options))
+        return self._read(text)
+
+    def _read(self, text: str) -> Library:
+        request = CompileRequest(text, devmod.Target("metal"), name="program_source")
+        try:
+            found, told, _ = read(request, complete(request))
+        except devmod.CompileError as error:
+            raise Refused(error.log or str(error)) from None
+        if told:
+            raise Refused(told[0].replace("warning:", "error:"))
+        return Library(found, text)
+
+    def load(self, device: Any, data: bytes) -> Any:
+        self._called("load", device, len(data))
+        try:
+            return self._read(data.removeprefix(b"MTLB").decode())
+        except (UnicodeDecodeError, Refused):
+            raise Refused("Invalid library file") from None
+
+    def functions(self, library: Any) -> Sequence[str]:
+        return list(library.functions)
+
+    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[Constant]) -> Pipeline:
+        self._called("pipeline", device, name, tuple(constants))
+        found = library.functions[name]
+        given = {constant.at: constant for constant in constants}
+        values = {}
+        for declared in found.extra.get("constants", ()):
+            constant = given.get(declared["id"])
+            if constant is not None:
+                assert constant.type == declared["type"], (constant, declared)
+                size = {"bool": 1}.get(constant.type) or np.dtype(constant.type).itemsize
+                assert len(constant.data) == size, constant
+                values[declared["name"]] = np.frombuffer(constant.data, constant.type)[0]
+            elif f"is_function_constant_defined({declared['name']})" not in library.text:
+                raise Refused(f"function {name} cannot be used to build a pipeline state: constant {declared['name']} has no value")
+        own = sum(int(size) * 4 for size in re.findall(r"threadgroup float \w+\[(\d+)\]", library.text))
+        return Pipeline(Function(found, values, library.text), found.extra.get("max_total_threads_per_threadgroup", 1024), own)
+
+    def launch(self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, grid: Any, block: Any) -> Any:
+        self._called("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), grid, block)
+        given = {("buffer", index): buffer for index, buffer in buffers}
+        given |= {("buffer", index): data for index, data in values}
+        given |= {("local", index): nbytes for index, nbytes in local}
+        assert len(given) == len(buffers) + len(values) + len(local), "two things at one index"
+        assert all(nbytes % 16 == 0 for _, nbytes in local), "threadgroup memory comes in multiples of 16 bytes"
+        assert all(len(data) <= 4096 for _, data in values), "more bytes than can be set"
+
+        def run() -> None:
+            arguments = {param.name: _argument(pipeline.found.symbol, param, given) for param in pipeline.found.params}
+            KERNELS[pipeline.found.symbol](
+                arguments, pipeline, tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))
+            )
+
+        return Commands(queue, run)
+
+    def event(self, device: Any) -> Any:
+        self._called("event", device)
+        return Event()
+
+    def signal(self, queue: Any, event: Any, value: int) -> Any:
+        self._called("signal", queue, value)
+        commands = Commands(queue, lambda: setattr(event, "value", value))
+        event.by = {**getattr(event, "by", {}), value: commands}
+        return commands
+
+    def wait_for(self, queue: Any, event: Any, value: int) -> Any:
+        self._called("wait_for", queue, value)
+        return Commands(queue, lambda: self._run(event.by[value]))
+
+    def wait(self, commands: Any) -> None:
+        self._called("wait", commands.queue)
+        self._run(commands)
+
+    def _run(self, commands: Commands) -> None:
+        queue = commands.queue
+        while not commands.done:
+            first = queue.commands.pop(0)
+            first.start = self._clock
+            try:
+                first.run()
+            except Fault as fault:
+                first.failure = str(fault)
+            self._clock += 0.25
+            first.end, first.done = self._clock, True
+
+    def done(self, commands: Any) -> bool:
+        return bool(commands.done)
+
+    def failure(self, commands: Any) -> str:
+        assert commands.done
+        return str(commands.failure)
+
+    def times(self, commands: Any) -> tuple[float, float]:
+        assert commands.done
+        return commands.start, commands.end
+
+
+def _argument(function: str, param: Any, given: dict[tuple[str, int], Any]) -> Any:
+    table = "local" if param.kind == "local" else "buffer"
+    if (table, param.at) not in given:
+        raise Fault(f"{function}: nothing is bound at {table} index {param.at} for {param.name}")
+    value = given[table, param.at]
+    if table == "local":
+        return value
+    base, _, lanes = param.type.partition("x")
+    data = value.data if isinstance(value, Buffer) else value
+    if param.kind == "scalar":
+        size = np.dtype(base).itemsize * int(lanes or 1)
+        assert len(data) >= size, f"{param.name}: {len(data)} bytes for {param.type}"
+        return np.frombuffer(data[:size], base) if lanes else np.frombuffer(data[:size], base)[0]
+    found: Any = np.frombuffer(data, base or "uint8", count=len(data) // np.dtype(base or "uint8").itemsize)
+    return found
+
+
+# -- the kernels that the tests use, by their names: f(arguments by name, the function, the threads in x, y, z)
+
+
+def _axpy(a: dict[str, Any], f: Any, threads: Any) -> None:
+    count = min(int(a["n"]), threads[0])
+    a["y"][:count] += a["a"] * a["x"][:count]
+
+
+def _count(a: dict[str, Any], f: Any, threads: Any) -> None:
+    for value in a["values"][: min(int(a["n"]), threads[0])]:
+        a["counts"][value & 7] += 1
+
+
+def _transpose(a: dict[str, Any], f: Any, threads: Any) -> None:
+    width, height = (int(each) for each in a["arg"].view("int32")[::2])
+    assert threads[0] >= width
+    assert threads[1] >= height
+    a["target"][: width * height] = a["source"][: width * height].reshape(height, width).T.ravel()
+
+
+def _scale(a: dict[str, Any], f: Any, threads: Any) -> None:
+    a["x"][: threads[0]] *= int(re.findall(r"#define FACTOR (\d+)", f.text)[-1])
+
+
+def _add(a: dict[str, Any], f: Any, threads: Any) -> None:
+    count = min(int(a["n"]), threads[0])
+    a["c"][:count] = f.constants.get("SCALE", 1) * (a["a"][:count] + a["b"][:count])
+
+
+def _twice(a: dict[str, Any], f: Any, threads: Any) -> None:
+    a["x"][: threads[0]] *= 2
+
+
+def _fails(a: dict[str, Any], f: Any, threads: Any) -> None:
+    raise Fault("Caused GPU Address Fault Error")
+
+
+def _vadd(a: dict[str, Any], f: Any, threads: Any) -> None:
+    a["C_ptr"][: threads[0]] = a["A_ptr"][: threads[0]] + a["B_ptr"][: threads[0]]
+
+
+def _matmul(a: dict[str, Any], f: Any, threads: Any) -> None:
+    left, right = (a[name].reshape(64, 64) for name in ("A_ptr", "B_ptr"))
+    a["C_ptr"][:] = (left @ right).ravel()
+
+
+def _takes(a: dict[str, Any], f: Any, threads: Any) -> None:
+    """What every argument came as, for the tests to look at."""
+    taken.append(
+        {name: value.tolist() if hasattr(value, "tolist") else value for name, value in a.items()} | {"constants": dict(f.constants)}
+    )
+
+
+taken: list[dict[str, Any]] = []
+KERNELS: dict[str, Callable[[dict[str, Any], Any, Any], None]] = {
+    "axpy": _axpy,
+    "count": _count,
+    "transpose": _transpose,
+    "scale": _scale,
+    "add": _add,
+    "twice": _twice,
+    "fails": _fails,
+    "vadd_kernel": _vadd,
+    "matmul_kernel": _matmul,
+    "takes": _takes,
+}
