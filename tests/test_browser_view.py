@@ -222,7 +222,7 @@ def test_a_port_that_is_taken(served: Server, capsys: pytest.CaptureFixture[str]
     try:
         said = refused(capsys, TREE, "--port", served.server_port)
     finally:
-        devmod.register("devmod.hooks", "devmod_page", None)
+        devmod.register("devmod.hooks", "devmod_page", None, replace=True)
     assert said == (
         f"devmod: error: port {served.server_port} of 127.0.0.1 cannot be used: Address already in use. Leave --port out, and a free one is taken\n"
     )

@@ -29,9 +29,11 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
     context.putImageData(picture, 0, 0);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
     const zoom = START.pixel / pixel;
-    const x = (left + (WIDTH / 2) * pixel).toPrecision(6);
-    const y = (top - (HEIGHT / 2) * pixel).toPrecision(6);
-    canvas.setAttribute("aria-label", `The Mandelbrot set around ${x} ${y < 0 ? "−" : "+"} ${Math.abs(y)} i, magnified ${zoom.toFixed(1)} times`);
+    const digits = Math.max(3, Math.ceil(-Math.log10(pixel)));
+    const x = left + (WIDTH / 2) * pixel;
+    const y = top - (HEIGHT / 2) * pixel;
+    const place = `${x < 0 ? "−" : ""}${Math.abs(x).toFixed(digits)} ${y < 0 ? "−" : "+"} ${Math.abs(y).toFixed(digits)} i`;
+    canvas.setAttribute("aria-label", `The Mandelbrot set around ${place}, magnified ${zoom.toFixed(1)} times`);
     const mega = ((WIDTH * HEIGHT) / taken / 1000).toFixed(1);
     const magnified = zoom === 1 ? "" : ` Magnified ${zoom.toLocaleString("en", { maximumFractionDigits: 1 })} times.`;
     time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included: ${mega} million pixels a second.${magnified}`;

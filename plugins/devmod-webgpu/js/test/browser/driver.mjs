@@ -20,10 +20,14 @@ const commands = {
     page.on("pageerror", (error) => said.push(`page: ${error.stack}`));
     await page.goto(url);
   },
-  /** The body of an async function of one argument; its value comes back as JSON. */
-  evaluate: (body, argument) =>
-    page.evaluate(([body, argument]) => new (Object.getPrototypeOf(async () => {}).constructor)("argument", body)(argument), [body, argument]),
-  wait: (expression, timeout = 30_000) => page.waitForFunction(expression, null, { timeout }).then(() => null),
+  /** The body of an async function of one argument; its value comes back as JSON. (As text: a page's own policy may forbid eval.) */
+  evaluate: (body, argument = null) => page.evaluate(`(async (argument) => {${body}\n})(${JSON.stringify(argument)})`),
+  async wait(expression, timeout = 30_000) {
+    for (const end = Date.now() + timeout; !(await page.evaluate(`Boolean(${expression})`)); ) {
+      if (Date.now() > end) throw new Error(`this did not come true: ${expression}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  },
   text: (selector) => page.locator(selector).innerText(),
   click: (selector) => page.locator(selector).click(),
   press: (key) => page.keyboard.press(key),

@@ -1,0 +1,195 @@
+"""The npm package and the wheel that carries it: types, what is packed, and a clean installation that serves the page without npm."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests")]
+
+from browser_driver import JS, node  # noqa: E402
+
+WEB = ROOT / "examples" / "web"
+PACKAGE = json.loads((JS / "package.json").read_text())
+
+
+def ran(*command: str, cwd: Path = JS) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def typescript() -> tuple[str, str]:
+    compiler = JS / "node_modules" / "typescript" / "bin" / "tsc"
+    if not compiler.exists():
+        pytest.skip("typescript is not here (npm install in plugins/devmod-webgpu/js)")
+    return node(), str(compiler)
+
+
+def test_the_reader_and_the_checks_under_node() -> None:
+    tests = sorted(str(path) for path in (JS / "test").glob("*.test.js"))
+    assert len(tests) >= 3
+    said = ran(node(), "--test", *tests)
+    assert re.search(r"^. fail 0$", said, re.MULTILINE), said
+
+
+def test_the_types_hold_strictly() -> None:
+    ran(*typescript(), "--noEmit")
+
+
+def test_the_types_serve_a_user(tmp_path: Path) -> None:
+    """What is declared is made of the sources, and a program in TypeScript that misuses it does not compile."""
+    types = tmp_path / "node_modules" / "devmod-webgpu" / "types"
+    ran(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
+    (types.parent / "package.json").write_text(json.dumps(PACKAGE))
+    good = """
+import { ArgumentError, open, type Bundle, type KernelFunction, type LaunchOptions } from "devmod-webgpu";
+export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Promise<string> {
+  const bundle: Bundle = await open(file);
+  const f: KernelFunction = await bundle.getFunction("scale", { device });
+  const how: LaunchOptions = { grid: [4, 2] };
+  try {
+    await f.run([new Float32Array(4), 2.5, 3n, [1, 2, 3], { buffer, offset: 256 }], how);
+  } catch (error) {
+    if (error instanceof ArgumentError) return error.argument;
+  }
+  const launch = await (await f.specialize({ TILE: 16 })).bind([buffer], { grid: 1 });
+  launch.launch();
+  await launch.done();
+  const [module] = bundle.modules;
+  return module?.origin?.target ?? (await module?.functions())?.get("scale")?.interface?.params[0]?.name ?? "";
+}
+"""
+    (tmp_path / "good.ts").write_text(good)
+    options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
+    ran(*typescript(), *options, "good.ts", cwd=tmp_path)
+    (tmp_path / "bad.ts").write_text(good.replace("grid: 1 }", 'grid: "1" }').replace('"scale", { device }', "7"))
+    done = subprocess.run([*typescript(), *options, "bad.ts"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.count("error TS") == 2, done.stdout
+
+
+def test_the_package_has_no_dependency_and_no_build_step() -> None:
+    assert "dependencies" not in PACKAGE
+    for path in (JS / "src").glob("*.js"):
+        for name in re.findall(r'^(?!//).*from "([^"]+)"', path.read_text(), re.MULTILINE):
+            assert (path.parent / name).is_file(), f"{path.name} imports {name}"
+    for path in WEB.glob("*.js"):
+        for name in re.findall(r'from "\./([^"]+)"', path.read_text()):
+            place = JS / "src" / Path(name).name if name.startswith("devmod-webgpu/") else WEB / name
+            assert place.is_file(), f"{path.name} imports {name}"
+
+
+def test_the_version_is_that_of_the_distributions() -> None:
+    import devmod
+
+    assert PACKAGE["version"] == devmod.__version__.replace(".dev", "-dev.")
+
+
+def test_no_lock_file_and_no_address_of_a_registry() -> None:
+    assert "package-lock=false" in (JS / ".npmrc").read_text()
+    assert not (JS / "package-lock.json").exists()
+    assert "registry" not in (JS / "package.json").read_text()
+
+
+def test_the_page_asks_nobody_but_its_server() -> None:
+    page = (WEB / "index.html").read_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'")
+    for path in [*WEB.glob("*.*"), *(JS / "src").glob("*.js")]:
+        text = path.read_text()
+        assert set(re.findall(r"https?://[\w./-]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function(", 'style="', " onclick="):
+            assert word not in text, f"{path.name} has {word}"
+
+
+def test_npm_packs_sources_types_and_licence(tmp_path: Path) -> None:
+    typescript()
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not here (Debian and Ubuntu: apt-get install npm)")
+    copy = tmp_path / "js"
+    shutil.copytree(JS, copy, ignore=shutil.ignore_patterns("node_modules", "types", "*.tgz"))
+    (copy / "node_modules").symlink_to(JS / "node_modules")
+    ran(npm, "pack", "--pack-destination", str(tmp_path), cwd=copy)
+    with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
+        names = {name.removeprefix("package/") for name in archive.getnames()}
+    assert {"package.json", "README.md", "LICENSE", "src/index.js", "types/index.d.ts"} <= names
+    assert all(name.startswith(("src/", "types/")) or "/" not in name for name in names)
+
+
+# -- the wheel
+
+
+def parts() -> set[str]:
+    """The page's files in a wheel."""
+    made = {path.name for path in WEB.iterdir() if path.suffix in (".html", ".css", ".js", ".svg")}
+    return made | {f"devmod-webgpu/{path.name}" for path in (JS / "src").iterdir()} | {"lake.png"}
+
+
+def held(names: list[str]) -> set[str]:
+    return {name.partition("devmod_webgpu/_web/")[2] for name in names if "devmod_webgpu/_web/" in name}
+
+
+def test_the_wheel_has_the_page(wheels: Any) -> None:
+    with zipfile.ZipFile(wheels["devmod-webgpu"]) as archive:
+        assert held(archive.namelist()) == parts()
+    with zipfile.ZipFile(wheels["devmod-core"]) as archive:
+        assert not [name for name in archive.namelist() if name.endswith((".html", ".js", ".css"))]
+
+
+def test_the_wheel_of_the_source_distribution_has_it_too(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
+    ran(*build, "--target", "sdist", cwd=ROOT / "plugins" / "devmod-webgpu")
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+    [folder] = (tmp_path / "there").iterdir()
+    ran(*build, "--target", "wheel", cwd=folder)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        assert held(archive.namelist()) == parts()
+
+
+SERVE = """
+import subprocess, sys, urllib.request
+process = subprocess.Popen([sys.executable, "-u", "-m", "devmod", "view", sys.argv[1], "--no-open"], stdout=subprocess.PIPE, text=True)
+try:
+    address = process.stdout.readline().split()[-1].partition("?")[0]
+    for name in ("", "page.js", "devmod-webgpu/index.js", "devmod-webgpu/msgpack.js", "lake.png", "file/k.devmod"):
+        with urllib.request.urlopen(address + name) as answer:
+            print(name, answer.status, len(answer.read()))
+finally:
+    process.terminate()
+    process.wait()
+    process.stdout.close()
+"""
+
+
+def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    file = tmp_path / "k.devmod"
+    shutil.copyfile(ROOT / "tests" / "golden" / "v1" / "tree.devmod", file)
+    box = environment(wheels.direct("devmod-core"))
+    said = box.run("-m", "devmod", "view", str(file), "--no-open", code=1)
+    assert said == "devmod: error: the page that shows files in a browser is not installed. To add it: pip install devmod-webgpu\n"
+    box.install(wheels.direct("devmod-core"), wheels.direct("devmod-webgpu"))
+    found = {
+        line.split()[0] if line[0] != " " else "": line.split()[-1]
+        for line in box.run("-c", SERVE, str(file), env={"PATH": ""}).splitlines()
+    }
+    assert found["file/k.devmod"] == str(file.stat().st_size)
+    assert found["lake.png"] == str((ROOT / "examples" / "images" / "lake.png").stat().st_size)
+    assert found["page.js"] == str((WEB / "page.js").stat().st_size)
+    assert found["devmod-webgpu/index.js"] == str((JS / "src" / "index.js").stat().st_size)
+    # Which runtimes there are, `devmod view` never asks: the driver of wgpu is not opened for a page.
+    checked = "import sys; from devmod._cli.view import _page; _page(); print(sorted(set(sys.modules) & {'wgpu', 'numpy', 'devmod_webgpu._module'}))"
+    assert box.run("-c", checked) == "[]\n"

@@ -1,0 +1,439 @@
+"""The page of `devmod view` in Chromium: as a person uses it, by mouse, by keys, and with files that are no good."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
+
+import cases  # noqa: E402 - the demo's references
+from browser_driver import WEBGPU, Browser, received  # noqa: E402
+
+from devmod._cli._serve import Server  # noqa: E402
+
+#: The page's parts in the source tree, as plugins/devmod-webgpu says them.
+PAGE = {
+    "": ROOT / "examples" / "web",
+    "devmod-webgpu": ROOT / "plugins" / "devmod-webgpu" / "js" / "src",
+    "lake.png": ROOT / "examples" / "images" / "lake.png",
+}
+DRAWN = "['mandelbrot', 'blur'].every((id) => Number(document.getElementById(id)?.dataset.drawn) >= 1)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    made = Browser(*WEBGPU)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples for WebGPU and OpenCL, and constants, in one file."""
+    path = tmp_path_factory.mktemp("page") / "examples.devmod"
+    folder = ROOT / "examples"
+    modules: list[devmod.Module] = [devmod.compile(each, "webgpu") for each in sorted((folder / "webgpu").glob("*.wgsl"))]
+    modules.append(devmod.compile(folder / "opencl" / "softmax.cl", "opencl"))
+    program = devmod.loads((ROOT / "tests" / "golden" / "v1" / "program.devmod").read_bytes())
+    devmod.save(devmod.bundle(*modules, *program.imports), path)
+    return path
+
+
+@contextmanager
+def served(file: Path) -> Iterator[str]:
+    server = Server(file, PAGE, 0, "secret")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.url
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def show(browser: Browser, file: Path, **options: Any) -> None:
+    """Open the page with a file, as `devmod view` does, and let it do what it does at once."""
+    with served(file) as url:
+        browser.open(url, options)
+        browser.wait("document.getElementById('status').textContent === '' && document.querySelector('.tree button, #alert p')")
+        browser.wait("!document.querySelector('[aria-current=true]') || document.querySelector('.details .functions, .details .quiet')")
+        browser.wait(f"!document.querySelector('.run') || {DRAWN} || document.querySelector('.bad')")
+
+
+def saved(path: Path, *modules: devmod.Module) -> Path:
+    devmod.save(devmod.bundle(*modules) if len(modules) > 1 else modules[0], path)
+    return path
+
+
+@pytest.fixture
+def page(browser: Browser, bundle: Path) -> Iterator[Browser]:
+    """The page with the examples, its server still there."""
+    with served(bundle) as url:
+        browser.open(url, {"viewport": {"width": 1280, "height": 900}})
+        browser.wait(DRAWN)
+        yield browser
+    assert browser.said() == []
+
+
+# -- kernels on the canvas
+
+
+def pixels(page: Browser, canvas: str) -> np.ndarray:
+    found = page.evaluate(
+        """
+        const canvas = document.getElementById(argument);
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let made = "";
+        for (let at = 0; at < data.length; at += 8192) made += String.fromCharCode(...data.subarray(at, at + 8192));
+        return [canvas.height, canvas.width, btoa(made)];
+        """,
+        canvas,
+    )
+    return received(found[2], "uint8").reshape(found[0], found[1], 4)
+
+
+class Shown(cases.Runner):
+    """The demo's runner, for which the page has already run the kernels: it takes what is seen on the canvas."""
+
+    def __init__(self, picture: np.ndarray) -> None:
+        self.picture, self.seconds, self.shaders = picture, 0.0, True
+
+    def put(self, array: np.ndarray) -> Any:
+        return array
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self
+
+    def numpy(self) -> np.ndarray:
+        return np.ascontiguousarray(self.picture).view(np.uint32)[..., 0]
+
+    def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
+        pass
+
+
+def test_the_blur_on_the_canvas_is_numpys(page: Browser) -> None:
+    result = cases.gaussian_blur(Shown(pixels(page, "blur")), ROOT)
+    assert result.error <= result.tolerance
+
+
+def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -> None:
+    width, height = 720, 480
+    x = np.float32(-2.25) + np.arange(width, dtype=np.float32) * np.float32(0.0048)
+    y = np.float32(1.15) - np.arange(height, dtype=np.float32) * np.float32(0.0048)
+    z, c = np.zeros((height, width), np.complex128), (x[None, :] + 1j * y[:, None]).astype(np.complex128)
+    escape = np.zeros((height, width))
+    for step in range(1, 301):
+        live = escape == 0
+        z[live] = z[live] ** 2 + c[live]
+        out = live & (np.abs(z) ** 2 > 256)
+        escape[out] = step + 1 - np.log2(0.5 * np.log2(np.abs(z[out]) ** 2))
+        z[out] = 0
+        c[out] = 0
+    wanted = cases._coloured(escape)
+    found = pixels(page, "mandelbrot")
+    assert (found[..., 3] == 255).all()
+    # Near the border of the set the steps of float32 are others than those of float64.
+    same = (np.abs(found[..., :3].astype(int) - wanted.astype(int)) <= 2).all(axis=-1)
+    assert same.mean() > 0.99
+    assert (found[240, 468, :3] == 0).all()
+
+
+def test_zooming_by_click_button_and_key(page: Browser) -> None:
+    def label() -> str:
+        return str(page.evaluate("return document.getElementById('mandelbrot').getAttribute('aria-label')"))
+
+    def after(count: int) -> str:
+        page.wait(f"Number(document.getElementById('mandelbrot').dataset.drawn) >= {count}")
+        return label()
+
+    assert label() == "The Mandelbrot set around −0.522 − 0.002 i, magnified 1.0 times"
+    page.click("button[aria-label='Zoom in']")
+    assert after(2).endswith("magnified 2.0 times")
+    page.click("#mandelbrot")
+    assert after(3).endswith("magnified 4.0 times")
+    before = label()
+    page.press("ArrowRight")
+    moved = after(4)
+    assert moved != before
+    assert moved.endswith("magnified 4.0 times")
+    page.press("-")
+    assert after(5).endswith("magnified 2.0 times")
+    page.press("0")
+    assert after(6) == "The Mandelbrot set around −0.522 − 0.002 i, magnified 1.0 times"
+
+
+def test_another_radius_the_original_and_another_picture(page: Browser, tmp_path: Path) -> None:
+    blurred = pixels(page, "blur")
+    page.fill("#blur-radius", "30")
+    page.wait("Number(document.getElementById('blur').dataset.drawn) >= 2")
+    more = pixels(page, "blur")
+    assert np.abs(np.diff(more.astype(int), axis=1)).mean() < np.abs(np.diff(blurred.astype(int), axis=1)).mean()
+    page.click("#blur-original")
+    page.wait("document.getElementById('blur').getAttribute('aria-label') === 'the picture of a lake, as it is'")
+    from PIL import Image
+
+    assert np.array_equal(pixels(page, "blur")[..., :3], np.asarray(Image.open(PAGE["lake.png"]).convert("RGB")))
+    Image.new("RGB", (50, 20), (10, 200, 30)).save(tmp_path / "green.png")
+    page.click("#blur-original")
+    page.files("#blur-choose", [str(tmp_path / "green.png")])
+    page.wait(
+        "document.getElementById('blur').width === 50 && document.getElementById('blur').getAttribute('aria-label').startsWith('green.png')"
+    )
+    assert (pixels(page, "blur") == (10, 200, 30, 255)).all()
+    (tmp_path / "no.png").write_text("no picture")
+    page.files("#blur-choose", [str(tmp_path / "no.png")])
+    page.wait("document.querySelector('.run .bad')")
+    assert page.text(".run .bad").startswith("no.png is no picture that this browser reads: ")
+
+
+# -- the tree
+
+
+def test_the_tree_shows_what_there_is(page: Browser, bundle: Path) -> None:
+    modules = [
+        json.loads(each)
+        for each in page.evaluate("return [...document.querySelectorAll('.tree button')].map((each) => JSON.stringify(each.innerText))")
+    ]
+    assert len(modules) > 12
+    assert modules[0].startswith("webgpu\nwgsl")
+    assert page.text("#file").startswith("examples.devmod · ")
+    assert page.text("[aria-current=true] .names") == "blur_rows, blur_columns"
+    assert page.evaluate("return document.title") == "examples.devmod – devmod"
+    said = page.text(".details")
+    assert (
+        "blur_rows(picture: uint32[], between: float32x4[] in/out, weights: float32[], radius: int32, width: int32, height: int32)" in said
+    )
+    assert "blocks of 16 × 16 × 1 threads" in said
+    assert "gaussian_blur.wgsl" in said
+    assert (
+        page.evaluate("return document.querySelector('.source pre:last-child').textContent")
+        == (ROOT / "examples" / "webgpu" / "gaussian_blur.wgsl").read_text()
+    )
+    marked = "return Object.fromEntries(['comment', 'keyword', 'type', 'number', 'mark', 'call'].map((each) => [each, [...document.querySelectorAll(`.source .t-${each}`)].map((at) => at.textContent)]))"
+    words = page.evaluate(marked)
+    assert "fn" in words["keyword"]
+    assert "vec3u" in words["type"]
+    assert "@compute" in words["mark"]
+    assert "16" in words["number"]
+    assert "clamp" in words["call"]
+    assert words["comment"][0].startswith("// A Gaussian blur")
+
+
+def test_modules_of_other_kinds(page: Browser) -> None:
+    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    page.wait("document.querySelector('.source')")
+    assert "pip install devmod-opencl" in page.text(".details")
+    assert page.evaluate("return [...document.querySelectorAll('.source .t-keyword')].some((each) => each.textContent === '__kernel')")
+    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('const_loader')).click()")
+    page.wait("document.querySelector('.details').innerText.includes('float32[2 × 3]')")
+    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('npu')).click()")
+    page.wait("document.querySelector('.details').innerText.includes('known to its own runtime alone')")
+    page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Choice')).click()")
+    page.wait("document.querySelector('.details').innerText.includes('stand for one thing')")
+
+
+def test_the_page_by_keys_alone(page: Browser) -> None:
+    focus = "const each = document.activeElement; return each.id || each.dataset.module || each.className || each.tagName"
+    page.evaluate("document.body.focus()")
+    page.press("Tab")
+    assert page.evaluate(focus) == "skip"
+    page.press("Tab")
+    assert page.evaluate(focus) == "choose"
+    page.press("Tab")
+    first = page.evaluate(focus)
+    page.press("ArrowDown")
+    second = page.evaluate(focus)
+    assert first != second
+    page.press("Enter")
+    page.wait(f"document.querySelector('[aria-current=true]').dataset.module === '{second}'")
+    page.press("End")
+    last = page.evaluate(focus)
+    page.press("Home")
+    assert page.evaluate(focus) == first != last
+    page.press("Tab")  # out of the tree: the one that is chosen is its place in the order
+    seen = []
+    for _ in range(12):
+        seen.append(page.evaluate(focus))
+        page.press("Tab")
+    assert [each for each in seen if each in ("source", "mandelbrot", "mandelbrot-steps", "blur-radius", "blur-original", "blur-choose")] == [
+        "source", "mandelbrot", "mandelbrot-steps", "blur-radius", "blur-original", "blur-choose",
+    ]  # fmt: skip
+    unnamed = """
+    return [...document.querySelectorAll("button, input, canvas, [tabindex='0']")].filter((each) => each.offsetParent &&
+      !(each.innerText?.trim() || each.getAttribute("aria-label") || each.labels?.length)).map((each) => each.outerHTML.slice(0, 80));
+    """
+    assert page.evaluate(unnamed) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_at_the_width_of_a_phone_nothing_hangs_over(browser: Browser, bundle: Path, scheme: str) -> None:
+    show(browser, bundle, viewport={"width": 360, "height": 740}, colorScheme=scheme)
+    assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
+    # WCAG's 4.5 for text, of every colour that text has on what lies under it.
+    low = browser.evaluate(
+        """
+        const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+        const level = (colour) => {
+          canvas.fillStyle = colour;
+          canvas.fillRect(0, 0, 1, 1);
+          const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((each) => (each /= 255) <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const under = (each) => {
+          for (; each; each = each.parentElement) {
+            const { backgroundColor } = getComputedStyle(each);
+            if (!/, 0\\)$|transparent/.test(backgroundColor)) return backgroundColor;
+          }
+          return "white";
+        };
+        const found = new Set();
+        for (const each of document.querySelectorAll("main *, header *")) {
+          if (!each.offsetParent || ![...each.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+          const [high, low] = [level(getComputedStyle(each).color), level(under(each))].sort((one, other) => other - one);
+          if ((high + 0.05) / (low + 0.05) < 4.5) found.add(`${each.tagName}.${each.className} ${((high + 0.05) / (low + 0.05)).toFixed(2)}`);
+        }
+        return [...found];
+        """
+    )
+    assert low == []
+
+
+# -- opening
+
+
+def dropped(page: Browser, name: str, data: bytes) -> None:
+    page.evaluate(
+        """
+        const [name, data] = argument;
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([Uint8Array.from(atob(data), (char) => char.charCodeAt(0))], name));
+        for (const type of ["dragenter", "dragover", "drop"]) {
+          document.body.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+        }
+        """,
+        [name, base64.b64encode(data).decode()],
+    )
+
+
+def test_a_dropped_bundle_and_a_chosen_one(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+    other = saved(tmp_path / "other.devmod", devmod.compile("@compute @workgroup_size(1) fn nothing() {}", "webgpu"))
+    with served(other) as url:
+        browser.open(url.partition("?")[0])
+        browser.wait("!document.getElementById('empty').hidden")
+        assert "Drop a .devmod bundle here" in browser.text("#empty")
+        dropped(browser, "examples.devmod", bundle.read_bytes())
+        browser.wait(DRAWN)
+        assert browser.text("#file").startswith("examples.devmod · ")
+        browser.files("#choose", [str(other)])
+        browser.wait("document.getElementById('file').innerText.startsWith('other.devmod')")
+        browser.wait("document.querySelectorAll('.tree button').length === 1 && !document.querySelector('.run')")
+        # What is no bundle leaves the one that is shown in its place.
+        dropped(browser, "notes.txt", b"no bundle")
+        browser.wait("document.querySelector('#alert p')")
+        assert browser.text("#alert") == "'notes.txt' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+        assert browser.text("#file").startswith("other.devmod")
+    assert browser.said() == []
+
+
+@pytest.mark.parametrize(
+    "name", ["cut-in-the-index.devmod", "wrong-index-digest.devmod", "newer-version.devmod", "cycle.devmod", "empty.devmod"]
+)
+def test_a_damaged_file_is_an_alert_in_words(browser: Browser, name: str) -> None:
+    expected = json.loads((ROOT / "tests" / "golden" / "bad" / "expectations.json").read_text())["files"][name]["message"]
+    with served(ROOT / "tests" / "golden" / "bad" / name) as url:
+        browser.open(url)
+        browser.wait("document.querySelector('#alert p')")
+        said = browser.text("#alert")
+    known = expected.replace("this devmod reads", "this devmod-webgpu reads").replace(
+        "pip install -U devmod-core", "take a newer devmod-webgpu"
+    )
+    head, tail = known.split("the bundle in memory")
+    assert said.startswith(head)
+    assert said.endswith(tail)
+    assert not browser.evaluate("return document.getElementById('empty').hidden")
+
+
+def test_a_module_that_is_damaged_is_told_where_it_is_shown(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+    data = bytearray(bundle.read_bytes())
+    data[data.index(b"fn blur_rows") + 4] ^= 1
+    path = tmp_path / "damaged.devmod"
+    path.write_bytes(data)
+    show(browser, path)
+    browser.wait("document.querySelector('.details .bad')")
+    assert "is damaged: its SHA-256 is not the one in the index" in browser.text(".details .bad")
+    assert browser.evaluate("return document.querySelectorAll('.tree button').length") > 12
+
+
+def test_a_bundle_without_a_webgpu_module(browser: Browser) -> None:
+    show(browser, ROOT / "tests" / "golden" / "v1" / "variants.devmod")
+    assert browser.text("#no-webgpu") == (
+        "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu"
+    )
+
+
+def test_names_from_strangers_are_text(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither HTML nor what hides or turns text does anything."""
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    evil = "<img src=x onerror=alert(1)>\u202egnp\u200b"
+    params = [devmod.Param(evil, "buffer", "float32", "rw", (0, 0))]
+    info = devmod.FunctionInfo("k", ("handle",), (evil,), interface=devmod.Interface(params))
+    text = f"// {evil}\n@compute fn k() {{}}"
+    module = devmod.create_with_fallback("webgpu", {evil: text.encode()}, "wgsl", {evil: info})
+    show(browser, saved(tmp_path / "<b>evil.devmod", module))
+    shown = "<img src=x onerror=alert(1)>\\u{202e}gnp\\u{200b}"
+    assert browser.text(".tree .names") == shown
+    assert shown in browser.text(".functions")
+    assert shown in browser.text(".source")
+    assert browser.text("#file strong") == "<b>evil.devmod"
+    assert browser.evaluate("return document.querySelectorAll('main img, #file b').length") == 0
+    assert browser.said() == []
+
+
+def test_a_shader_that_does_not_compile_is_told_in_its_panel(
+    browser: Browser, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = devmod.compile(ROOT / "examples" / "webgpu" / "mandelbrot.wgsl", "webgpu")
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    text = b"@compute @workgroup_size(16, 16)\nfn mandelbrot() {\n  let x = missing;\n}\n"
+    broken = devmod.create_with_fallback("webgpu", {"mandelbrot": text}, "wgsl", dict(good.functions))
+    show(browser, saved(tmp_path / "k.devmod", broken))
+    browser.wait("document.querySelector('.run .bad')")
+    said = browser.text(".run .bad")
+    assert said.startswith("the webgpu function 'mandelbrot' does not compile in this browser:\nline 3, column 11: ")
+
+
+def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    info = {"big": devmod.FunctionInfo("big", ("handle", "int32"))}
+    with served(saved(tmp_path / "k.devmod", devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(5_000_000), "cubin", info))) as url:
+        browser.open(url)
+        browser.wait("document.querySelector('.details button')")
+        assert browser.text(".details button") == "Read its 5.0 MB, for signatures and source"
+        browser.click(".details button")
+        browser.wait("document.querySelector('.functions').innerText.includes('big(buffer, int32)')")
+        assert "binary, so there is no source" in browser.text(".details")
+
+
+def test_without_webgpu_the_page_shows_and_says_why_nothing_runs(bundle: Path) -> None:
+    browser = Browser()
+    try:
+        show(browser, bundle)
+        browser.wait("document.querySelectorAll('.run .bad').length === 2")
+        assert browser.text(".run >> nth=0").startswith("mandelbrot\n\nthis browser has ")
+        assert "blur_rows" in browser.text(".details")
+    finally:
+        browser.close()
