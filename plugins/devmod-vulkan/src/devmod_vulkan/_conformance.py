@@ -197,7 +197,7 @@ class VulkanConformance(Conformance):
                 on_build()
                 super().__init__(*args)
 
-        _pipeline.Pipeline = Watched  # type: ignore[misc]
+        _pipeline.Pipeline = Watched  # type: ignore[assignment, misc]
         try:
             yield
         finally:

@@ -1,0 +1,239 @@
+"""What a Vulkan launch costs, submitted and waited for: devmod's beside the package `vulkan`, which is what it is built on.
+
+    python benchmarks/bench_launch_vulkan.py [--rounds 401]
+
+The kernel adds 64 floats and takes three buffers and an int. By hand, everything goes through the package's own functions, as a
+program would write it. The contenders take turns in each round; the figures are medians over the rounds. Exits with 1 when a ratio is
+over what devmod promises, with 0 and a word where there is no Vulkan device or no glslangValidator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import devmod
+
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+SOURCE = """#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) readonly buffer A { float a[]; };
+layout(set = 0, binding = 1) readonly buffer B { float b[]; };
+layout(set = 0, binding = 2) buffer C { float c[]; };
+layout(push_constant) uniform Push { int n; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < n) c[i] = a[i] + b[i]; }
+"""
+N, MANY = 64, 64
+
+
+class ByHand:
+    """The same launch through the package `vulkan`."""
+
+    def __init__(self, words: bytes) -> None:
+        import vulkan as vk
+
+        self.vk = vk
+        application = vk.VkApplicationInfo(pApplicationName="bench", apiVersion=vk.VK_MAKE_VERSION(1, 2, 0))
+        self.instance = vk.vkCreateInstance(vk.VkInstanceCreateInfo(pApplicationInfo=application), None)
+        physical = self._same_device(vk.vkEnumeratePhysicalDevices(self.instance))
+        families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical)
+        self.family = next(number for number, family in enumerate(families) if family.queueFlags & vk.VK_QUEUE_COMPUTE_BIT)
+        queue_info = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.family, pQueuePriorities=[1.0])
+        self.device = device = vk.vkCreateDevice(
+            physical, vk.VkDeviceCreateInfo(pQueueCreateInfos=[queue_info], ppEnabledExtensionNames=[]), None
+        )
+        self.queue = vk.vkGetDeviceQueue(device, self.family, 0)
+        self.buffers = [self._buffer(physical) for _ in range(3)]
+        module = vk.vkCreateShaderModule(device, vk.VkShaderModuleCreateInfo(codeSize=len(words), pCode=words), None)
+        bindings = [
+            vk.VkDescriptorSetLayoutBinding(
+                binding=number,
+                descriptorType=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                descriptorCount=1,
+                stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT,
+            )
+            for number in range(3)
+        ]
+        self.set_layout = vk.vkCreateDescriptorSetLayout(device, vk.VkDescriptorSetLayoutCreateInfo(pBindings=bindings), None)
+        push = vk.VkPushConstantRange(stageFlags=vk.VK_SHADER_STAGE_COMPUTE_BIT, offset=0, size=4)
+        self.layout = vk.vkCreatePipelineLayout(
+            device, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[self.set_layout], pPushConstantRanges=[push]), None
+        )
+        stage = vk.VkPipelineShaderStageCreateInfo(stage=vk.VK_SHADER_STAGE_COMPUTE_BIT, module=module, pName="main")
+        pipelines = vk.vkCreateComputePipelines(device, None, 1, [vk.VkComputePipelineCreateInfo(stage=stage, layout=self.layout)], None)
+        self.pipeline = pipelines[0]
+        self.fence = vk.vkCreateFence(device, vk.VkFenceCreateInfo(), None)
+        self.number = vk.ffi.new("int *", N)
+        self.barrier = vk.VkMemoryBarrier(
+            srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT,
+            dstAccessMask=vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT,
+        )
+        self.recorded = self._prepared(1)
+        self.anew()  # warm
+
+    def _same_device(self, found: Any) -> Any:
+        name = devmod.device("vulkan").name
+        return next(each for each in found if self.vk.vkGetPhysicalDeviceProperties(each).deviceName == name)
+
+    def _buffer(self, physical: Any) -> Any:
+        vk = self.vk
+        made = vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=4 * N, usage=vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT), None)
+        needs = vk.vkGetBufferMemoryRequirements(self.device, made)
+        types = vk.vkGetPhysicalDeviceMemoryProperties(physical).memoryTypes
+        local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+        number = next(each for each in range(32) if needs.memoryTypeBits >> each & 1 and types[each].propertyFlags & local)
+        memory = vk.vkAllocateMemory(self.device, vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=number), None)
+        vk.vkBindBufferMemory(self.device, made, memory, 0)
+        return made
+
+    def _pools(self) -> tuple[Any, Any]:
+        vk = self.vk
+        size = vk.VkDescriptorPoolSize(type=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptorCount=3)
+        descriptors = vk.vkCreateDescriptorPool(self.device, vk.VkDescriptorPoolCreateInfo(maxSets=1, pPoolSizes=[size]), None)
+        return descriptors, vk.vkCreateCommandPool(self.device, vk.VkCommandPoolCreateInfo(queueFamilyIndex=self.family), None)
+
+    def _record(self, descriptors: Any, commands: Any, launches: int, flags: int) -> Any:
+        vk = self.vk
+        info = vk.VkDescriptorSetAllocateInfo(descriptorPool=descriptors, pSetLayouts=[self.set_layout])
+        set_ = vk.vkAllocateDescriptorSets(self.device, info)[0]
+        writes = [
+            vk.VkWriteDescriptorSet(
+                dstSet=set_,
+                dstBinding=number,
+                descriptorCount=1,
+                descriptorType=vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                pBufferInfo=[vk.VkDescriptorBufferInfo(buffer=buffer, offset=0, range=4 * N)],
+            )
+            for number, buffer in enumerate(self.buffers)
+        ]
+        vk.vkUpdateDescriptorSets(self.device, len(writes), writes, 0, None)
+        wanted = vk.VkCommandBufferAllocateInfo(commandPool=commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
+        buffer = vk.vkAllocateCommandBuffers(self.device, wanted)[0]
+        vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
+        compute, stage = vk.VK_PIPELINE_BIND_POINT_COMPUTE, vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
+        for _ in range(launches):
+            vk.vkCmdBindPipeline(buffer, compute, self.pipeline)
+            vk.vkCmdBindDescriptorSets(buffer, compute, self.layout, 0, 1, [set_], 0, None)
+            vk.vkCmdPushConstants(buffer, self.layout, vk.VK_SHADER_STAGE_COMPUTE_BIT, 0, 4, self.number)
+            vk.vkCmdDispatch(buffer, 1, 1, 1)
+            vk.vkCmdPipelineBarrier(buffer, stage, stage, 0, 1, [self.barrier], 0, None, 0, None)
+        vk.vkEndCommandBuffer(buffer)
+        return buffer
+
+    def _prepared(self, launches: int) -> Any:
+        return self._record(*self._pools(), launches, self.vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
+
+    def _submit(self, buffer: Any) -> None:
+        vk = self.vk
+        vk.vkQueueSubmit(self.queue, 1, [vk.VkSubmitInfo(pCommandBuffers=[buffer])], self.fence)
+        vk.vkWaitForFences(self.device, 1, [self.fence], True, 2**64 - 1)
+        vk.vkResetFences(self.device, 1, [self.fence])
+
+    def again(self) -> None:
+        """Submit the recorded command buffer and wait."""
+        self._submit(self.recorded)
+
+    def anew(self, launches: int = 1) -> None:
+        """Pool, set, command buffer, submission, wait."""
+        descriptors, commands = self._pools()
+        self._submit(self._record(descriptors, commands, launches, self.vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
+        self.vk.vkDestroyCommandPool(self.device, commands, None)
+        self.vk.vkDestroyDescriptorPool(self.device, descriptors, None)
+
+    def many(self) -> None:
+        """So many submissions, each waited for."""
+        for _ in range(MANY):
+            self._submit(self.recorded)
+
+    def many_in_one(self) -> None:
+        """So many launches recorded, and submitted at once."""
+        self.anew(MANY)
+
+
+def contenders() -> dict[str, Callable[[], None]]:
+    """What is measured, by name."""
+    module = devmod.compile(SOURCE, "vulkan", name="add", language="GLSL")
+    function = module["add"]
+    device = devmod.device("vulkan")
+    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    stream = device.default_stream
+    prepared = function.bind(a, b, c, N, grid=1)
+    prepared_many = [function.bind(a, b, c, N, grid=1) for _ in range(MANY)]
+    code: Any = module
+    hand = ByHand(bytes(code.code["add"])[12:])
+
+    def bound() -> None:
+        prepared()
+        stream.synchronize()
+
+    def plain() -> None:
+        function(a, b, c, N, grid=1)
+        stream.synchronize()
+
+    def batch() -> None:
+        with stream.batch():
+            for launch in prepared_many:
+                launch()
+        stream.synchronize()
+
+    return {
+        "by hand, one recorded": hand.again,
+        "devmod, prepared": bound,
+        "by hand, set up anew": hand.anew,
+        "devmod, plain call": plain,
+        "by hand, 64 submissions": hand.many,
+        "by hand, 64 recorded, one submission": hand.many_in_one,
+        "devmod, 64 in a batch": batch,
+    }
+
+
+#: What is promised: a contender, what it is held against, and the most of that.
+PROMISED = (
+    ("devmod, prepared", "by hand, one recorded", 1.15),
+    ("devmod, plain call", "by hand, set up anew", 0.7),
+    ("devmod, 64 in a batch", "by hand, 64 submissions", 0.5),
+    ("devmod, 64 in a batch", "by hand, 64 recorded, one submission", 1.1),
+)
+
+
+def main() -> int:
+    """Measure and print; gives the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=401)
+    given = parser.parse_args()
+    try:
+        made = contenders()
+    except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
+        print(f"vulkan: not measured: {error}")
+        return 0
+    taken: dict[str, list[float]] = {name: [] for name in made}
+    for round_ in range(given.rounds + 5):
+        for name, run in made.items():
+            if "64" in name and round_ % 8:  # they take long enough
+                continue
+            began = time.perf_counter()
+            run()
+            if round_ >= 5:  # the first ones warm up
+                taken[name].append((time.perf_counter() - began) * 1e6)
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    for name, median in medians.items():
+        print(f"{name:<38} {median:9.1f} µs")
+    missed = False
+    for name, base, most in PROMISED:
+        ratio = medians[name] / medians[base]
+        missed |= ratio > most
+        print(f"{name:<22} of {base:<38} {ratio:5.2f}   (at most {most:g}){'  over' if ratio > most else ''}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
