@@ -348,6 +348,17 @@ def test_the_version_that_sizes_a_workgroup_by_ids_is_read_as_well() -> None:
     assert build("constants.comp", "vulkan -arch=vulkan1.3").functions["constants"].interface == INTERFACES["constants.comp"]["constants"]
 
 
+def test_the_alignment_of_a_struct_is_no_more_than_its_place_has() -> None:
+    source = (
+        "#version 450\n#extension GL_EXT_scalar_block_layout : require\nlayout(local_size_x = 1) in;\nstruct S { vec4 v; };\n"
+        "layout(scalar, push_constant) uniform Push { float a; S s; };\nlayout(binding = 0) buffer Y { float y; };\nvoid main() { y = s.v.x; }\n"
+    )
+    interface = devmod.compile(source, "vulkan").functions["main"].interface
+    assert interface is not None
+    assert interface.params[1:] == (scalar("a", "float32", (0, 0)), scalar("s", "uint8x16", (0, 4), 4))
+    assert interface.blocks == (Block("push", 20),)
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O", "-Os"])
 def test_the_interface_does_not_depend_on_the_optimization(level: str) -> None:
     assert build("blocks.comp", options=[level]).functions["blocks"].interface == INTERFACES["blocks.comp"]["blocks"]

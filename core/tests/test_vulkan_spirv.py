@@ -195,6 +195,24 @@ def test_each_of_several_entries_takes_what_it_uses(tmp_path: Path) -> None:
     assert module.inspect_source().count("OpMemoryModel") == 1 if shutil.which("spirv-dis") else True
 
 
+@needs_assembler
+def test_main_keeps_its_name_where_another_entry_is_called_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "first.spv").write_bytes(assemble(SEVERAL, tmp_path))
+    assert list(devmod.compile(tmp_path / "first.spv", "vulkan").functions) == ["first", "main"]
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("marks", "access"),
+    [("NonReadable", "w"), ("NonWritable", "r"), ("NonReadable NonWritable", "r"), ("Restrict", "rw")],
+)
+def test_what_stands_at_the_variable_counts_as_what_stands_at_its_members(marks: str, access: str, tmp_path: Path) -> None:
+    body = f"%block = OpTypeStruct %float\n{STORAGE}"
+    for place in ("OpDecorate %v", "OpMemberDecorate %block 0"):
+        (shader,) = read(assemble(one(body, decorations=BOUND + "".join(f"{place} {mark}\n" for mark in marks.split())), tmp_path))
+        assert found_shader("vulkan", shader).params == (Param("v", "buffer", "float32", access, (0, 0)),)
+
+
 def one(body: str, *, decorations: str = "", mode: str = "LocalSize 1 1 1", constants: str = "") -> str:
     """An entry with one variable %v of the type that `body` calls %pointer."""
     return f"""
