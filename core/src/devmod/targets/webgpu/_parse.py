@@ -478,6 +478,8 @@ class _Parser:
         left = self._unary()
         while True:
             operator, width = self._joined()
+            if operator == "--":  # a statement of its own, and here a minus before a negative
+                operator, width = "-", 1
             precedence = _PRECEDENCE.get(operator, 0)
             if precedence < least:
                 break
