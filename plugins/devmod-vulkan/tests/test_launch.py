@@ -1,0 +1,659 @@
+"""Launching on a real device: arguments of every sort, limits, streams, events, batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, kernel, packed, shader, words
+
+import devmod
+from devmod import Block, FunctionInfo, Interface, Param
+
+EXPLICIT = """
+#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_16bit_storage : require
+"""
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+def arrays(n: int = 64) -> tuple[Any, Any, Any]:
+    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+
+
+# -- arguments
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("place", ["push_constant", "binding = 1"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+)
+def test_scalars_and_elements_of_every_type(dtype: str, place: str, device: Any) -> None:
+    bits = "".join(each for each in dtype if each.isdigit())
+    if f"Float{bits}" not in device.arch and dtype in ("float16", "float64"):
+        pytest.skip(f"the device has no {dtype}")
+    if place != "push_constant" and bits == "8" and "UniformAndStorageBuffer8BitAccess" not in device.arch:
+        pytest.skip("the device has no bytes in uniform blocks")
+    name = {"u": "uint", "i": "int", "f": "float"}[dtype[0]] + bits + "_t"
+    source = f"""{EXPLICIT}
+        layout(local_size_x = 4) in;
+        layout(binding = 0) buffer X {{ {name} x[]; }};
+        layout({place}) uniform S {{ int before; {name} s; int behind; }};
+        void main() {{ x[gl_GlobalInvocationID.x] = s; }}
+    """
+    f = kernel(source)
+    assert [param.type for param in f.info.interface.params] == [dtype, "int32", dtype, "int32"]  # type: ignore[union-attr]
+    info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    for value in (info.max, info.min, 7):
+        x = np.zeros(4, dtype)
+        f(x, -1, x.dtype.type(value), -1, grid=1)
+        assert x.tolist() == [x.dtype.type(value)] * 4
+
+
+@pytest.mark.row("R34")
+def test_bools_are_words(device: Any) -> None:
+    source = """
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X { uint x[]; };
+        layout(push_constant) uniform P { bool first; bool second; };
+        void main() { x[0] = (first ? 1 : 0) + (second ? 2 : 0); }
+    """
+    params = [
+        Param("x", "buffer", "uint32", "rw", (0, 0)),
+        Param("first", "scalar", "bool", at=(0, 0)),
+        Param("second", "scalar", "bool", at=(0, 4)),
+    ]
+    info = FunctionInfo("main", ["handle", "bool", "bool"], (), (), Interface(params, [Block("push", 8)], (1, 1, 1)))
+    f = devmod.create("vulkan", {"k": shader(source)}, "spv", {"k": info})["k"]
+    for first in (False, True):
+        for second in (False, np.bool_(True)):
+            x = np.full(1, 9, "uint32")
+            f(x, first, second, grid=1)
+            assert x[0] == first + 2 * bool(second)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.zeros(1, "uint32"), 2, False, grid=1)
+    assert str(caught.value) == "the vulkan function 'k': argument 2 'first': 2 is not a bool"
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("place", ["push_constant", "set = 0, binding = 1"])
+def test_vectors_leave_no_gap_behind_three_lanes(place: str, device: Any) -> None:
+    f = kernel(f"""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) writeonly buffer X {{ float x[]; }};
+        layout({place}) uniform P {{ vec3 v; float after; vec4 w; ivec2 i; }};
+        void main() {{ x[0] = v.x + 10 * v.y + 100 * v.z; x[1] = after; x[2] = w.x + w.w; x[3] = i.x - i.y; }}
+    """)
+    x = np.zeros(4, "float32")
+    f(x, (1, 2, 3), 7.5, np.array([1, 0, 0, 4], "float32"), (9, 2), grid=1)
+    assert x.tolist() == [321, 7.5, 5, 7]
+
+
+@pytest.mark.row("R34")
+def test_blocks_that_are_one_value_and_structs(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 2) in;
+        struct S { int a; float b; };
+        layout(set = 2, binding = 1) buffer X { S s[]; };
+        layout(set = 0, binding = 3) uniform M { mat4 m; float rest[2]; };
+        void main() { s[gl_GlobalInvocationID.x].b += s[gl_GlobalInvocationID.x].a + m[3][1] + rest[1]; }
+    """)
+    assert [(param.kind, param.at) for param in f.info.interface.params] == [("uniform", (0, 3)), ("buffer", (2, 1))]  # type: ignore[union-attr]
+    block = np.zeros(24, "float32")
+    block[3 * 4 + 1], block[16 + 4] = 10, 100
+    records = np.array([(1, 0.5), (2, 0.25)], "i4,f4")
+    f(block.tobytes(), records, grid=1)
+    assert records.tolist() == [(1, 111.5), (2, 112.25)]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(bytes(8), records, grid=1)
+    assert str(caught.value) == "the vulkan function 'k': argument 1 'M': bytes of 8 bytes cannot be passed as uint8x96, which has 96 bytes"
+
+
+@pytest.mark.row("R34")
+def test_several_sets_and_both_sorts_of_blocks(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 4) in;
+        layout(set = 3, binding = 7) readonly buffer A { int a[]; };
+        layout(set = 1, binding = 2) writeonly buffer B { int b[]; };
+        layout(set = 1, binding = 0) uniform U { int times; int plus; };
+        layout(push_constant) uniform P { int minus; };
+        void main() { uint i = gl_GlobalInvocationID.x; b[i] = a[i] * times + plus - minus; }
+    """)
+    a, b = np.arange(4, dtype="int32"), np.zeros(4, "int32")
+    f(3, 100, b, a, 7, grid=1)  # by (set, binding), then push constants
+    assert b.tolist() == [93, 96, 99, 102]
+    x, y = device.from_numpy(a), device.from_numpy(b)
+    launch = f.bind(2, 1, y, x, 0, grid=1)
+    f(3, 100, y, x, 7, grid=1)
+    assert y.numpy().tolist() == [93, 96, 99, 102]
+    launch()
+    assert y.numpy().tolist() == [1, 3, 5, 7]
+
+
+def test_three_vectors_in_arrays_take_four_lanes(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 2) in;
+        layout(binding = 0) buffer X { vec3 x[]; };
+        void main() { x[gl_GlobalInvocationID.x] = x[gl_GlobalInvocationID.x].zyx; }
+    """)
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    f(x, grid=1)
+    assert x[:, :3].tolist() == [[2, 1, 0], [6, 5, 4]]
+
+
+def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 2) in;
+        layout(binding = 0) buffer X { int x[]; };
+        layout(push_constant) uniform P { int w; };
+        void main() {
+            uvec3 at = gl_GlobalInvocationID;
+            x[(at.z * 2 + at.y) * w + at.x] = int(100 * gl_WorkGroupID.z + 10 * gl_WorkGroupID.y + gl_LocalInvocationID.x);
+        }
+    """)
+    x = np.full((2, 2, 4), -1, "int32")
+    for grid in ((0, 2), (2, 0, 2), 0):
+        f(x, 4, grid=grid)
+        f.bind(device.from_numpy(x), 4, grid=grid)()
+    assert x.min() == x.max() == -1
+    f(x, 4, grid=(2, 2, 2))
+    assert x.tolist() == [[[0, 1, 0, 1], [10, 11, 10, 11]], [[100, 101, 100, 101], [110, 111, 110, 111]]]
+    g = kernel("""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X { float x[]; };
+        layout(binding = 1) buffer Y { int y[]; };
+        void main() { y[0] = x.length(); }
+    """)
+    y = np.full(1, 9, "int32")
+    g(np.zeros((0, 3), "float32"), y, grid=1)
+    assert y[0] == 0
+    g(np.zeros((5, 3), "float32"), y, grid=1)
+    assert y[0] == 15
+    assert device.empty((0, 3), "float32").numpy().shape == (0, 3)
+
+
+@pytest.mark.row("R34")
+def test_what_is_read_what_is_written_and_the_same_twice(device: Any, add: Any) -> None:
+    a, b, c = arrays()
+    a.setflags(write=False)
+    add(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
+    c.setflags(write=False)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(a, b, c, 64, grid=1)
+    assert str(caught.value) == (
+        "the vulkan function 'add': argument 3 'c' is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)"
+    )
+    add(b, b, b, 64, grid=1)
+    assert b.tolist() == [2] * 64
+    x = device.from_numpy(b)
+    add(x, x, x, 64, grid=1)
+    assert x.numpy().tolist() == [4] * 64
+    strided = np.zeros((64, 2), "float32")
+    add(a, b, strided[:, 1], 64, grid=1)
+    np.testing.assert_array_equal(strided, np.stack([np.zeros(64), a + b], axis=1))
+
+
+@pytest.mark.row("R34", "R35")
+@pytest.mark.parametrize("flag", [0, 1])
+def test_without_an_interface_tvms_rule_holds(flag: int, device: Any) -> None:
+    block = "std140, binding = 2" if flag else "push_constant"
+    source = f"""
+        #version 450
+        layout(local_size_x = 8) in;
+        layout(binding = 0) buffer X {{ float x[]; }};
+        layout(binding = 1) buffer Y {{ float y[]; }};
+        layout({block}) uniform P {{ layout(offset = 0) int n; layout(offset = 8) float a; layout(offset = 16) double d; }};
+        void main() {{ uint i = gl_GlobalInvocationID.x; if (i < n) y[i] = a * x[i] + float(d); }}
+    """
+    info = FunctionInfo("main", ["handle", "handle", "int32", "float32", "float64"], ["blockIdx.x", "threadIdx.x"])
+    f = devmod.create("vulkan", {"k": packed(words(source), flag)}, "spv", {"k": info})["k"]
+    x, y = np.arange(20, dtype="float32"), np.zeros(20, "float32")
+    f(x, y, 17, 2.5, 100.0, 3, 8)  # TVM's way
+    np.testing.assert_array_equal(y, np.where(x < 17, 2.5 * x + 100, 0))
+    y[:] = 0
+    f(x, y, 20, 0.5, 1.0, grid=3)
+    np.testing.assert_array_equal(y, 0.5 * x + 1)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(x, y, 20, 0.5, 1.0, 3, 16)
+    assert (
+        str(caught.value) == "the vulkan function 'k' is built for blocks of (8, 1, 1) threads, and (16, 1, 1) was given; leave block= out"
+    )
+
+
+@pytest.mark.row("R12", "R33")
+def test_several_functions_and_names(device: Any) -> None:
+    module = adder()
+    x = np.arange(8, dtype="float32")
+    module["twice"](x, grid=2)
+    assert x.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    a, b, c = arrays()
+    module["add"](a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
+    assert module["add"] is module["add"]
+
+
+def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
+    source = """
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0, rgba8) writeonly uniform image2D picture;
+        layout(binding = 1) buffer X { float x[]; };
+        void main() { imageStore(picture, ivec2(0), vec4(x[0])); }
+    """
+    f = kernel(source)
+    assert [param.kind for param in f.info.interface.params] == ["image", "buffer"]  # type: ignore[union-attr]
+    for call in (f, f.bind):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call(np.zeros(4, "float32"), np.zeros(4, "float32"), grid=1)
+        assert str(caught.value) == (
+            "the vulkan function 'k' cannot be called: argument 1 'picture' is of kind image, and images are not supported yet"
+        )
+
+
+# -- constants
+
+
+def test_specialize(device: Any, add: Any) -> None:
+    a, b, c = arrays()
+    three = add.specialize(SCALE=3)
+    three(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, 3 * (a + b))
+    add(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
+    add.specialize(**{"3": 0.5})(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, 0.5 * (a + b))
+    three.specialize(SCALE=4)(a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, 4 * (a + b))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add.specialize(SIZE=1)
+    assert str(caught.value) == "the vulkan function 'add' has no constant 'SIZE' to specialize; it has: 'SCALE'"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add.specialize(SCALE="much")
+    assert str(caught.value) == "the vulkan function 'add': the constant 'SCALE': 'much' is not a number"
+
+
+def test_a_block_that_is_a_constant(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x_id = 0, local_size_y = 2) in;
+        layout(constant_id = 1) const bool UP = true;
+        layout(constant_id = 2) const int LENGTH = 4;
+        shared int total[LENGTH];
+        layout(binding = 0) buffer X { int x[]; };
+        void main() { total[0] = LENGTH; barrier(); x[gl_LocalInvocationIndex] += UP ? int(gl_WorkGroupSize.x) : -total[0]; }
+    """)
+    x = np.zeros(16, "int32")
+    f.specialize(local_size_x=8)(x, grid=1)
+    assert x.tolist() == [8] * 16
+    f.specialize(local_size_x=2, UP=False, LENGTH=7)(x, grid=1)
+    assert x.tolist() == [1] * 4 + [8] * 12
+    most = device.limits["maxComputeWorkGroupInvocations"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        f.specialize(local_size_x=most)(x, grid=1)
+    assert str(caught.value) == (
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupInvocations is {most}, and the shader is built for blocks of "
+        f"({most}, 2, 1), which are {2 * most} threads"
+    )
+
+
+# -- limits
+
+
+@pytest.mark.row("R34")
+def test_limits_are_told_before_the_driver(device: Any, add: Any) -> None:
+    a, b, c = arrays()
+    for axis in range(3):
+        most = device.limits[f"maxComputeWorkGroupCount[{axis}]"]
+        grid = tuple(most + 1 if each == axis else 1 for each in range(3))
+        with pytest.raises(devmod.LaunchError) as caught:
+            add(a, b, c, 64, grid=grid)
+        assert str(caught.value) == (
+            f"the vulkan function 'add' cannot be launched so on {device}: its maxComputeWorkGroupCount[{axis}] is {most}, and grid={grid} was "
+            "asked for"
+        )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(a, b, c, 64, grid=1, block=32)
+    assert (
+        str(caught.value)
+        == "the vulkan function 'add' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; leave block= out"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add(a, b, c, 64, grid=1, shared_memory=64)
+    assert str(caught.value) == (
+        "the vulkan function 'add' cannot be given shared_memory=64: a shader's shared memory has its size in the shader"
+    )
+
+
+def test_push_constants_and_blocks_beyond_the_limit(device: Any) -> None:
+    most = device.limits["maxPushConstantsSize"]
+    source = f"""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X {{ int x[]; }};
+        layout(push_constant) uniform P {{ {" ".join(f"int p{i};" for i in range(most // 4 + 1))} }};
+        void main() {{ x[0] = p0 + p{most // 4}; }}
+    """
+    with pytest.raises(devmod.LaunchError) as caught:
+        kernel(source)
+    assert str(caught.value) == (
+        f"the vulkan function 'k' cannot run on {device}: its maxPushConstantsSize is {most}, and the shader takes {most + 4} bytes of push "
+        "constants"
+    )
+    # Compilers refuse it, so it is written into the words: OpConstant and OpExecutionMode … LocalSize have 4 in this shader.
+    threads = device.limits["maxComputeWorkGroupSize[0]"] + 1
+    spirv = np.frombuffer(words(TWICE), "uint32").copy()
+    for at in np.flatnonzero(spirv == 4):
+        if spirv[at - 1] == 17 or spirv[at - 3] == 4 << 16 | 43:
+            spirv[at] = threads
+    with pytest.raises(devmod.LaunchError) as caught:
+        devmod.create("vulkan", {"k": packed(spirv.tobytes())}, "spv", {"k": FunctionInfo("main", ["handle"])})["k"]
+    assert str(caught.value) == (
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeWorkGroupSize[0] is {threads - 1}, and the shader is built for blocks of "
+        f"({threads}, 1, 1) threads"
+    )
+
+
+def test_an_array_that_no_shader_reaches(device: Any, add: Any) -> None:
+    most = device.limits["maxStorageBufferRange"]
+    if most > 1 << 28:
+        pytest.skip("the limit is more than a test should take")
+    _, b, c = arrays()
+    large = device.empty(most // 4 + 1, "float32")
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(large, device.from_numpy(b), device.from_numpy(c), 64, grid=1)
+    assert str(caught.value) == (
+        f"the vulkan function 'add' cannot be launched so on {device}: its maxStorageBufferRange is {most}, and argument 1 has {most + 4} bytes"
+    )
+
+
+# -- streams, events, time, batches
+
+
+def test_streams_events_and_time(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    first, second = device.stream(), device.stream()
+    before = first.record()
+    add(a, b, c, 64, grid=1, stream=first)
+    after = first.record()
+    second.wait(after)
+    add(c, b, c, 64, grid=1, stream=second)
+    second.synchronize()
+    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 2)
+    assert 0 < after.elapsed(before) < 10
+    assert before.elapsed(after) < 0
+    after.synchronize()
+    first.wait(after)  # its own
+    start = device.default_stream.record()
+    add(a, b, c, 64, grid=1)
+    assert 0 < device.default_stream.record().elapsed(start) < 10
+    launch = add.bind(a, b, c, 64, grid=1)
+    assert 0 < launch.time() < 10
+    device.synchronize()
+
+
+def test_queued_launches_return_before_they_are_done(device: Any) -> None:
+    f = kernel(SLOW)
+    x = device.from_numpy(np.zeros(1000, "uint32"))
+    launch = f.bind(x, 60_000, grid=1000)
+    launch.time()
+    seconds = launch.time()
+    began = time.perf_counter()
+    launch()
+    f(x, 60_000, grid=1000)
+    queued = time.perf_counter() - began
+    device.synchronize()
+    waited = time.perf_counter() - began
+    assert queued < 0.5 * seconds < waited
+
+
+def test_what_is_queued_runs_in_order(device: Any) -> None:
+    f = kernel(SLOW)
+    x = device.from_numpy(np.zeros(1, "uint32"))
+    long, short = f.bind(x, 60_000, grid=1), f.bind(x, 3, grid=1)
+    results = []
+    for way in ("plain", "bound", "timed", "batch"):
+        x = device.from_numpy(np.zeros(1, "uint32"))
+        long, short = f.bind(x, 60_000, grid=1), f.bind(x, 3, grid=1)
+        for _ in range(3):
+            if way == "plain":
+                for n in (60_000, 3, 60_000):
+                    f(x, n, grid=1)
+            elif way == "batch":
+                with device.default_stream.batch():
+                    long()
+                    f(x, 3, grid=1)
+                    long()
+            else:
+                long()
+                assert short.time() > 0 if way == "timed" else short() or True
+                long()
+        results.append(int(x.numpy()[0]))
+    assert results == results[:1] * 4
+
+
+def test_a_batch_is_one_submission(device: Any) -> None:
+    f = kernel(SLOW)
+    stream = device.stream()
+    x = device.from_numpy(np.zeros(1, "uint32"))
+    launch = f.bind(x, 1, grid=1, stream=stream)
+    seen = []
+    real = stream._submit
+
+    def submit(queue: Any, count: int, info: Any, fence: Any) -> int:
+        seen.append(info.commandBufferCount)
+        return int(real(queue, count, info, fence))
+
+    stream._submit = submit
+    with stream.batch():
+        for _ in range(30):
+            launch()
+        with stream.batch():
+            launch()
+        f(x, 1, grid=1, stream=stream)
+        assert seen == []
+    stream.synchronize()
+    assert seen == [32]
+    with stream.batch():
+        launch()
+        event = stream.record()  # sends what is there
+        launch()
+        event.synchronize()
+    with stream.batch():
+        launch()
+        stream.synchronize()
+        assert x.numpy()[0]
+    assert seen == [32, 2, 1, 1]
+    wanted, value = 0, 0
+    for _ in range(35):
+        value = (value * 1664525 + 1013904223) % 2**32 ^ (value >> 7)
+        wanted = value
+    assert x.numpy()[0] == wanted
+    with pytest.raises(RuntimeError, match="in the body"), stream.batch():
+        launch()
+        raise RuntimeError("in the body")
+    stream.synchronize()
+    assert seen[-1] == 1
+
+
+def test_a_stream_that_is_gone_is_still_waited_for(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    for _ in range(20):
+        stream = device.stream()
+        for _ in range(20):
+            add(a, b, c, 64, grid=1, stream=stream)
+        del stream
+        assert c.numpy()[5] == 6
+
+
+def test_what_dies_while_it_is_used_lives_until_it_is_done(device: Any) -> None:
+    f = kernel(SLOW)
+    for _ in range(10):
+        x = device.from_numpy(np.zeros(1, "uint32"))
+        launch = f.bind(x, 60_000, grid=1)
+        launch()
+        f(x, 60_000, grid=1)
+        memory = x.memory
+        place = (memory.buffer, memory.offset)
+        del x, launch, memory
+        others = [device.empty(1, "uint32") for _ in range(4)]
+        assert place not in [(each.memory.buffer, each.memory.offset) for each in others]
+        device.synchronize()
+
+
+def test_events_of_other_devices(device: Any) -> None:
+    class Other(devmod.Event):
+        def synchronize(self) -> None: ...
+        def elapsed(self, earlier: devmod.Event) -> float:
+            return 0.0
+
+        def __repr__(self) -> str:
+            return "another event"
+
+    with pytest.raises(devmod.ArgumentError) as caught:
+        device.stream().wait(Other())
+    assert str(caught.value) == f"a stream of {device} cannot wait for another event, which is no event of kind vulkan"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        device.stream().record().elapsed(Other())
+    assert str(caught.value) == f"elapsed takes an event of {device}, not another event"
+
+
+@pytest.mark.row("R32")
+def test_threads_launch_at_once(device: Any) -> None:
+    """One function, one bound launch, streams of their own and the same stream, from eight threads."""
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X { uint x[]; };
+        layout(push_constant) uniform P { uint at; };
+        void main() { atomicAdd(x[at], 1); }
+    """)
+    shared = device.from_numpy(np.zeros(8, "uint32"))
+    bound = f.bind(shared, 7, grid=1)
+    failures: list[BaseException] = []
+    start = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        try:
+            start.wait()
+            stream = device.stream() if number % 2 else device.default_stream
+            own = device.from_numpy(np.zeros(1, "uint32"))
+            for turn in range(50):
+                f(own, 0, grid=2, stream=stream)
+                f(shared, number % 7, grid=1, stream=stream)
+                bound()
+                if turn % 10 == 0:
+                    host = np.zeros(2, "uint32")
+                    f(host, 1, grid=3)
+                    assert host.tolist() == [0, 3]
+            stream.synchronize()
+            assert own.numpy()[0] == 100
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert shared.numpy().tolist() == [100, 50, 50, 50, 50, 50, 50, 400]
+
+
+# -- what the driver reports
+
+
+def test_what_the_driver_reports_is_a_launch_error(device: Any, add: Any) -> None:
+    """The driver's vkQueueSubmit and vkWaitSemaphores are replaced by doubles that fail, for one stream alone."""
+    out_of_memory, lost = -2, -4
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    stream = device.stream()
+    real, stream._submit = stream._submit, lambda *_: out_of_memory
+    with pytest.raises(devmod.LaunchError) as caught:
+        add(a, b, c, 64, grid=1, stream=stream)
+    assert str(caught.value) == f"{device} refused a submission (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    stream._submit = lambda *_: lost
+    text = (
+        f"{device} is lost: a launch ran too long or reached memory that is not its own, or the driver was reset. What was in its memory is "
+        "gone, and it can be used again from a new process (VK_ERROR_DEVICE_LOST)"
+    )
+    launch = add.bind(a, b, c, 64, grid=1, stream=stream)
+    for call in (launch, launch.time, stream.record):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == text
+    stream._submit = real
+    add(a, b, c, 64, grid=1, stream=stream)
+    stream.synchronize()
+    (waiter,) = stream._waiters
+    waiting, waiter._wait = waiter._wait, lambda *_: lost
+    add(a, b, c, 64, grid=1, stream=stream)
+    with pytest.raises(devmod.LaunchError) as caught:
+        stream.synchronize()
+    assert str(caught.value) == text
+    waiter._wait = waiting
+    stream.synchronize()
+    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
+
+
+# -- devices
+
+
+def test_what_is_known_of_a_device(device: Any) -> None:
+    assert device.kind == "vulkan"
+    assert device.index == 0
+    assert device.name
+    assert device.driver_version
+    assert device.memory > 0
+    assert device.limits["maxComputeWorkGroupInvocations"] >= 128
+    assert device in devmod.devices()
+    assert device.from_numpy(np.zeros(1)).__dlpack_device__() == (7, 0)
+    assert np.from_dlpack(device.from_numpy(np.arange(3)), device="cpu").tolist() == [0, 1, 2]
+
+
+@pytest.mark.row("R40")
+def test_the_architecture_of_a_device_takes_what_it_runs(device: Any) -> None:
+    from devmod.targets import find_spec
+
+    spec = find_spec("vulkan")
+    assert spec is not None
+    assert spec.rank is not None
+    assert spec.architecture is not None
+    assert spec.rank(spec.architecture("spv", shader(ADD)), device.arch) is not None
+    assert spec.rank("spirv1.0:Int8+Kernel", device.arch) is None
+    assert spec.rank("spirv1.9", device.arch) is None
+
+
+@pytest.mark.row("R40")
+def test_a_bundle_gives_the_variant_that_fits(device: Any) -> None:
+    """Of two variants the device takes, the one that asks for more."""
+    plain: Any = compiled(ADD, "add", "vulkan -arch=spirv1.0")
+    newer: Any = compiled(ADD, "add", "vulkan -arch=spirv1.3")
+    tree = devmod.loads(devmod.dumps(devmod.bundle(plain, newer)))
+    a, b, c = arrays()
+    tree["add"](a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c, a + b)
+
+
+def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
+    module = fresh(ADD, "add")
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    module["add"](a, b, c, 64, grid=1)
+    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)

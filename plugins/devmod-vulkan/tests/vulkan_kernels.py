@@ -1,0 +1,82 @@
+"""Shaders that several tests use. They are compiled by devmod's own build side; where its compiler is missing the tests skip, and say so."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+import devmod
+
+ADD = """
+#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer A { float a[]; };
+layout(binding = 1) readonly buffer B { float b[]; };
+layout(binding = 2) writeonly buffer C { float c[]; };
+layout(push_constant) uniform Push { int n; };
+layout(constant_id = 3) const float SCALE = 1.0;
+void main() { uint i = gl_GlobalInvocationID.x; if (i < n) c[i] = SCALE * (a[i] + b[i]); }
+""".strip()
+TWICE = """
+#version 450
+layout(local_size_x = 4) in;
+layout(binding = 0) buffer X { float x[]; };
+void main() { x[gl_GlobalInvocationID.x] *= 2.0; }
+""".strip()
+#: Threads that take their time. (Mesa's driver on the CPU leaves any loop after 65,535 turns.)
+SLOW = """
+#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer X { uint x[]; };
+layout(push_constant) uniform Push { uint n; };
+void main() {
+    uint value = x[gl_WorkGroupID.x];
+    for (uint i = 0; i < n; i++) value = value * 1664525u + 1013904223u ^ (value >> 7);
+    x[gl_WorkGroupID.x] = value;
+}
+""".strip()
+
+
+@cache
+def compiled(source: str, name: str = "k", target: str = "vulkan") -> devmod.Module:
+    """The module of a GLSL text."""
+    try:
+        return devmod.compile(source.strip(), target, name=name, language="GLSL")
+    except devmod.ToolchainNotFoundError as error:
+        pytest.skip(str(error))
+
+
+def fresh(source: str, name: str = "k", target: str = "vulkan") -> devmod.Module:
+    """A new module of a GLSL text, which has built nothing yet."""
+    module: Any = compiled(source, name, target)
+    return devmod.create("vulkan", module.code, "spv", module.functions)
+
+
+def kernel(source: str, name: str = "k", target: str = "vulkan") -> devmod.Function:
+    """The one function of a GLSL text."""
+    return fresh(source, name, target)[name]
+
+
+def shader(source: str, target: str = "vulkan") -> bytes:
+    """The shader value of a GLSL text: flag, number of words, words."""
+    module: Any = compiled(source, "k", target)
+    return bytes(module.code["k"])
+
+
+def words(source: str, target: str = "vulkan") -> bytes:
+    """The SPIR-V of a GLSL text."""
+    return shader(source, target)[12:]
+
+
+def packed(spirv: bytes, flag: int = 0) -> bytes:
+    """SPIR-V as a shader value."""
+    return flag.to_bytes(4, "little") + (len(spirv) // 4).to_bytes(8, "little") + spirv
+
+
+def adder() -> devmod.Module:
+    """A new module with `add` and `twice`."""
+    add: Any = compiled(ADD, "add")
+    twice: Any = compiled(TWICE, "twice")
+    return devmod.create("vulkan", {**add.code, **twice.code}, "spv", {**add.functions, **twice.functions})
