@@ -257,7 +257,7 @@ def _transpose(a: dict[str, Any], f: Any, threads: Any) -> None:
 
 
 def _scale(a: dict[str, Any], f: Any, threads: Any) -> None:
-    a["x"][: threads[0]] *= int(re.findall(r"#define FACTOR (\d+)", f.text)[-1])
+    a["x"][: threads[0]] *= int(re.findall(r"#define FACTOR (\d+)", f.text)[0])
 
 
 def _add(a: dict[str, Any], f: Any, threads: Any) -> None:

@@ -1,0 +1,175 @@
+"""The one file that calls pyobjc: which selectors it sends, in which order, with what; on a double of the framework."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from framework_double import KNOWN, PLAIN, REGISTERED, FrameworkDouble
+
+import devmod
+from devmod_metal._interface import Constant, Facts, Refused
+
+
+@pytest.fixture
+def framework(monkeypatch: pytest.MonkeyPatch) -> FrameworkDouble:
+    made = FrameworkDouble()
+    for name, module in made.modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+@pytest.fixture
+def driver(framework: FrameworkDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.delitem(sys.modules, "devmod_metal._driver", raising=False)
+    module = importlib.import_module("devmod_metal._driver")
+    yield module.Framework()
+    sys.modules.pop("devmod_metal._driver", None)
+    vars(sys.modules["devmod_metal"]).pop("_driver", None)
+
+
+def sent(framework: FrameworkDouble, start: int = 0) -> list[str]:
+    return [f"{entry[0]} {entry[1]}" for entry in framework.log[start:]]
+
+
+def test_every_selector_that_the_driver_sends_is_one_of_pyobjcs_metadata() -> None:
+    source = (Path(__file__).parents[1] / "src" / "devmod_metal" / "_driver.py").read_text()
+    own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create"}
+    python = {"cast", "ljust", "partition", "rpartition", "startswith"}
+    called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    assert called - own - python == set(KNOWN["selectors"]) | set(PLAIN) | set(REGISTERED)
+    named = {node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute) and node.attr.startswith("MTL")}
+    assert named - own - {"MTLCompileOptions", "MTLFunctionConstantValues"} <= set(KNOWN["enums"])
+
+
+def test_devices_and_what_they_say(framework: FrameworkDouble, driver: Any) -> None:
+    first, second = driver.devices()
+    assert driver.facts(first) == Facts("Apple M1", "Version 15.0", 1 << 33, (1024, 1024, 64), 32768, 1 << 30)
+    assert driver.facts(second).name == "Intel"
+
+
+def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    queue, buffer = driver.queue(device), driver.buffer(device, 64)
+    pipeline = driver.pipeline(device, driver.compile(device, "kernel void k() {}", ()), "k", ())
+    assert (pipeline.most_threads, pipeline.own_memory) == (512, 64)
+    start, pools = len(framework.log), framework.pools
+    commands = driver.launch(queue, pipeline.handle, [(0, buffer), (3, buffer)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
+    assert framework.log[start:] == [
+        ("queue", "commandBuffer"),
+        ("commands", "computeCommandEncoder"),
+        ("encoder", "setComputePipelineState_", pipeline.handle),
+        ("encoder", "setBuffer_offset_atIndex_", buffer, 0, 0),
+        ("encoder", "setBuffer_offset_atIndex_", buffer, 0, 3),
+        ("encoder", "setBytes_length_atIndex_", b"\1\0\0\0", 4, 1),
+        ("encoder", "setThreadgroupMemoryLength_atIndex_", 32, 0),
+        ("encoder", "dispatchThreadgroups_threadsPerThreadgroup_", (4, 2, 1), (8, 8, 1)),
+        ("encoder", "endEncoding"),
+        ("commands", "commit"),
+    ]
+    assert framework.pools == pools + 1
+    driver.wait(commands)
+    assert driver.done(commands)
+    assert driver.failure(commands) == ""
+    assert driver.times(commands) == (1.0, 1.5)
+    framework.command_error = "Caused GPU Timeout Error"
+    assert driver.failure(commands) == "Caused GPU Timeout Error"
+
+
+def test_memory_is_shared_and_not_copied(framework: FrameworkDouble, driver: Any) -> None:
+    buffer = driver.buffer(driver.devices()[0], 64)
+    assert framework.log[-1] == ("device", "newBufferWithLength_options_", 64, 0)
+    driver.contents(buffer, 64)[:4] = b"abcd"
+    assert bytes(driver.contents(buffer, 8)) == b"abcd\0\0\0\0"
+
+
+def test_options_and_constants(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    start = len(framework.log)
+    library = driver.compile(device, "text", ("-std=metal3.1", "-fno-fast-math", "-ffast-math"))
+    assert [entry[1:] for entry in framework.log[start:] if "set" in entry[1]] == [
+        ("setLanguageVersion_", 196609),
+        ("setFastMathEnabled_", False),
+        ("setFastMathEnabled_", True),
+    ]
+    start = len(framework.log)
+    driver.pipeline(device, library, "k", (Constant(3, "int32", b"\7\0\0\0"), Constant(1, "bool", b"\1"), Constant(0, "float16", b"\0<")))
+    assert [entry[2:] for entry in framework.log[start:] if entry[1] == "setConstantValue_type_atIndex_"] == [
+        (b"\7\0\0\0\0\0\0\0", 29, 3),
+        (b"\1\0\0\0\0\0\0\0", 53, 1),
+        (b"\0<\0\0\0\0\0\0", 16, 0),
+    ]
+    # The bytes that pyobjc copies for it are told by what the driver registers.
+    ((name, selector),) = framework.registered
+    assert (name, selector) == (b"MTLFunctionConstantValues", b"setConstantValue:type:atIndex:")
+    assert framework.registered[name, selector]["arguments"][2] == {"type": b"^v", "type_modifier": b"n", "c_array_of_fixed_length": 8}
+
+
+def test_a_metallib_goes_in_as_dispatch_data(framework: FrameworkDouble, driver: Any) -> None:
+    driver.load(driver.devices()[0], b"MTLB")
+    assert framework.log[-1] == ("device", "newLibraryWithData_error_", b"MTLB", None)
+
+
+def test_events(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    queue, event = driver.queue(device), driver.event(device)
+    start = len(framework.log)
+    driver.signal(queue, event, 1)
+    driver.wait_for(queue, event, 1)
+    assert framework.log[start:] == [
+        ("queue", "commandBuffer"),
+        ("commands", "encodeSignalEvent_value_", event, 1),
+        ("commands", "commit"),
+        ("queue", "commandBuffer"),
+        ("commands", "encodeWaitForEvent_value_", event, 1),
+        ("commands", "commit"),
+    ]
+
+
+def test_what_metal_refuses_is_in_its_words(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    library = driver.compile(device, "text", ())
+    for options, text in (
+        (("-std=metal9.9",), "error: this macOS has no Metal 9.9, which the option '-std=metal9.9' asks for"),
+        (("-O2",), "error: the option '-O2' is none that Metal's compiler can be given"),
+    ):
+        with pytest.raises(Refused) as caught:
+            driver.compile(device, "text", options)
+        assert str(caught.value) == text
+    framework.function_error = "Function k was not found"
+    with pytest.raises(Refused, match=r"^Function k was not found$"):
+        driver.pipeline(device, library, "k", ())
+    framework.library_error = "program_source:1:1: error: unknown type name"
+    with pytest.raises(Refused, match=r"^program_source:1:1: error: unknown type name$"):
+        driver.compile(device, "text", ())
+    with pytest.raises(Refused, match=r"^program_source:1:1"):
+        driver.load(device, b"MTLB")
+    framework.nothing = {"newBufferWithLength_options_", "newCommandQueue", "commandBuffer", "newSharedEvent"}
+    poor = framework.device("poor")
+    for ask, text in (
+        (lambda: driver.buffer(poor, 8), "no buffer"),
+        (lambda: driver.queue(poor), "no command queue"),
+        (lambda: driver.event(poor), "no event"),
+        (lambda: driver.signal(framework.queue(), None, 1), "no command buffer"),
+    ):
+        with pytest.raises(Refused) as caught:
+            ask()
+        assert str(caught.value) == text
+
+
+@pytest.mark.row("R23")
+def test_without_pyobjc_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "Foundation", None)
+    monkeypatch.delitem(sys.modules, "devmod_metal._driver", raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        importlib.import_module("devmod_metal._driver")
+    assert str(caught.value) == (
+        "pyobjc's Metal cannot be imported: import of Foundation halted; None in sys.modules. Install it: "
+        "pip install --force-reinstall pyobjc-framework-Metal pyobjc-framework-libdispatch"
+    )

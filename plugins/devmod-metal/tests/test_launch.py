@@ -1,0 +1,413 @@
+"""Launching: arguments at their indices, limits, streams, events, errors. `device` is a Mac's GPU or the double; `double` is the double."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import metal_double
+import numpy as np
+import pytest
+from metal_kernels import ADD, CONSTANTS, adder, kernel
+
+import devmod
+from devmod import Param
+
+VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
+TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
+
+
+def arrays(n: int = 64) -> tuple[Any, Any, Any]:
+    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+
+
+def launches(double: Any) -> list[Any]:
+    return [call for call in double.calls if call[0] == "launch"]
+
+
+# -- arguments
+
+
+@pytest.mark.row("R34", "R37")
+def test_host_arrays_and_device_arrays(device: Any) -> None:
+    add = adder()["add"]
+    a, b, c = arrays()
+    add(a, b, c, 60, grid=2, block=32)
+    assert c.tolist() == [*(a + b)[:60], 0, 0, 0, 0]
+    on_device = [device.from_numpy(each) for each in (a, b, c)]
+    add(*on_device, 64, grid=2, block=32)
+    launch = add.bind(on_device[2], on_device[1], on_device[2], 64, grid=2, block=32)
+    launch()
+    launch()
+    np.testing.assert_array_equal(on_device[2].numpy(), a + 3 * b)
+
+
+@pytest.mark.row("R34")
+def test_every_argument_goes_to_its_index(double: Any) -> None:
+    f = kernel(
+        TAKES.format(
+            "device float *out [[buffer(2)]], constant int &n [[buffer(0)]], constant float4 &v [[buffer(5)]], "
+            "threadgroup float *t [[threadgroup(1)]], threadgroup float *u [[threadgroup(0)]], constant bool &b [[buffer(1)]]"
+        ),
+        "takes",
+        [
+            Param("n", "scalar", "int32", at=0),
+            Param("b", "scalar", "bool", at=1),
+            Param("out", "buffer", "float32", "rw", 2),
+            Param("v", "scalar", "float32x4", at=5),
+            Param("u", "local", "float32", at=0),
+            Param("t", "local", "float32", at=1),
+        ],
+    )
+    out = np.zeros(2, "float32")
+    metal_double.taken.clear()
+    f(7, True, out, (1, 2, 3, 4), devmod.Local(4), devmod.Local(40), grid=1, block=1)
+    assert metal_double.taken == [{"n": 7, "b": True, "out": [0, 0], "v": [1, 2, 3, 4], "u": 16, "t": 48, "constants": {}}]
+    ((_, _, name, buffers, values, local, grid, block),) = launches(double)
+    assert (name, [index for index, _ in buffers], local, grid, block) == ("takes", [2], ((0, 16), (1, 48)), (1, 1, 1), (1, 1, 1))
+    assert values == ((0, b"\7\0\0\0"), (1, b"\1"), (5, np.array([1, 2, 3, 4], "float32").tobytes()))
+
+
+def test_more_bytes_than_can_be_set_go_through_a_buffer(double: Any) -> None:
+    f = kernel(
+        TAKES.format("constant uchar *s [[buffer(0)]], device float *x [[buffer(1)]]"),
+        "takes",
+        [Param("s", "scalar", "uint8x5000", at=0, align=1), Param("x", "buffer", "float32", "rw", 1)],
+    )
+    x = np.zeros(1, "float32")
+    metal_double.taken.clear()
+    f(bytes(range(250)) * 20, x, grid=1, block=1)
+    assert metal_double.taken[0]["s"] == [*range(250)] * 20
+
+
+@pytest.mark.row("R34", "R35")
+def test_tvms_scalars_stand_in_one_struct_behind_the_buffers(double: Any) -> None:
+    source = TAKES.format("device float *A [[buffer(0)]], device int *B [[buffer(1)]], constant ulong *args [[buffer(2)]]")
+    info = devmod.FunctionInfo("takes", ["handle", "int32", "float32", "handle", "int64"], ["blockIdx.x", "threadIdx.x"])
+    f = devmod.create("metal", {"takes": source.encode()}, "metal", {"takes": info})["takes"]
+    f(np.zeros(1, "float32"), 5, 2.0, np.zeros(1, "int32"), -1, 1, 1)
+    ((_, _, _, buffers, values, _, _, _),) = launches(double)
+    assert [index for index, _ in buffers] == [0, 1]
+    assert values == ((2, b"\5\0\0\0\0\0\0\0" + b"\0\0\0@\0\0\0\0" + b"\xff" * 8),)
+
+
+@pytest.mark.row("R35", "R37")
+@pytest.mark.parametrize("name", ["vadd", "matmul"])
+def test_tvms_modules(name: str, device: Any) -> None:
+    tree = devmod.interop.tvm.load_imports((VECTORS / f"{name}.metal.tvmimports").read_bytes())
+    module = next(each for each in [tree, *tree.imports] if each.kind == "metal")
+    ((key, info),) = module.functions.items()
+    shape = (1024,) if name == "vadd" else (64, 64)
+    a, b = np.random.default_rng(0).random((2, *shape), "float32")
+    c = np.zeros(shape, "float32")
+    values = {"blockIdx.x": 16, "threadIdx.x": 64} if name == "vadd" else dict.fromkeys(info.launch_param_tags, 8)
+    module[key](a, b, c, *(values[tag] for tag in info.launch_param_tags))
+    np.testing.assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
+
+
+def test_images_and_samplers_are_listed_and_not_called(double: Any) -> None:
+    module = devmod.compile(
+        "#include <metal_stdlib>\nusing namespace metal;\n"
+        "kernel void shade(texture2d<float> t [[texture(0)]], sampler s [[sampler(0)]], device float *x [[buffer(0)]]) {}",
+        "metal",
+    )
+    assert [param.kind for param in module.functions["shade"].interface.params] == ["buffer", "image", "sampler"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        module["shade"](np.zeros(1, "float32"), None, None, grid=1, block=1)
+    assert str(caught.value) == (
+        "the metal function 'shade' cannot be called: argument 2 't' is of kind image, and images are not supported yet"
+    )
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ([Param("x", "buffer", "", "rw", 0), Param("y", "buffer", "", "rw", 0)], "argument 2 has the index of argument 1"),
+        ([Param("x", "buffer", "", "rw", 0), Param("n", "scalar", "int32")], "argument 2 has the place None"),
+        ([Param("x", "buffer", "", "rw", (0, 1))], "argument 1 has the place (0, 1)"),
+    ],
+)
+def test_an_interface_of_another_kind_is_refused(params: list[Param], said: str, double: Any) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        kernel(TAKES.format("device float *x"), "takes", params)
+    assert str(caught.value) == f"the metal function 'takes': {said} in the payload's interface; Metal wants an index of its own"
+
+
+# -- limits
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ({"grid": 1, "block": 2000}, "its maxThreadsPerThreadgroup.width is 1024, and block=(2000, 1, 1) was asked for"),
+        ({"grid": 1, "block": (1, 1, 65)}, "its maxThreadsPerThreadgroup.depth is 64, and block=(1, 1, 65) was asked for"),
+        (
+            {"grid": 1, "block": (64, 32)},
+            "the pipeline's maxTotalThreadsPerThreadgroup is 256, and block=(64, 32, 1) has 2048 threads",
+        ),
+        (
+            {"grid": 1 << 26, "block": 64},
+            "a thread's place in a grid has 32 bits, and grid=(67108864, 1, 1) of block=(64, 1, 1) has more threads",
+        ),
+    ],
+)
+def test_limits_are_named(shape: dict[str, Any], said: str, double: Any) -> None:
+    f = kernel(
+        "[[max_total_threads_per_threadgroup(256)]] kernel void twice(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= 2; }",
+        "twice",
+        [Param("x", "buffer", "float32", "rw", 0)],
+    )
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(np.zeros(64, "float32"), **shape)
+    assert str(caught.value) == f"the metal function 'twice' cannot be launched so on metal device 0 (Double GPU): {said}"
+    assert launches(double) == []
+
+
+def test_threadgroup_memory_is_held_against_the_devices(double: Any) -> None:
+    f = kernel(
+        "kernel void takes(threadgroup float *t [[threadgroup(0)]]) { threadgroup float own[100]; own[0] = t[0]; }",
+        "takes",
+        [Param("t", "local", "float32", at=0)],
+    )
+    f(devmod.Local(32000), grid=1, block=1)
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(devmod.Local(32600), grid=1, block=1)
+    assert str(caught.value) == (
+        "the metal function 'takes' cannot be launched so on metal device 0 (Double GPU): its maxThreadgroupMemoryLength is 32768, and "
+        "devmod.Local arguments with what the kernel declares take 33008 bytes"
+    )
+
+
+def test_memory_that_there_is_not(double: Any) -> None:
+    device = devmod.device("metal")
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.empty(1 << 40, "uint8")
+    assert str(caught.value) == (
+        "metal device 0 (Double GPU) cannot hold an array of 1099511627776 bytes: its maxBufferLength is 268435456"
+    )
+    double.refuse["buffer"] = "no buffer"
+    with pytest.raises(devmod.LaunchError, match=r"^metal device 0 \(Double GPU\) gives no memory of 16 bytes: no buffer$"):
+        device.empty(16, "uint8")
+
+
+@pytest.mark.parametrize("shared_memory", [16])
+def test_dynamic_shared_memory_is_an_argument(shared_memory: int, double: Any) -> None:
+    with pytest.raises(devmod.ArgumentError, match=r"pass devmod.Local\(nbytes\)$"):
+        adder()["twice"](np.zeros(4, "float32"), grid=1, block=4, shared_memory=shared_memory)
+
+
+# -- memory
+
+
+def test_memory_is_seen_without_a_copy(device: Any) -> None:
+    a = device.from_numpy(np.arange(8, dtype="float32").reshape(2, 4))
+    view = np.from_dlpack(a, device="cpu", copy=False)
+    assert view.shape == (2, 4)
+    view[0, 0] = 5
+    assert a.numpy()[0, 0] == 5
+    adder()["twice"](a, grid=1, block=8)
+    device.synchronize()
+    assert view[0, 0] == 10
+    assert a.__dlpack_device__() == (8, 0)
+    copied = np.from_dlpack(a, device="cpu", copy=True)
+    view[0, 0] = 1
+    assert copied[0, 0] == 10
+    del a, copied
+    assert view[1].tolist() == [8, 10, 12, 14]
+
+
+# -- order
+
+
+@pytest.mark.row("R34")
+def test_a_copy_waits_for_what_was_queued_before(double: Any) -> None:
+    device = devmod.device("metal")
+    a = device.from_numpy(np.ones(4, "float32"))
+    twice = adder()["twice"]
+    for _ in range(100):
+        twice(a, grid=1, block=4)
+        a_launch = launches(double)[-1]
+    assert a_launch[1].commands, "the double runs nothing before it is waited for"
+    device.write(a.memory, memoryview(np.full(4, 3, "float32")).cast("B"), device.default_stream)
+    twice(a, grid=1, block=4)
+    assert a.numpy().tolist() == [6] * 4
+    assert "wait" in double.names()
+
+
+def test_streams_and_events(device: Any) -> None:
+    first, second = device.stream(), device.stream()
+    a = device.from_numpy(np.ones(4, "float32"))
+    twice = adder()["twice"]
+    before = first.record()
+    twice(a, grid=1, block=4, stream=first)
+    after = first.record()
+    second.wait(after)
+    twice(a, grid=1, block=4, stream=second)
+    second.synchronize()
+    assert a.numpy().tolist() == [4] * 4
+    after.synchronize()
+    assert after.elapsed(before) >= 0
+    assert twice.bind(a, grid=1, block=4, stream=second).time() > 0
+    with pytest.raises(devmod.ArgumentError, match="cannot wait for 'now', which is no event of kind metal"):
+        first.wait("now")
+    with pytest.raises(devmod.ArgumentError, match="elapsed takes an event of metal device 0"):
+        after.elapsed("then")
+
+
+def test_waiting_is_committed_and_not_done_on_the_host(double: Any) -> None:
+    device = devmod.device("metal")
+    first, second = device.stream(), device.stream()
+    a = device.from_numpy(np.ones(4, "float32"))
+    twice = adder()["twice"]
+    double.calls.clear()
+    twice(a, grid=1, block=4, stream=first)
+    second.wait(first.record())
+    twice(a, grid=1, block=4, stream=second)
+    assert [name for name in double.names() if name not in ("compile", "pipeline", "event")] == ["launch", "signal", "wait_for", "launch"]
+    assert "wait" not in double.names()
+    assert a.numpy().tolist() == [4] * 4
+
+
+def test_work_of_a_stream_that_is_gone_is_waited_for(double: Any) -> None:
+    device = devmod.device("metal")
+    a = device.from_numpy(np.ones(4, "float32"))
+    adder()["twice"](a, grid=1, block=4, stream=device.stream())
+    assert a.numpy().tolist() == [2] * 4
+
+
+# -- faults
+
+
+def failing() -> Any:
+    return kernel("kernel void fails(device float *x) { x[1 << 30] = 1; }", "fails", [Param("x", "buffer", "float32", "rw", 0)])
+
+
+def test_a_fault_is_told_where_it_is_waited_for_and_once(double: Any) -> None:
+    device = devmod.device("metal")
+    a = device.from_numpy(np.ones(4, "float32"))
+    f = failing()
+    said = "metal device 0 (Double GPU) reports a fault of a launch: Caused GPU Address Fault Error"
+    f(a, grid=1, block=1)
+    adder()["twice"](a, grid=1, block=4)
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.synchronize()
+    assert str(caught.value) == said
+    device.synchronize()
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(np.ones(4, "float32"), grid=1, block=1)
+    assert str(caught.value) == said
+    with pytest.raises(devmod.LaunchError) as caught:
+        f.bind(a, grid=1, block=1).time()
+    assert str(caught.value) == said
+    device.synchronize()
+    stream = device.stream()
+    f(a, grid=1, block=1, stream=stream)
+    with pytest.raises(devmod.LaunchError) as caught:
+        stream.record().synchronize()
+    assert str(caught.value) == said
+
+
+def test_a_fault_among_many_launches_is_not_lost(double: Any) -> None:
+    device = devmod.device("metal")
+    a = device.from_numpy(np.zeros(4, "float32"))
+    twice, f = adder()["twice"], failing()
+    f(a, grid=1, block=1)
+    for number in range(200):
+        twice(a, grid=1, block=4)
+        if number == 100:  # the device works on while the host queues
+            queue = launches(double)[-1][1]
+            double._run(queue.commands[-1])
+    with pytest.raises(devmod.LaunchError, match="Caused GPU Address Fault Error"):
+        device.synchronize()
+
+
+def test_what_metal_refuses_to_take(double: Any) -> None:
+    device = devmod.device("metal")
+    add, a = adder()["twice"], device.from_numpy(np.ones(4, "float32"))
+    double.refuse = {"launch": "no command buffer", "queue": "no command queue", "event": "no event"}
+    for ask, said in (
+        (lambda: add(a, grid=1, block=4), "metal device 0 (Double GPU) refused a launch of the metal function 'twice': no command buffer"),
+        (device.stream, "metal device 0 (Double GPU) gives no command queue: no command queue"),
+        (device.default_stream.record, "metal device 0 (Double GPU) gives no event: no event"),
+    ):
+        with pytest.raises(devmod.LaunchError) as caught:
+            ask()
+        assert str(caught.value) == said
+
+
+# -- constants
+
+
+def test_function_constants(device: Any) -> None:
+    a, b, c = arrays(4)
+    module = devmod.compile(CONSTANTS, "metal")
+    add = module["add"]
+    with pytest.raises(
+        devmod.LaunchError, match=r"its function constants may have to be set, f.specialize\(SCALE=…\): 'SCALE', 'OFFSET'\."
+    ):
+        add(a, b, c, 4, grid=1, block=4)
+    add.specialize(SCALE=3)(a, b, c, 4, grid=1, block=4)
+    np.testing.assert_array_equal(c, 3 * (a + b))
+    add.specialize(SCALE=3).specialize(**{"3": 5})(a, b, c, 4, grid=1, block=4)
+    np.testing.assert_array_equal(c, 5 * (a + b))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add.specialize(SCALE=1.5)
+    assert str(caught.value) == "the metal function 'add': the constant 'SCALE': 1.5 is not a whole number"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        add.specialize(OTHER=1)
+    assert str(caught.value) == "the metal source has no constant 'OTHER' to specialize"
+
+
+def test_constants_as_metal_takes_them(double: Any) -> None:
+    devmod.compile(CONSTANTS, "metal")["add"].specialize(SCALE=-2, OFFSET=True).open()
+    assert double.calls[-1][3] == ((3, "int32", b"\xfe\xff\xff\xff"), (1, "bool", b"\1"))
+
+
+def test_defines_of_a_source(device: Any) -> None:
+    source = (
+        "#ifndef FACTOR\n#define FACTOR 1\n#endif\n"
+        "kernel void scale(device float *x, uint i [[thread_position_in_grid]]) { x[i] *= FACTOR; }"
+    )
+    x = np.ones(4, "float32")
+    devmod.compile(source, "metal")["scale"].specialize(FACTOR=4)(x, grid=1, block=4)
+    assert x.tolist() == [4] * 4
+
+
+# -- building
+
+
+@pytest.mark.row("R32", "R33")
+def test_one_source_is_compiled_once_for_all_its_functions_and_threads(double: Any) -> None:
+    module = adder()
+    barrier = threading.Barrier(6)
+
+    def ask(name: str) -> None:
+        barrier.wait()
+        module[name]
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in ("add", "twice") * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert double.names().count("compile") == 1
+    assert double.names().count("pipeline") == 2
+
+
+@pytest.mark.row("R33")
+def test_two_devices(double: Any) -> None:
+    first, second = devmod.device("metal"), devmod.device("metal", 1)
+    twice = adder()["twice"]
+    a, b = first.from_numpy(np.ones(4, "float32")), second.from_numpy(np.ones(4, "float32"))
+    twice(a, grid=1, block=4)
+    twice(b, grid=1, block=4)
+    assert double.names().count("compile") == 2
+    assert (a.numpy() + b.numpy()).tolist() == [4] * 4
+
+
+@pytest.mark.row("R31")
+def test_options_reach_the_compiler(double: Any) -> None:
+    devmod.compile("//devmod: -std=metal3.1 -fno-fast-math\n" + ADD, "metal")["add"]
+    assert next(call for call in double.calls if call[0] == "compile")[2] == ("-std=metal3.1", "-fno-fast-math")

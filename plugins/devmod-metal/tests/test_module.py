@@ -1,0 +1,149 @@
+"""The real module: what it refuses, in which words, and what it does where there is no Metal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from metal_kernels import ADD, add_info, adder
+
+import devmod
+
+K = devmod.FunctionInfo("k", ["handle"])
+
+
+def made(code: bytes, fmt: str = "metal", name: str = "k") -> devmod.Module:
+    return devmod.create("metal", {"k": code}, fmt, {"k": devmod.FunctionInfo(name, ["handle"])})
+
+
+@pytest.mark.row("R23", "R25")
+@pytest.mark.skipif(sys.platform == "darwin", reason="this is a Mac")
+def test_where_there_is_no_metal(tmp_path: Path) -> None:
+    program = """
+import sys, devmod
+m = devmod.create("metal", {"k": b"kernel void k(device float *x) {}"}, "metal", {"k": devmod.FunctionInfo("k", ["handle"])})
+assert type(m).__name__ == "MetalModule", m
+devmod.save(m, "k.devmod")
+assert devmod.load("k.devmod").save_to_bytes() == m.save_to_bytes()
+for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod.device("metal")):
+    try: ask()
+    except devmod.DeviceNotFoundError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    said = (
+        f"Metal needs macOS, and this is {sys.platform}: a metal module is compiled, saved, loaded and inspected here. To run it, on a Mac: "
+        "pip install devmod-metal\n"
+    )
+    assert done.stdout == said * 3
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("fmt", "code", "said"),
+    [
+        ("metal", b"", "the metal shader 'k' of format 'metal' is empty"),
+        ("metal", b"kernel \xff", "the metal shader 'k' of format 'metal' is not UTF-8 text: byte 7 is 0xff"),
+        ("metal", b"kernel \0", "the metal shader 'k' of format 'metal' has a zero byte at 7, which ends a source"),
+        ("metallib", b"\x03\x02\x23\x07", "the metal shader 'k' of format 'metallib' does not begin as such a file does (b'MTLB'): it begins with b'\\x03\\x02#\\x07'"),
+        (
+            "metal",
+            b"//devmod: -I/tmp\n",
+            "the source's first line has the option '-I/tmp', which names a path",
+        ),
+    ],
+)  # fmt: skip
+def test_payloads_that_are_none(fmt: str, code: bytes, said: str) -> None:
+    """Metal is not asked: these are refused the same where there is none."""
+    with pytest.raises(devmod.FormatError) as caught:
+        made(code, fmt)["k"]
+    assert str(caught.value) == said
+
+
+def test_a_shader_that_is_not_there() -> None:
+    module = devmod.create("metal", {"other": b"x"}, "metal", {"k": K})
+    with pytest.raises(devmod.FormatError) as caught:
+        module["k"]
+    assert str(caught.value) == "the metal module has no shader for its function 'k'; it has those of 'other'"
+
+
+def test_a_shader_under_the_name_of_its_entry(double: Any) -> None:
+    module = devmod.create("metal", {"add": ADD.encode()}, "metal", {"plus": add_info()})
+    assert module["plus"].name == "plus"
+
+
+def test_a_source_that_does_not_compile(double: Any) -> None:
+    source = b"#include <metal_stdlib>\nkernel void k(device float *x) {\n    x[0] = 1.0\n}\n"
+    with pytest.raises(devmod.CompileError) as caught:
+        made(source)["k"]
+    assert str(caught.value) == (
+        "metal device 0 (Double GPU) cannot build the metal source: program_source:3:15: error: expected ';' after expression"
+    )
+    assert caught.value.log == "program_source:3:15: error: expected ';' after expression"
+
+
+def test_a_library_that_metal_refuses(double: Any) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(b"MTLB not", "metallib")["k"]
+    assert str(caught.value) == (
+        "metal device 0 (Double GPU) does not take the metallib: Invalid library file. A library runs on the systems it was built for, and "
+        "later ones; carry the source (format 'metal') for others"
+    )
+
+
+def test_a_library_that_metal_takes(double: Any) -> None:
+    f = made(b"MTLB kernel void k(device float *x) {}", "metallib")["k"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        f.specialize(N=1)
+    assert str(caught.value) == (
+        "a metal function of format 'metallib' has no constant 'N' to specialize: its defines were fixed when it was built. Carry the "
+        "source (format 'metal'), or make it a function constant"
+    )
+
+
+def test_a_function_that_the_library_has_not(double: Any) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(b"kernel void other(device float *x) {}")["k"]
+    assert str(caught.value) == "the metal library has no function 'k', which the payload's fmap names; it has: 'other'"
+
+
+def test_a_pipeline_that_metal_refuses(double: Any) -> None:
+    double.refuse["pipeline"] = "Compute function exceeds available stack space"
+    with pytest.raises(devmod.CompileError) as caught:
+        made(b"kernel void k(device float *x) {}")["k"]
+    assert str(caught.value) == (
+        "metal device 0 (Double GPU) makes no pipeline of the metal function 'k': Compute function exceeds available stack space"
+    )
+
+
+def test_no_gpu(double: Any) -> None:
+    double._devices = []
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        devmod.device("metal")
+    assert str(caught.value) == (
+        "no Metal device was found: this Mac shows no GPU to this process, as in some virtual machines and remote sessions"
+    )
+
+
+def test_what_a_device_says(double: Any) -> None:
+    device = devmod.device("metal", 1)
+    assert (device.name, device.vendor, device.driver_version, device.memory) == ("Double GPU", "Double", "a double of macOS", 1 << 30)
+    assert dict(device.limits) == {
+        "maxThreadsPerThreadgroup.width": 1024,
+        "maxThreadsPerThreadgroup.height": 1024,
+        "maxThreadsPerThreadgroup.depth": 64,
+        "maxThreadgroupMemoryLength": 32768,
+        "maxBufferLength": 1 << 28,
+    }
+
+
+@pytest.mark.row("R19", "R30")
+def test_nothing_is_asked_of_metal_before_the_first_function(double: Any) -> None:
+    module = devmod.load_from_bytes("metal", adder().save_to_bytes())
+    dict(module.functions), module.inspect_source(), module.save_to_bytes()
+    assert double.calls == []
+    module["add"]
+    assert double.names() == ["devices", "facts", "facts", "compile", "pipeline"]
