@@ -201,6 +201,7 @@ def test_overrides() -> None:
             {"name": "count", "type": "int32", "default": 3},
         ],
         "block_constants": [0, [0, 1], [4]],
+        "workgroup_memory": 256,
     }
     assert info.interface.block == (64, 32, 4)
 

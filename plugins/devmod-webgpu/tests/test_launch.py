@@ -207,6 +207,18 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
     text = refused(devmod.LaunchError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
     assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, and the function has {most + 1} of them"
+    most = limits["maxComputeWorkgroupStorageSize"]
+    memory = f"var<workgroup> m: array<f32, {most // 4}>; var<workgroup> n: u32;"
+    text = f"{start}maxComputeWorkgroupStorageSize is {most}, and the shader's workgroup shares {most + 16} bytes"
+    assert refused(devmod.LaunchError, function, memory, "m[0] = 1; n = 2; x[0] = n + u32(m[1]);") == text
+    f = function("override N = 16; var<workgroup> m: array<vec4f, N>;", "m[id.x].x = 1; x[0] = u32(m[1].x);")
+    text = f"{start}maxComputeWorkgroupStorageSize is {most}, and the shader's workgroup shares {most + 16} bytes"
+    assert refused(devmod.LaunchError, f.specialize(N=most // 16 + 1), np.zeros(1, "uint32"), grid=1) == text
+    f.specialize(N=4)(np.zeros(1, "uint32"), grid=1)
+    most = limits["maxUniformBufferBindingSize"]
+    members = ", ".join(f"m{n}: vec4f" for n in range(most // 16 + 1))
+    text = f"{start}maxUniformBufferBindingSize is {most}, and the function has a uniform of {most + 16} bytes"
+    assert refused(devmod.LaunchError, function, f"struct U {{ {members} }} @group(0) @binding(1) var<uniform> u: U;", "_ = u.m0;") == text
 
 
 def test_memory_that_the_device_has_not(device: Any, add: Any) -> None:

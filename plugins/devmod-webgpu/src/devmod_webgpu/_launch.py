@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from devmod import Interface
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, constants_of, specialize_constants
 from devmod.errors import CompileError, FormatError, LaunchError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from devmod_webgpu._bindings import Binding
     from devmod_webgpu._module import WebGPUModule
 
+#: The key of an interface for the bytes of workgroup memory.
+_MEMORY = "workgroup_memory"
 #: The most blocks in x that TVM's shaders are launched with unfolded.
 _FOLD = 65535
 
@@ -32,24 +36,16 @@ class WebGPULauncher(Launcher):
     vec3_lanes = 3
     no_shared_memory = "WGSL fixes the memory that a workgroup shares in the shader; make its size an override, and specialize it"
 
-    def __init__(
-        self,
-        name: str,
-        info: FunctionInfo,
-        text: str,
-        module: WebGPUModule,
-        constants: Mapping[str, bool | int | float] | None = None,
-        interface: Interface | None = None,
-    ) -> None:
+    def __init__(self, name: str, info: FunctionInfo, text: str, module: WebGPUModule) -> None:
         self._name, self._info, self._text, self._module = name, info, text, module
-        #: By what wgpu calls them.
-        self._constants = dict(constants or {})
+        #: The constants that are set, by their names in the source, and by what WebGPU calls them.
+        self._values: dict[str, bool | int | float] = {}
+        self._constants: dict[str, bool | int | float] = {}
         self._access: dict[tuple[int, int], str] = {}
-        if interface is None:
-            interface = info.interface
-        if interface is None:
-            interface, self._access = tvm_interface(name, info, text)
-        self._interface = interface
+        if info.interface is not None:
+            self._interface = info.interface
+        else:
+            self._interface, self._access = tvm_interface(name, info, text)
 
     @property
     def interface(self) -> Interface | None:
@@ -66,15 +62,19 @@ class WebGPULauncher(Launcher):
     def specialized(self, constants: Mapping[str, object]) -> WebGPULauncher:
         done = specialize_constants("webgpu", self._name, self._interface, constants)
         interface = done.interface
-        given = {**self._constants, **{_key(constant): value for constant, value in done.values}}
-        if interface.block is None:
-            # The size of a block is worked out from constants: the text says how.
-            try:
-                found = read_wgsl(self._text, self._name, {constant.name: value for constant, value in done.values}).get(self._info.name)
-            except CompileError:
-                found = None
-            interface = Interface(interface.params, interface.blocks, found.block if found else None, interface.extra)
-        return WebGPULauncher(self._name, self._info, self._text, self._module, given, interface)
+        made = copy(self)
+        made._values = {**self._values, **{constant.name: value for constant, value in done.values}}
+        made._constants = {**self._constants, **{_key(constant): value for constant, value in done.values}}
+        # The size of a workgroup, and of its memory, may be worked out from constants: the text says how.
+        try:
+            found = read_wgsl(self._text, self._name, made._values).get(self._info.name)
+        except CompileError:  # the device's compiler has the last word
+            found = None
+        if found is not None:
+            extra = {**interface.extra, _MEMORY: found.extra.get(_MEMORY, 0)}
+            interface = Interface(interface.params, interface.blocks, found.block, extra)
+        made._interface = interface
+        return made
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, wgpu.GPUBuffer):
@@ -172,9 +172,15 @@ class WebGPUKernel(Kernel):
                 raise self._over(f"its {limit} is {limits[limit]}, and the function has {count} of them")
         if self._bindings.groups > limits["maxBindGroups"]:
             raise self._over(f"its maxBindGroups is {limits['maxBindGroups']}, and the function binds in {self._bindings.groups} groups")
-        block = self._interface.block
-        if block is not None:
-            self._check_block(block)
+        memory, most = self._interface.extra.get(_MEMORY, 0), limits["maxComputeWorkgroupStorageSize"]
+        if isinstance(memory, int) and memory > most:
+            raise self._over(f"its maxComputeWorkgroupStorageSize is {most}, and the shader's workgroup shares {memory} bytes")
+        most = limits["maxUniformBufferBindingSize"]
+        for size in (block.size for block in self._interface.blocks):
+            if size > most:
+                raise self._over(f"its maxUniformBufferBindingSize is {most}, and the function has a uniform of {size} bytes")
+        if self._interface.block is not None:
+            self._check_block(self._interface.block)
 
     def _check_block(self, block: tuple[int, int, int]) -> None:
         limits = self._device.limits

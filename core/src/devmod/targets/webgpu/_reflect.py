@@ -175,10 +175,18 @@ class _Reader:
         found = found_shader("webgpu", shader)
         params = [_with_least(param, least) for param in found.params]
         extra = dict(found.extra)
+        memory = self._workgroup_memory(used)
+        if memory:
+            extra["workgroup_memory"] = memory
         features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
         if features:
             extra["features"] = features
         return Found(found.symbol, found.types, params, found.block, found.where, blocks=found.blocks, extra=extra)
+
+    def _workgroup_memory(self, used: list[Declaration]) -> int:
+        """The bytes of workgroup memory that an entry takes, as WebGPU counts them; what hangs on unknown overrides not counted."""
+        types = [self._types.of(each.type) for each in used if each.words[:1] == ["workgroup"] and each.type is not None]
+        return sum(-(-of.size // 16) * 16 for of in types)
 
     def _used(self, entry: Declaration) -> list[Declaration]:
         """All that an entry uses, itself and through others, in the order of the text."""

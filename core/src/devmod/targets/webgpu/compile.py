@@ -10,6 +10,7 @@ What a runtime follows, in the interface of each function:
   param of kind "uniform": all bytes of that binding.
 - ``block`` is the workgroup's size. ``constants`` and ``block_constants`` are the overrides, as `devmod._launch.constants` says: a constant
   goes by its ``id``, in decimal, where it has one, and by its name otherwise.
+- ``workgroup_memory``: the bytes of workgroup memory that it takes, with the overrides' defaults; no implementation has to check it.
 - ``features``: WebGPU's names of the features that the device has to be opened with, such as "shader-f16".
 - The layout of the pipeline has these bindings and no others, in as many groups as the highest names, empty ones between.
 - The shader map has the whole file under each function's name; FunctionInfo.name is the entry point in it.
