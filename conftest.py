@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+
 import pytest
+
+# Mesa's drivers look for such a folder, and complain in every process where a session has none (CI, a container).
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

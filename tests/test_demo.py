@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,21 +17,24 @@ import devmod
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "examples" / "demo"
+sys.path.insert(0, str(DEMO))
+
+from build import SOURCES, compile_kind  # noqa: E402
 
 
-def build(out: Path, **replace: tuple[str, str]) -> None:
+def build(out: Path, *, kinds: Sequence[str] = ("opencl",), **replace: tuple[str, str]) -> None:
     """What build.py writes, with parts of some sources replaced."""
     modules = []
-    for source in sorted((ROOT / "examples" / "opencl").glob("*.cl")):
-        text = source.read_text()
-        for old, new in [pair for stem, pair in replace.items() if stem == source.stem]:
+    digests: dict[str, dict[str, str]] = {}
+    for kind in kinds:
+        made = [module for name, module in compile_kind(ROOT, kind) if name.partition(".")[0] not in replace]
+        for stem, (old, new) in replace.items():
+            text = (ROOT / "examples" / kind / f"{stem}{Path(SOURCES[kind]).suffix}").read_text()
             assert old in text
-            text = text.replace(old, new)
-        modules.append(devmod.compile(text, "opencl"))
-    blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "matmul.opencl.tvmimports"
-    modules += devmod.interop.tvm.load_imports(blob.read_bytes()).imports
+            made.append(devmod.compile(text.replace(old, new), kind))
+        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for module in made}
+        modules += made
     devmod.save(devmod.bundle(*modules), out / "kernels.devmod")
-    digests = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for module in modules}
     (out / "digests.json").write_text(json.dumps(digests))
 
 
@@ -40,33 +45,41 @@ def run(out: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+SHADERS = ("softmax", "tiled matmul", "Gaussian blur", "Mandelbrot", "sum")
+RUNS = {"opencl": (*SHADERS, "TVM's matmul"), "vulkan": SHADERS, "webgpu": (*SHADERS, "TVM's matmul")}
+
+
 @pytest.mark.row("R18", "R37")
-def test_everything_runs_agrees_and_is_drawn(tmp_path: Path) -> None:
-    build(tmp_path)
+def test_everything_runs_on_every_kind_agrees_and_is_drawn(tmp_path: Path) -> None:
+    build(tmp_path, kinds=tuple(SOURCES))
     done = run(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("softmax", "tiled matmul", "Gaussian blur", "Mandelbrot", "sum", "TVM's matmul"):
-        assert f"│ {name} " in done.stdout
-    assert done.stdout.count("│ same ") == 6
-    for name in ("blur.png", "mandelbrot.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-        assert str(tmp_path / name) in done.stdout
+    for kind, names in RUNS.items():
+        if f"not run, {kind}: " in done.stdout:
+            continue  # the tests of that runtime say in the list of skips that there is no device
+        for name in names:
+            assert re.search(rf"│ {name} +│ {kind} ", done.stdout), done.stdout
+        for name in ("blur.png", "mandelbrot.png"):
+            assert (tmp_path / f"{kind}-{name}").read_bytes().startswith(b"\x89PNG")
+            assert str(tmp_path / f"{kind}-{name}") in done.stdout
+    assert "│ opencl " in done.stdout
+    assert done.stdout.count("│ same ") == len(SOURCES)
 
 
 def test_a_wrong_result_fails_the_demo(tmp_path: Path) -> None:
     build(tmp_path, matmul=("sum += ", "sum -= "))
     done = run(tmp_path)
     assert done.returncode == 1
-    assert "FAILED tiled matmul: the largest error is " in done.stdout
+    assert "FAILED tiled matmul on opencl: the largest error is " in done.stdout
 
 
 def test_other_bytes_fail_the_demo(tmp_path: Path) -> None:
     build(tmp_path)
     digests = json.loads((tmp_path / "digests.json").read_text())
-    (tmp_path / "digests.json").write_text(json.dumps(digests | {"softmax": "0" * 64}))
+    (tmp_path / "digests.json").write_text(json.dumps({"opencl": digests["opencl"] | {"softmax": "0" * 64}}))
     done = run(tmp_path)
     assert done.returncode == 1
-    assert "FAILED the module with softmax: the build box saved other bytes" in done.stdout
+    assert "FAILED the opencl module with softmax: the build box saved other bytes" in done.stdout
 
 
 @pytest.mark.row("R29")

@@ -1,7 +1,7 @@
 """`make demo`: real wheels, two environments, one file.
 
-Environment A gets devmod-core[build-opencl] and no runtime, and compiles examples/ and TVM's matmul into one bundle. Environment
-B gets devmod-core and devmod-opencl[pocl], runs everything from that file, compares with NumPy and draws.
+Environment A gets devmod-core[build] and no runtime, and compiles examples/ for every kind, and TVM's matmul, into one bundle. Environment
+B gets devmod-core and the runtime wheels, runs everything from that file on each device, compares with NumPy and draws.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from wheels import build
 OUT = ROOT / "build" / "demo"
 #: What the other side needs beside the wheels: numbers, pictures, a drawn table.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
+#: What a runtime wants where nothing of its device is installed: PoCL is OpenCL on any CPU.
+EXTRAS = {"devmod-opencl": "[pocl]"}
 
 
 def step(text: str) -> None:
@@ -46,6 +48,7 @@ def run(*command: str | Path) -> None:
     """Run a command in an empty folder of its own, so that nothing of the source tree is importable by accident."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
     clean |= {"DEVMOD_CACHE_DIR": str(OUT / "cache"), "PYTHONUTF8": "1"}
+    clean.setdefault("XDG_RUNTIME_DIR", str(OUT / "runtime"))  # Mesa's drivers complain where there is none
     sys.stdout.flush()
     code = subprocess.call([str(part) for part in command], cwd=OUT / "empty", env=clean)
     if code:
@@ -59,19 +62,22 @@ def main() -> None:
     wheel_of = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
     for wheel in wheels:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
-    core, opencl = wheel_of["devmod-core"], wheel_of["devmod-opencl"]
-    shutil.rmtree(OUT / "empty", ignore_errors=True)
-    (OUT / "empty").mkdir()
+    core = wheel_of["devmod-core"]
+    runtimes = {path.name: wheel_of[path.name] for path in sorted((ROOT / "plugins").iterdir()) if path.name in wheel_of}
+    for folder in ("empty", "runtime"):
+        shutil.rmtree(OUT / folder, ignore_errors=True)
+        (OUT / folder).mkdir(mode=0o700)
 
-    step("environment A, the build box: devmod-core[build-opencl], no runtime")
-    a = environment("build-box", [f"devmod-core[build-opencl] @ {core.as_uri()}"], [core])
+    step("environment A, the build box: devmod-core[build], no runtime")
+    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}"], [core])
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
 
-    step("environment B, where it runs: devmod-core and devmod-opencl[pocl]")
-    requirements = [f"devmod-core[cli] @ {core.as_uri()}", f"devmod-opencl[pocl] @ {opencl.as_uri()}", *BESIDES]
-    b = environment("device-box", requirements, [core, opencl])
+    wanted = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
+    step(f"environment B, where it runs: devmod-core, {', '.join(wanted)}")
+    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in {"devmod-core[cli]": core, **wanted}.items()]
+    b = environment("device-box", [*requirements, *BESIDES], [core, *runtimes.values()])
     run(b, "-m", "devmod", "devices")
     step("loading the file, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT)

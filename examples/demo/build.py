@@ -1,8 +1,8 @@
-"""The demo's build box: compile everything into one file, in an environment that has no runtime.
+"""The demo's build box: compile everything, for every kind, into one file, in an environment that has no runtime.
 
     python build.py <folder of the repository> <folder to write to>
 
-Writes kernels.devmod, and digests.json: the SHA-256 of each module's bytes as this environment made them.
+Writes kernels.devmod, and digests.json: for each kind the SHA-256 of each module's bytes as this environment made them.
 """
 
 from __future__ import annotations
@@ -15,29 +15,49 @@ from pathlib import Path
 
 import devmod
 
+#: Where the examples of each kind are, and what could run them.
+SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal"}
+BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal")
+
+
+def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]:
+    """The example kernels of a kind, and TVM's matmul where TVM has that kind; each with the name of its source."""
+    sources = sorted((repository / "examples" / kind).glob(SOURCES[kind]))
+    made = [(source.name, devmod.compile(source, kind)) for source in sources]
+
+    # TVM compiled this one, on another machine; it comes as TVM packs its imports.
+    blob = repository / "core" / "tests" / "vectors" / "tvm" / f"matmul.{kind}.tvmimports"
+    if blob.exists():
+        library = devmod.interop.tvm.load_imports(blob.read_bytes())
+        made += [
+            ("TVM's matmul", devmod.create_with_fallback(module.kind, module.code, module.format, module.functions))
+            for module in library.imports
+            if module.kind == kind
+        ]
+    return made
+
 
 def main(repository: Path, out: Path) -> None:
     """Compile, save, and say what was done."""
-    # This is a box that can run nothing: no runtime is registered, and no OpenCL binding can be imported.
-    for kind in ("opencl", "cuda", "vulkan"):
+    # This is a box that can run nothing: no runtime is registered, and no driver's binding can be imported.
+    for kind in SOURCES:
         assert kind not in devmod.registered("devmod.create"), f"the {kind} runtime is installed; this environment was to have none"
-    assert importlib.util.find_spec("pyopencl") is None, "pyopencl is installed; this environment was to have no runtime"
+    for name in BINDINGS:
+        assert importlib.util.find_spec(name) is None, f"{name} is installed; this environment was to have no runtime"
 
-    sources = sorted((repository / "examples" / "opencl").glob("*.cl"))
-    modules = [devmod.compile(source, "opencl") for source in sources]
-
-    # TVM compiled this one, on another machine; it comes as TVM packs its imports.
-    blob = repository / "core" / "tests" / "vectors" / "tvm" / "matmul.opencl.tvmimports"
-    library = devmod.interop.tvm.load_imports(blob.read_bytes())
-    modules += [
-        devmod.create_with_fallback(module.kind, module.code, module.format, module.functions)
-        for module in library.imports
-        if module.kind == "opencl"
-    ]
-
-    for module, name in zip(modules, [*(source.name for source in sources), "TVM's matmul"], strict=True):
-        assert type(module).__name__ == "FallbackModule", f"{name} is {module!r}, not a fallback"
-        print(f"  {name:18} → {module.kind} {module.format}: {', '.join(module.functions)}")
+    modules: list[devmod.Module] = []
+    digests: dict[str, dict[str, str]] = {}
+    for kind in SOURCES:
+        try:
+            made = compile_kind(repository, kind)
+        except devmod.ToolchainNotFoundError as error:
+            print(f"  left out {kind}: {error}")
+            continue
+        for name, module in made:
+            assert type(module).__name__ == "FallbackModule", f"{name} is {module!r}, not a fallback"
+            print(f"  {name:19} → {module.kind} {module.format}: {', '.join(module.functions)}")
+            modules.append(module)
+        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in made}
     try:
         modules[0].get_function(next(iter(modules[0].functions)))
     except devmod.RuntimeNotLinkedError as error:
@@ -47,9 +67,8 @@ def main(repository: Path, out: Path) -> None:
 
     path = out / "kernels.devmod"
     devmod.save(devmod.bundle(*modules), path)
-    digests = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for module in modules}
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
-    print(f"  {len(modules)} modules in one file of {path.stat().st_size} bytes")
+    print(f"  {len(modules)} modules of {len(digests)} kinds in one file of {path.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

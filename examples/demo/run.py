@@ -1,8 +1,9 @@
-"""The demo's other side: load the one file where the OpenCL wheel is, run everything, compare with NumPy, draw.
+"""The demo's other side: load the one file where the runtimes are, run everything on each, compare with NumPy, draw.
 
     python run.py <folder of the repository> <folder with kernels.devmod>
 
-Exits with 1 when an error is over its tolerance or the bytes of the two environments differ.
+Exits with 1 when an error is over its tolerance or the bytes of the two environments differ. A kind that has no device here
+(Metal on Linux, Vulkan without a driver) is listed as not run, and why.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from cases import CASES, Result, Runner
+import numpy as np
+from cases import CASES, Runner
 from PIL import Image
 from rich import box
 from rich.console import Console
@@ -21,59 +23,77 @@ from rich.table import Table
 import devmod
 
 
-def same_bytes(module: devmod.Module, digests: dict[str, str]) -> dict[str, tuple[str, bool]]:
-    """For each module: its digest here, and whether the build box saved the same bytes.
-
-    The bytes are those of the real module, which this environment makes from the payload; the build box saved a fallback's.
-    """
-    found = {}
-    for stored in module.imports:
-        real = devmod.create(stored.kind, stored.code, stored.format, stored.functions)
-        assert type(real).__module__.startswith("devmod_opencl"), f"{real!r} is not devmod-opencl's"
-        name = next(iter(stored.functions))
-        digest = hashlib.sha256(real.save_to_bytes()).hexdigest()
-        found[name] = (digest, digest == digests.get(name) == hashlib.sha256(stored.save_to_bytes()).hexdigest())
-    return found
-
-
 def main(repository: Path, out: Path) -> int:
     """Run all, print the tables; gives the exit code."""
-    console = Console(width=max(Console().width, 96))
-    module = devmod.load(out / "kernels.devmod")
-    device = devmod.device("opencl")
-    bad = []
+    console = Console(width=max(Console().width, 110))
+    bad: list[str] = []
+    digests = json.loads((out / "digests.json").read_text())
 
     table = Table("kernel", "kind", "device", box=box.ROUNDED, title="run on the device, compared with NumPy", title_justify="left")
     for title in ("time", "largest error", "allowed"):
         table.add_column(title, justify="right")
-    results: dict[str, Result] = {}
-    for name, (case, _) in CASES.items():
-        results[name] = found = case(Runner(module, device), repository)
-        good = found.error <= found.tolerance  # a NaN is no good either
-        if not good:
-            bad.append(f"{name}: the largest error is {found.error:.3g}, allowed are {found.tolerance:g}")
-        shown = f"[green]{found.error:.2e}[/]" if good else f"[red]{found.error:.2e}[/]"
-        table.add_row(name, "opencl", device.name, f"{found.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}")
+    pictures: dict[str, np.ndarray] = {}
+    not_run = {}
+    for kind in digests:
+        # Each function stands in the file once for each kind: `prefer` says which one is meant.
+        module = devmod.load(out / "kernels.devmod", prefer=(kind,))
+        try:
+            device = devmod.device(kind)
+        except devmod.DeviceNotFoundError as error:
+            not_run[kind] = str(error)
+            table.add_row("all", kind, "[yellow]none here: not run[/]", "–", "–", "–", end_section=True)
+            continue
+        there = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
+        wanted = {name: case for name, (case, functions) in CASES.items() if there.issuperset(functions)}
+        for name, case in wanted.items():
+            found = case(Runner(module, device), repository)
+            good = found.error <= found.tolerance  # a NaN is no good either
+            if not good:
+                bad.append(f"{name} on {kind}: the largest error is {found.error:.3g}, allowed are {found.tolerance:g}")
+            shown = f"[green]{found.error:.2e}[/]" if good else f"[red]{found.error:.2e}[/]"
+            last = name == list(wanted)[-1]
+            table.add_row(name, kind, device.name, f"{found.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}", end_section=last)
+            pictures |= {f"{kind}-{file}": picture for file, picture in found.pictures.items()}
     console.print(table)
+    for kind, why in not_run.items():
+        console.print(f"not run, {kind}: {why}", soft_wrap=True, markup=False)
 
-    table = Table("module", "SHA-256 of its bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
+    table = Table("kind", "modules", "SHA-256 of their bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
     table.title = "the bytes of both environments"
-    compared = same_bytes(module, json.loads((out / "digests.json").read_text()))
-    for name, (digest, same) in compared.items():
-        table.add_row(name, digest[:48] + "…", "[green]same[/]" if same else "[red]DIFFERENT[/]")
-        if not same:
-            bad.append(f"the module with {name}: the build box saved other bytes")
+    for kind, built in digests.items():
+        found_here = same_bytes(out / "kernels.devmod", kind)
+        for name in found_here.keys() ^ built.keys():
+            bad.append(f"the {kind} module with {name} is in one environment alone")
+        for name in found_here.keys() & built.keys():
+            if set(found_here[name]) != {built[name]}:
+                bad.append(f"the {kind} module with {name}: the build box saved other bytes")
+        same = all(set(found_here.get(name, ())) == {digest} for name, digest in built.items())
+        every = hashlib.sha256("".join(digest for pair in found_here.values() for digest in pair[:1]).encode()).hexdigest()
+        table.add_row(kind, str(len(found_here)), every[:48] + "…", "[green]same[/]" if same else "[red]DIFFERENT[/]")
     console.print(table)
-    if len(compared) != len(json.loads((out / "digests.json").read_text())):
-        bad.append("the file holds another number of modules than the build box saved")
 
-    for found in results.values():
-        for name, picture in found.pictures.items():
-            Image.fromarray(picture).save(out / name)
-            console.print(f"picture: {out / name}", soft_wrap=True)
+    for name, picture in pictures.items():
+        Image.fromarray(picture).save(out / name)
+        console.print(f"picture: {out / name}", soft_wrap=True)
     for line in bad:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
     return bool(bad)
+
+
+def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
+    """For each module of a kind, by its first function: the digests of the stored module's bytes and of the real module's here.
+
+    The real one is made from the payload alone; the build box saved a fallback's.
+    """
+    found = {}
+    for stored in devmod.load(path).imports:
+        if stored.kind != kind:
+            continue
+        real = devmod.create(stored.kind, stored.code, stored.format, stored.functions)
+        assert type(real).__module__.startswith(f"devmod_{kind}"), f"{real!r} is not devmod-{kind}'s"
+        name = next(iter(stored.functions))
+        found[name] = (hashlib.sha256(stored.save_to_bytes()).hexdigest(), hashlib.sha256(real.save_to_bytes()).hexdigest())
+    return found
 
 
 if __name__ == "__main__":

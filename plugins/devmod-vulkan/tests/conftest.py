@@ -1,22 +1,19 @@
 """Fixtures of the Vulkan tests. They run on whatever device comes first, or on the one that DEVMOD_VULKAN_DEVICE names; with none they
 skip, and say so.
 
-With DEVMOD_VULKAN_VALIDATE=1 the validation layers watch all of them, and a test in which they say anything fails.
+With DEVMOD_VULKAN_VALIDATE=1 the validation layers watch all of them, and a test in which they say anything fails. With
+DEVMOD_TEST_STAGING=1 no device's memory is taken for the host's, so that all copies go through staging memory.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import devmod
-
-# Mesa wants a folder of that name to be there, and complains on standard error where it is not.
-os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +35,12 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
 def device() -> Any:
     """The first Vulkan device."""
     try:
-        return devmod.device("vulkan")
+        found: Any = devmod.device("vulkan")
     except devmod.DeviceNotFoundError as error:
         pytest.skip(str(error))
+    if os.environ.get("DEVMOD_TEST_STAGING") and "logical" not in found._made:
+        found.physical.shares_memory = False
+    return found
 
 
 @pytest.fixture(autouse=True)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 
 import devmod
-
-
-@pytest.fixture(autouse=True, scope="session")
-def runtime_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Mesa prints where the session has no such folder."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
 
 
 @pytest.fixture(autouse=True)
