@@ -106,7 +106,7 @@ def test_the_page_asks_nobody_but_its_server() -> None:
     page = (WEB / "index.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
-    assert policy[1].startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'")
+    assert policy[1].startswith("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'")
     for path in [*WEB.glob("*.*"), *(JS / "src").glob("*.js")]:
         text = path.read_text()
         assert set(re.findall(r"https?://[\w./-]+", text)) <= {"http://www.w3.org/2000/svg"}, path.name

@@ -6,6 +6,8 @@ import { sourceBlock } from "./highlight.js";
 /** A module larger than this is read when it is asked for, not when it is chosen. */
 const READ_AT_ONCE = 4_000_000;
 const MOST = 300;
+/** The kinds whose distributions are known. Of any other name in a file, nothing may become a command. */
+const KNOWN = ["cuda", "rocm", "metal", "vulkan", "opencl", "hexagon"];
 const NODES = {
   bundle: "Several modules that stand for one thing. A function of it is taken from the first that is installed and has a device that it fits.",
   _lib: "The host library of a program that TVM exported: a place in the tree, without bytes of its own.",
@@ -24,7 +26,8 @@ export async function showDetails(place, module, current) {
   if (module.variant) fact("Architecture", visible(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
   if (module.kind === "webgpu") fact("Runs", "in this browser, where it has WebGPU");
-  else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with ", el("code", {}, `pip install devmod-${visible(module.kind)}`));
+  else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
+  else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime that nobody here knows");
   const { origin } = module;
   if (origin?.target) fact("Target", el("code", {}, visible(origin.target)));
   if (origin?.toolchain) fact("Made with", visible(origin.toolchain));
@@ -52,6 +55,8 @@ export async function showDetails(place, module, current) {
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "What its bytes hold is known to its own runtime alone."));
     else {
       parts.push(functionList([...contents.functions]));
+      const [first] = contents.functions;
+      if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
       const text = await module.inspectSource();
       if (text) parts.push(...sourcePart(text, contents.format));
@@ -93,6 +98,22 @@ function* signature(name, info) {
     if (!["buffer", "scalar", "uniform"].includes(param.kind)) yield el("span", { class: "t-keyword" }, ` ${param.kind}`);
   }
   yield ")";
+}
+
+/** How a program calls a function: lines to start from. */
+function usage(name, info) {
+  const safe = (word, other) => (/^[A-Za-z_$][\w$]{0,40}$/.test(word) ? word : other);
+  const params = info.interface?.params ?? info.argTypes.map(() => ({ name: "" }));
+  const args = params.slice(0, 30).map((param, at) => safe(param.name, `argument${at + 1}`));
+  const f = safe(name, "f");
+  const text = [
+    'import { open } from "devmod-webgpu";',
+    "",
+    'const bundle = await open("kernels.devmod");',
+    `const ${f} = await bundle.getFunction(${JSON.stringify(name)});`,
+    `await ${f}.run([${args.join(", ")}], { grid: [/* blocks in x, y, z */] });`,
+  ].join("\n");
+  return el("details", {}, el("summary", {}, "Call it from JavaScript"), sourceBlock(text, "js", "How to call it"));
 }
 
 function constantList(constants) {

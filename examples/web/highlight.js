@@ -21,7 +21,8 @@ const WGSL = {
   vector: /^(?:vec[234][fiuh]|mat[234]x[234][fh]|texture_\w+)$/,
 };
 const PTX = { keyword: "version target address_size visible entry param reg shared global local const func extern align maxntid reqntid", type: "", vector: /^[busf](?:8|16|32|64)$|^pred$/ };
-const LANGUAGES = { wgsl: WGSL, ptx: PTX };
+const JS = { keyword: "import export from const let await async function return new", type: "", vector: /^$/ };
+const LANGUAGES = { wgsl: WGSL, ptx: PTX, js: JS };
 const TOKENS =
   /(?<comment>\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])'?)|(?<mark>@\w+|^[ \t]*#[ \t]*\w+|\[\[[\w()]+\]\])|(?<number>\b(?:0[xX][\da-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<=\D)\.\d+)[a-zA-Z]*)|(?<word>[A-Za-z_$]\w*)/gm;
 /** Beyond this a source is shown without colours, and beyond that cut: a browser has to lay it out. */

@@ -38,16 +38,27 @@ export async function showRuns(place, bundle, current) {
     if (note) place.append(el("p", { class: "note", id: "no-webgpu" }, note));
     return;
   }
-  for (const { functions, make } of PANELS) {
-    const wanted = Object.keys(functions);
-    if (!wanted.every((name) => names.has(name)) || !(await fits(bundle, functions))) continue;
+  const known = [];
+  for (const panel of PANELS) {
+    if (Object.keys(panel.functions).every((name) => names.has(name)) && (await fits(bundle, panel.functions))) known.push(panel);
+  }
+  if (!known.length || !current()) return;
+  let on;
+  try {
+    on = await ourDevice();
+  } catch (error) {
+    // Said once, and not in each panel: all else of the bundle can still be looked at.
+    if (current()) place.append(el("p", { class: "note", id: "no-device" }, `Kernels cannot run here: ${visibleLines(error.message)}.`));
+    return;
+  }
+  for (const { functions, make } of known) {
     if (!current()) return;
+    const wanted = Object.keys(functions);
     const panel = el("section", { class: "run" });
     place.append(panel);
     const alert = el("div", { role: "alert" });
     const failed = (error) => current() && alert.replaceChildren(el("p", { class: "bad" }, visibleLines(error.message)));
     try {
-      const on = await ourDevice();
       const ready = {};
       for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });
       if (!current()) return;

@@ -11,7 +11,7 @@ export function showTree(list, roots, choose) {
   let room = MOST;
   const buttons = new Map();
   const item = (module) => {
-    if (room-- <= 0) return null;
+    room--;
     const names = module.functionNames;
     const button = el(
       "button",
@@ -21,16 +21,20 @@ export function showTree(list, roots, choose) {
         { class: "head" },
         el("strong", {}, titleOf(module)),
         el("small", {}, visible([module.format, module.variant, module.offset === null ? "" : size(module.size)].filter(Boolean).join(" · "))),
-        ...(module.kind === "webgpu" ? [el("span", { class: "runs-here" }, "runs here")] : []),
+        ...(module.kind === "webgpu" && names.length ? [el("span", { class: "runs-here" }, "runs here")] : []),
       ),
       ...(names.length ? [el("small", { class: "names mono" }, visible(names.slice(0, 4).join(", ")) + (names.length > 4 ? ` and ${names.length - 4} more` : ""))] : []),
     );
     if (!buttons.has(module)) buttons.set(module, button);
-    const below = module.imports.map(item).filter(Boolean);
+    const below = [];
+    for (const child of module.imports) {
+      if (room <= 0) break; // a module may be imported by many: the tree of a stranger's file can be endless
+      below.push(item(child));
+    }
     return el("li", {}, button, ...(below.length ? [el("ul", {}, ...below)] : []));
   };
-  const items = roots.map(item).filter(Boolean);
-  if (room < 0) items.push(el("li", { class: "more" }, `and more; the first ${MOST} are listed`));
+  const items = roots.slice(0, MOST).map(item);
+  if (room <= 0) items.push(el("li", { class: "more" }, `and more; ${MOST} are listed`));
   list.replaceChildren(...items);
 
   const all = () => [...list.querySelectorAll("button")];

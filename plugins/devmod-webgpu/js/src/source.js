@@ -173,6 +173,7 @@ class RangeSource {
   #head;
   #tag;
   #date;
+  #redirected;
 
   /**
    * @param {Getter} get
@@ -184,6 +185,7 @@ class RangeSource {
     this.#head = head;
     this.#tag = first.headers.get("ETag");
     this.#date = first.headers.get("Last-Modified");
+    this.#redirected = first.redirected;
     this.place = get.place;
     this.size = contentRange(first)?.total ?? -1;
     if (this.size < 0 && head.length < FIRST) this.size = head.length;
@@ -213,7 +215,7 @@ class RangeSource {
    * @param {number} length
    */
   async #fetch(offset, length) {
-    const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin;
+    const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin && !this.#redirected;
     const answer = await this.#get.range(offset, length, strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {});
     const total = contentRange(answer)?.total ?? -1;
     const tag = answer.headers.get("ETag");
