@@ -88,7 +88,8 @@ class Shader:
         if found.push_size > push:
             raise self._wrong(f"has {found.push_size} bytes of push constants, and the payload's fmap gives it {push}")
         said = info.interface.block if info.interface is not None else None
-        if said is not None and found.block is not None and not found.block_constants and said != found.block:
+        fixed = all(source == -1 for source in found.block_constants)
+        if said is not None and found.block is not None and fixed and said != found.block:
             raise self._wrong(f"is built for blocks of {found.block} threads, and the payload's fmap says {said}")
 
     def _wrong(self, text: str) -> FormatError:

@@ -1,0 +1,661 @@
+"""The Vulkan module: what it is before any driver is opened, how its shaders are read, built, kept and refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vulkan_kernels import ADD, TWICE, adder, compiled, fresh, packed, shader, words
+
+import devmod
+from devmod import Block, FunctionInfo, Interface, Param
+
+MAGIC = (0x07230203).to_bytes(4, "little")
+START = "the SPIR-V of the vulkan function 'k' "
+
+
+def python(program: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def add_info(name: str = "main", **changes: Any) -> FunctionInfo:
+    """What the compiler finds of `add`, by hand."""
+    params = [Param(each, "buffer", "float32", access, (0, number)) for number, (each, access) in enumerate(zip("abc", "rrw", strict=True))]
+    made = {"blocks": [Block("push", 4)], "block": (64, 1, 1), **changes}
+    return FunctionInfo(name, ["handle"] * 3 + ["int32"], (), (), Interface([*params, Param("n", "scalar", "int32", at=(0, 0))], **made))
+
+
+def made(value: bytes, info: FunctionInfo | None = None) -> devmod.Module:
+    return devmod.create("vulkan", {"k": value}, "spv", {"k": info or add_info()})
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever opens the driver fails the test."""
+    monkeypatch.setitem(sys.modules, "devmod_vulkan._driver", None)
+    for name in ("_device", "_launch", "_pipeline", "_record", "_physical", "_logical", "_memory", "_copy", "_stream"):
+        monkeypatch.delitem(sys.modules, f"devmod_vulkan.{name}", raising=False)
+
+
+# -- before any driver
+
+
+@pytest.mark.row("R5", "R6", "R23", "R39")
+def test_neither_importing_nor_making_nor_saving_opens_a_driver() -> None:
+    program = (
+        "import sys, devmod, devmod_vulkan\n"
+        "assert not {'vulkan', 'numpy'} & {*sys.modules}, 'import'\n"
+        "m = devmod.create('vulkan', {'k': b'anything'}, 'spv', {'k': devmod.FunctionInfo('k', [])}, {'spv': 'a listing'})\n"
+        "n = devmod.load_from_bytes('vulkan', m.save_to_bytes())\n"
+        "assert n.save_to_bytes() == m.save_to_bytes() and m.inspect_source() == 'a listing'\n"
+        "try: n['j']\n"
+        "except devmod.FunctionNotFoundError as error: print(error)\n"
+        "assert not {'vulkan', 'numpy'} & {*sys.modules}, 'making'\n"
+    )
+    assert python(program) == "the vulkan module has no function 'j'; it has: 'k'\n"
+
+
+@pytest.mark.row("R15", "R18", "R19")
+def test_real_and_fallback_save_the_same_bytes_and_show_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("vulkan", {"k": packed(MAGIC), "l": packed(b"", 1)}, "spv", {"k": add_info()}, {"spv": "a listing"})
+    real = devmod.create(*arguments)  # type: ignore[arg-type]
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    fallback = devmod.create_with_fallback(*arguments)  # type: ignore[arg-type]
+    assert type(real) is not type(fallback)
+    data = real.save_to_bytes()
+    assert data == fallback.save_to_bytes()
+    loaded = devmod.load_from_bytes("vulkan", data)
+    assert type(loaded) is type(real)
+    assert loaded.save_to_bytes() == data
+    for name in ("kind", "format", "functions"):
+        assert getattr(real, name) == getattr(fallback, name) == getattr(loaded, name)
+
+
+@pytest.mark.row("R2", "R22")
+def test_payload_files(tmp_path: Path, device: Any) -> None:
+    module = fresh(ADD, "add")
+    path = tmp_path / "add.spv"
+    module.write_to_file(path)
+    assert path.read_bytes() == words(ADD)
+    loaded = devmod.load_from_file(path)
+    assert loaded.save_to_bytes() == module.save_to_bytes()
+    run_add(loaded["add"])
+
+
+@pytest.mark.row("R37")
+def test_from_the_source_to_the_device_and_through_a_file(tmp_path: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled(ADD)  # or skip
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    fallback = devmod.compile(ADD, "vulkan", name="add", language="GLSL")
+    assert type(fallback).__name__ == "FallbackModule"
+    devmod.save(fallback, tmp_path / "add.devmod")
+    run_add(devmod.load(tmp_path / "add.devmod")["add"])
+
+
+def run_add(function: Any, n: int = 64) -> None:
+    a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+    function(a, b, c, n, grid=-(-n // 64))
+    np.testing.assert_array_equal(c, a + b)
+
+
+# -- shaders that are none
+
+
+@pytest.mark.row("R15", "R40")
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            b"",
+            "the shader of the vulkan function 'k' has 0 bytes, and is no flag of 4, a number of words in 8 (it says 0) and that many words of 4",
+        ),
+        (
+            packed(MAGIC * 5)[:-1],
+            "the shader of the vulkan function 'k' has 31 bytes, and is no flag of 4, a number of words in 8 (it says 5) and that many words of 4",
+        ),
+        (
+            bytes(4) + (2**63).to_bytes(8, "little"),
+            f"the shader of the vulkan function 'k' has 12 bytes, and is no flag of 4, a number of words in 8 (it says {2**63}) and that many "
+            "words of 4",
+        ),
+        (packed(b""), START + "does not begin with SPIR-V's magic number 0x07230203 but with 0x00000000"),
+        (packed(MAGIC), START + "is cut short: 4 bytes are less than its head"),
+        (packed(MAGIC[::-1] * 5), START + "is big-endian; Vulkan takes words in little-endian order: swap the bytes of each word"),
+        (packed(MAGIC + bytes([0, 9, 1, 0]) + bytes(12)), START + "is of version 1.9; the newest that this devmod reads is 1.6"),
+        (packed(MAGIC + bytes([0, 3, 1, 0]) + bytes(12)), START + "has no entry point"),
+        (
+            packed(MAGIC + bytes([0, 3, 1, 0]) + bytes(12) + (9 << 16 | 17).to_bytes(4, "little")),
+            START + "is cut short or damaged: the instruction at word 5 has a length of 9 words, and 1 are left",
+        ),
+    ],
+)
+def test_a_payload_that_is_none_is_refused_before_any_driver(value: bytes, text: str, no_driver: None) -> None:
+    module = made(value)
+    assert devmod.load_from_bytes("vulkan", module.save_to_bytes()).format == "spv"  # wrapping refuses nothing
+    with pytest.raises(devmod.FormatError) as caught:
+        module["k"]
+    assert str(caught.value) == text
+
+
+def test_every_cut_of_a_shader_is_refused_before_any_driver(no_driver: None) -> None:
+    whole = words(ADD)
+    for end in range(0, len(whole), 4):
+        with pytest.raises(devmod.FormatError):
+            made(packed(whole[:end]))["k"]
+
+
+def test_no_damage_reaches_the_driver_as_another_error(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word of the shader changed: it is refused in devmod's own words, or read as another sound shader. It is not given to the driver."""
+    from devmod_vulkan import _module
+
+    monkeypatch.setattr(_module.VulkanModule, "_build", lambda *_: (_ for _ in ()).throw(devmod.CompileError("the driver's turn")))
+    whole = np.frombuffer(words(ADD), "uint32")
+    rng = np.random.default_rng(4)
+    for _ in range(400):
+        changed = whole.copy()
+        changed[rng.integers(len(whole))] = rng.choice([0, 1, 7, 2**16, 2**31, 2**32 - 1, rng.integers(2**32)])
+        with pytest.raises(devmod.DevmodError):
+            made(packed(changed.tobytes()))["k"]
+
+
+@pytest.mark.row("R12")
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (add_info("other"), START + "has no compute entry point 'other', which the payload's fmap names; it has: 'main'"),
+        (add_info(block=(32, 1, 1)), START + "is built for blocks of (64, 1, 1) threads, and the payload's fmap says (32, 1, 1)"),
+        (
+            add_info(blocks=[Block((0, 3), 4)]),
+            START + "has 4 bytes of push constants, and the payload's fmap gives it 0",
+        ),
+        (
+            FunctionInfo("main", ["handle", "handle", "int32"]),
+            START + "has a buffer at (set 0, binding 2), 'c', and the payload's fmap has nothing there",
+        ),
+        (
+            FunctionInfo("main", ["handle"] * 3),
+            START + "has 4 bytes of push constants, and the payload's fmap gives it 0",
+        ),
+    ],
+)
+def test_a_payload_that_says_something_else_of_its_shader(info: FunctionInfo, text: str, no_driver: None) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(ADD), info)["k"]
+    assert str(caught.value) == text
+
+
+def test_a_uniform_where_a_buffer_is(no_driver: None) -> None:
+    params = [Param("a", "buffer", at=(0, 0)), Param("b", "buffer", at=(0, 2)), Param("n", "scalar", "int32", at=(1, 0))]
+    info = FunctionInfo("main", ["handle", "handle", "int32"], (), (), Interface(params, [Block((0, 1), 4), Block("push", 4)], (64, 1, 1)))
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(ADD), info)["k"]
+    assert str(caught.value) == START + "has a buffer at (set 0, binding 1), 'b', and the payload's fmap has uniform there"
+
+
+def test_two_arguments_at_one_place(device: Any) -> None:
+    info = add_info()
+    assert info.interface is not None
+    params = [*info.interface.params[:3], Param("d", "buffer", "float32", "r", (0, 1)), info.interface.params[3]]
+    twice = FunctionInfo("main", ["handle"] * 4 + ["int32"], (), (), Interface(params, [Block("push", 4)], (64, 1, 1)))
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(ADD), twice)["k"]
+    assert str(caught.value) == "the interface of the vulkan function 'k' places an argument at (0, 1), which another argument has"
+
+
+def test_a_function_without_a_shader(no_driver: None) -> None:
+    module = devmod.create("vulkan", {"j": shader(ADD)}, "spv", {"k": add_info()})
+    with pytest.raises(devmod.FormatError) as caught:
+        module["k"]
+    assert str(caught.value) == "the vulkan module has no shader for its function 'k'; it has those of 'j'"
+
+
+# -- what a device does not take
+
+
+@pytest.mark.row("R40")
+def test_a_capability_that_the_device_lacks(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the device says of itself is replaced: the one here has them all."""
+    source = """
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X { double x[]; };
+        void main() { x[0] *= 2; }
+    """
+    monkeypatch.setattr(device.physical, "features", device.physical.features - {"10.shaderFloat64"})
+    with pytest.raises(devmod.FormatError) as caught:
+        fresh(source)["k"]
+    assert str(caught.value) == (START + f"needs the capability Float64, which needs the feature shaderFloat64; {device} does not have it")
+
+
+@pytest.mark.row("R40")
+def test_a_capability_that_nobody_knows(device: Any) -> None:
+    spirv = words(ADD)
+    unknown = (2 << 16 | 17).to_bytes(4, "little") + (4999).to_bytes(4, "little")
+    with pytest.raises(devmod.FormatError) as caught:
+        made(packed(spirv[:20] + unknown + spirv[20:]))["k"]
+    assert str(caught.value) == (
+        START + f"needs the capability 4999, which is none that devmod-vulkan knows how to enable; {device} does not have it"
+    )
+
+
+@pytest.mark.row("R40")
+def test_a_newer_version_than_the_devices(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the device says of itself is replaced: the one here has Vulkan 1.3."""
+    monkeypatch.setattr(device.physical, "version", (1, 2))
+    with pytest.raises(devmod.FormatError) as caught:
+        fresh(ADD, "k", "vulkan -arch=spirv1.6")["k"]
+    assert str(caught.value) == (
+        START + f"is of version 1.6, and {device}, which has Vulkan 1.2, takes none newer than 1.5; compile it for that"
+    )
+    run_add(fresh(ADD, "k", "vulkan -arch=spirv1.5")["k"])
+
+
+# -- building
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch, device: Any) -> list[str]:
+    """The functions whose pipelines are built, in order."""
+    from devmod_vulkan import _pipeline
+
+    seen: list[str] = []
+    real = _pipeline.Pipeline
+
+    class Watched(real):  # type: ignore[misc, valid-type]
+        def __init__(self, shader: Any, *others: Any) -> None:
+            seen.append(shader.name)
+            super().__init__(shader, *others)
+
+    monkeypatch.setattr(_pipeline, "Pipeline", Watched)
+    return seen
+
+
+@pytest.mark.row("R30", "R33")
+def test_only_what_is_asked_for_is_built_and_once(builds: list[str]) -> None:
+    module = adder()
+    assert builds == []
+    run_add(module["add"])
+    module["add"]
+    assert builds == ["add"]
+    module["add"].specialize(SCALE=2).open()
+    module["add"].specialize(SCALE=2).open()
+    assert builds == ["add", "add"]
+    same = devmod.create("vulkan", {"k": shader(ADD), "l": shader(ADD)}, "spv", {"k": add_info(), "l": add_info()})
+    run_add(same["k"])
+    run_add(same["l"])
+    assert builds == ["add", "add", "k"]
+
+
+@pytest.mark.row("R32")
+def test_threads_build_once(builds: list[str]) -> None:
+    module = adder()
+    start = threading.Barrier(8)
+    found = []
+
+    def work() -> None:
+        start.wait()
+        found.append(module["add"])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (len(found), len({*found}), builds) == (8, 1, ["add"])
+
+
+@pytest.mark.row("R32")
+def test_what_the_driver_refuses_is_a_compile_error(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's vkCreateComputePipelines is replaced by a double that fails."""
+    monkeypatch.setitem(vars(device.logical.calls), "vkCreateComputePipelines", lambda *_: -13)
+    module = made(shader(ADD))
+    with pytest.raises(devmod.CompileError) as caught:
+        module["k"]
+    assert str(caught.value) == f"{device} cannot build the shader of the vulkan function 'k' (VK_ERROR_UNKNOWN)"
+    monkeypatch.undo()
+    run_add(module["k"])
+
+
+def kept_files(folder: Path) -> list[Path]:
+    return sorted((folder / "vulkan").iterdir()) if (folder / "vulkan").exists() else []
+
+
+def test_what_the_driver_built_is_kept_and_a_damaged_file_is_no_harm(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from devmod_vulkan import _pipeline
+
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path))
+    given: list[bytes] = []
+    real = _pipeline.Pipeline._cache
+
+    def cache(self: Any, kept: Any) -> tuple[Any, bytes]:
+        made = real(self, kept)
+        given.append(made[1])
+        return made
+
+    monkeypatch.setattr(_pipeline.Pipeline, "_cache", cache)
+    run_add(fresh(ADD, "add")["add"])
+    (kept,) = kept_files(tmp_path)
+    assert kept.stat().st_mode & 0o077 == 0
+    whole = kept.read_bytes()
+    run_add(fresh(ADD, "add")["add"])
+    assert given[0] == b""
+    assert given[1][:32] == device.physical.cache_header
+    assert whole.endswith(given[1])
+    for damaged in (b"", whole[:40], whole[:-1], whole[:60] + bytes([whole[60] ^ 1]) + whole[61:], whole + b"x"):
+        kept.write_bytes(damaged)
+        run_add(fresh(ADD, "add")["add"])
+        assert given[-1] == b""
+        assert kept.read_bytes()[:46] == whole[:46]
+    # Whole, and of another device: the driver does not see it either.
+    header = device.physical.cache_header
+    monkeypatch.setattr(device.physical, "cache_header", header[:8] + bytes(8) + header[16:])
+    run_add(fresh(ADD, "add")["add"])
+    assert given[-1] == b""
+    assert [each.name for each in kept_files(tmp_path)] == [kept.name]
+
+
+def test_without_a_place_for_a_cache_it_is_built(device: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
+    run_add(fresh(ADD, "add")["add"])
+
+
+# -- memory
+
+
+def test_arrays_are_cut_out_of_blocks(device: Any) -> None:
+    """Arrays of all sizes come and go in any order, in four threads; none lies on another, and each keeps its own values."""
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            rng = np.random.default_rng(seed)
+            held: list[tuple[Any, Any]] = []
+            for _ in range(150):
+                values = rng.integers(0, 2**32, int(rng.choice([1, 3, 64, 1000, 70_000, 2_000_000])), "uint32")
+                held.append((values, device.from_numpy(values)))
+                while len(held) > rng.integers(1, 12):
+                    wanted, array = held.pop(rng.integers(len(held)))
+                    np.testing.assert_array_equal(array.numpy(), wanted)
+        except BaseException as error:
+            failures.append(error)
+
+    before = pieces(device)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    device.synchronize()
+    device.empty(1, "uint8")  # whoever asks next takes in what was given back
+    assert pieces(device) == before
+    assert len(device.logical.local.blocks) <= 2 + before
+
+
+def pieces(device: Any) -> int:
+    """How many bytes of the blocks are taken, in pieces of the alignment."""
+    import gc
+
+    gc.collect()
+    device.empty(1, "uint8")
+    taken = sum(block.size - sum(block.sizes) for block in device.logical.local.blocks)
+    return int(taken // device.physical.alignment)
+
+
+def test_pieces_join_their_neighbours() -> None:
+    from devmod_vulkan._memory import Block
+
+    block = Block(None, None, None, 1024, 0)  # type: ignore[arg-type]  # a block without a driver
+    offsets = [block.take(256) for _ in range(4)]
+    assert (offsets, block.take(1), block.sizes) == ([0, 256, 512, 768], -1, [])
+    for offset in (256, 768, 512):
+        block.put(offset, 256)
+    assert (block.starts, block.sizes) == ([256], [768])
+    block.put(0, 256)
+    assert block.empty
+
+
+def test_memory_that_the_device_has_not(device: Any) -> None:
+    most = device.limits["maxMemoryAllocationSize"]
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.empty(most + 1, "uint8")
+    assert str(caught.value) == f"{device} cannot hold an array of {most + 1} bytes: its maxMemoryAllocationSize is {most}"
+
+
+def test_memory_that_is_exhausted(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's vkAllocateMemory is replaced by a double that has none left."""
+    nbytes = 100 << 20
+    monkeypatch.setitem(vars(device.logical.calls), "vkAllocateMemory", lambda *_: -2)
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.empty(nbytes, "uint8")
+    assert str(caught.value) == f"{device} gives no memory of {nbytes} bytes (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
+    monkeypatch.undo()
+    assert device.empty(nbytes, "uint8").nbytes == nbytes
+
+
+@pytest.mark.parametrize("nbytes", [1, 5, 8 << 20, (8 << 20) + 1, 50_000_003])
+def test_copies_of_every_size(nbytes: int, device: Any) -> None:
+    values = np.random.default_rng(nbytes).integers(0, 256, nbytes, "uint8")
+    array = device.from_numpy(values)
+    np.testing.assert_array_equal(array.numpy(), values)
+    device.write(array.memory, memoryview(values[::-1].copy()), device.default_stream)
+    np.testing.assert_array_equal(array.numpy(), values[::-1])
+
+
+# -- drivers that are not there
+
+
+@pytest.mark.row("R23")
+@pytest.mark.parametrize(
+    ("break_it", "text"),
+    [
+        (
+            "sys.modules['vulkan'] = None",
+            "the package vulkan is not installed, so no Vulkan device can be used. To add it: pip install vulkan",
+        ),
+        (
+            "import importlib.abc\n"
+            "class Broken(importlib.abc.MetaPathFinder):\n"
+            "    def find_spec(self, name, path=None, target=None):\n"
+            "        if name == 'vulkan': raise ImportError('cffi is broken')\n"
+            "sys.meta_path.insert(0, Broken())",
+            "the package vulkan cannot be imported: cffi is broken. Install it again: pip install --force-reinstall vulkan",
+        ),
+        (
+            "from vulkan._vulkancache import ffi\n",  # the loader itself is taken away in the test
+            "the Vulkan loader cannot be opened, so no Vulkan device can be used: libvulkan is not found. Install it and a driver (Debian and "
+            "Ubuntu: apt install libvulkan1 mesa-vulkan-drivers, which has a device on the CPU too; for a GPU, its vendor's driver)",
+        ),
+    ],
+)
+def test_what_to_do_where_there_is_no_driver(break_it: str, text: str) -> None:
+    if "loader" in text:
+        break_it = (
+            "import _cffi_backend, types\n"
+            "class Finder:\n"
+            "    @staticmethod\n"
+            "    def find_spec(name, path=None, target=None):\n"
+            "        if name == 'vulkan._vulkancache':\n"
+            "            from importlib.machinery import ModuleSpec\n"
+            "            return ModuleSpec(name, Finder)\n"
+            "    @staticmethod\n"
+            "    def create_module(spec): return types.ModuleType(spec.name)\n"
+            "    @staticmethod\n"
+            "    def exec_module(module):\n"
+            "        class ffi:\n"
+            "            @staticmethod\n"
+            "            def dlopen(name): raise OSError('cannot load library')\n"
+            "        module.ffi = ffi\n"
+            "sys.meta_path.insert(0, Finder)"
+        )
+    module = (
+        "devmod.create('vulkan', {'k': bytes.fromhex('"
+        + shader(TWICE).hex()
+        + "')}, 'spv', {'k': devmod.FunctionInfo('main', ['handle'])})"
+    )
+    program = (
+        f"import sys\n{break_it}\nimport devmod\n"
+        f"m = {module}\n"
+        "for ask in (lambda: m['k'], lambda: devmod.device('vulkan'), lambda: m['k']):\n"
+        "    try: ask()\n"
+        "    except devmod.DeviceNotFoundError as error: print(error)\n"
+        "assert not [each for each in devmod.devices() if each.kind == 'vulkan']\n"
+    )
+    lines = python(program).splitlines()
+    assert lines == [text] * 3
+
+
+def test_what_to_do_where_there_is_no_device(tmp_path: Path) -> None:
+    said = python(
+        "import devmod\ntry: devmod.device('vulkan')\nexcept devmod.DeviceNotFoundError as error: print(error)",
+        VK_ICD_FILENAMES=str(tmp_path / "none.json"),
+        VK_DRIVER_FILES=str(tmp_path / "none.json"),
+    )
+    start, _, end = said.rstrip().partition(": ")
+    assert start == "no Vulkan device was found"
+    assert end.partition(". ")[2] == (
+        "Install the driver of the GPU, or one that runs on the CPU (Debian and Ubuntu: apt install mesa-vulkan-drivers); `vulkaninfo "
+        "--summary` lists what the loader sees"
+    )
+
+
+def test_the_device_that_the_user_names(device: Any) -> None:
+    program = "import devmod\ntry: print(devmod.device('vulkan').name)\nexcept devmod.DeviceNotFoundError as error: print(error)"
+    for chosen in ("0", device.name, device.name[:6].upper()):
+        assert python(program, DEVMOD_VULKAN_DEVICE=chosen).strip()
+    listed = python(
+        "import devmod\nprint('; '.join(f'{each.index} {each.name}' for each in devmod.devices() if each.kind == 'vulkan'))",
+        DEVMOD_VULKAN_DEVICE="",
+    ).strip()
+    for chosen in ("97", "99999999999999999999", "no such device"):
+        assert python(program, DEVMOD_VULKAN_DEVICE=chosen).strip() == (
+            f"DEVMOD_VULKAN_DEVICE is {chosen!r}, which is neither the number nor a part of the name of a Vulkan device; there are: {listed}"
+        )
+
+
+def test_gpus_come_before_cpus(device: Any) -> None:
+    from devmod_vulkan._device import _chosen_first
+    from devmod_vulkan._physical import physical_devices
+
+    found = physical_devices()
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    other: Any = type("Other", (), {"name": "Some GPU"})()
+    monkey = pytest.MonkeyPatch()
+    for chosen, first in (("", found[0]), ("some gpu", other), ("1", other), ("0", found[0])):
+        monkey.setenv("DEVMOD_VULKAN_DEVICE", chosen)
+        listed = _chosen_first([found[0], other])
+        assert (listed[0], len(listed)) == (first, 2)
+    monkey.undo()
+
+
+# -- the end, and the validation layers
+
+LEAVING = """
+import atexit, sys, threading
+import numpy as np, devmod
+code = bytes.fromhex(CODE)
+info = devmod.FunctionInfo("main", ["handle"])
+f = devmod.create("vulkan", {"k": code}, "spv", {"k": info})["k"]
+device = devmod.device("vulkan")
+arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(4)]
+streams = [device.stream() for _ in range(3)]
+launches = [f.bind(array, grid=16, stream=stream) for array in arrays for stream in streams]
+for launch in launches: launch()
+f(arrays[0], grid=16)
+f.specialize()(arrays[0], grid=16)
+event = streams[0].record()
+streams[1].wait(event)
+kept = [launches, arrays, event]
+kept.append(kept)
+class Late:
+    def __del__(self): self.kept.clear()
+late = Late(); late.kept = kept
+def forever():
+    while True:
+        try: launches[0]()
+        except devmod.LaunchError: break
+threading.Thread(target=forever, daemon=True).start()
+batch = streams[2].batch(); batch.__enter__()
+launches[2]()
+atexit.register(lambda: f(arrays[0], grid=16))
+"""
+
+
+@pytest.mark.parametrize("validate", ["", "1"])
+def test_everything_may_be_left_behind_when_python_ends(validate: str, device: Any) -> None:
+    needs_layers(validate)
+    for _ in range(1 if validate else 3):
+        assert python(LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
+
+
+def needs_layers(validate: str) -> None:
+    if not validate:
+        return
+    said = python(
+        "import devmod\ntry: devmod.device('vulkan'); print()\nexcept devmod.DeviceNotFoundError as error: print(error)",
+        DEVMOD_VULKAN_VALIDATE="1",
+    ).strip()
+    if said:
+        pytest.skip(said)
+
+
+@pytest.mark.parametrize("staging", ["", "1"])
+def test_the_launches_are_clean_under_the_validation_layers(staging: str, device: Any) -> None:
+    """All of test_launch.py again, with the layers that watch the order of reads and writes as well."""
+    needs_layers("1")
+    environment = {
+        **os.environ,
+        "DEVMOD_VULKAN_VALIDATE": "1",
+        "DEVMOD_TEST_STAGING": staging,
+        "VK_LAYER_ENABLES": "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
+    }
+    tests = Path(__file__).with_name("test_launch.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", str(tests)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:]
+
+
+def test_what_the_layers_say_is_an_error(device: Any) -> None:
+    """A barrier with stages that are none, slipped in between."""
+    needs_layers("1")
+    program = f"""
+import numpy as np, devmod
+f = devmod.create("vulkan", {{"k": bytes.fromhex({shader(TWICE).hex()!r})}}, "spv", {{"k": devmod.FunctionInfo("main", ["handle"])}})["k"]
+device = devmod.device("vulkan")
+x = device.from_numpy(np.ones(4, "float32"))
+calls = device.logical.calls
+real = calls.vkCmdDispatch
+calls.vkCmdDispatch = lambda handle, *grid: real(handle, 2**31, 1, 1)
+try: f(x, grid=1)
+except devmod.LaunchError as error: print(error)
+calls.vkCmdDispatch = real
+f(x, grid=1)
+print(x.numpy().tolist())
+"""
+    first, second = python(program, DEVMOD_VULKAN_VALIDATE="1").strip().rsplit("\n", 1)
+    assert first.startswith(f"the Vulkan validation layers object to what {device} was asked for: ")
+    assert "vkCmdDispatch" in first
+    assert second == "[2.0, 2.0, 2.0, 2.0]"
+
+
+def test_validation_without_the_layers(device: Any, tmp_path: Path) -> None:
+    said = python(
+        "import devmod\ntry: devmod.device('vulkan')\nexcept devmod.DeviceNotFoundError as error: print(error)",
+        DEVMOD_VULKAN_VALIDATE="1",
+        VK_LAYER_PATH=str(tmp_path),
+    )
+    assert said.strip() == (
+        "DEVMOD_VULKAN_VALIDATE is set, and the Vulkan loader has no layer VK_LAYER_KHRONOS_validation. Install it (Debian and Ubuntu: apt "
+        "install vulkan-validationlayers), or unset the variable"
+    )
