@@ -135,7 +135,7 @@ def kind_id(type_: Any) -> int:
 
 
 def lane(type_: Any) -> Any:
-    """The canonical type of a vector's lanes."""
+    """The canonical type of a vector's lanes, or of an array's elements."""
     from clang.cindex import conf
 
     # Type.element_type would fail for those that cindex does not know.

@@ -23,6 +23,15 @@ class Names:
         """A declaration of a name, from its first to behind its last character."""
         self._spans.setdefault(name, []).append((start, end))
 
+    def text(self, start: int, end: int) -> str:
+        """A piece of the program."""
+        return self._text[start:end]
+
+    def end_of_statement(self, start: int) -> int:
+        """Where the statement ends that goes on there."""
+        end = self._text.find(";", start)
+        return end if end >= 0 else len(self._text)
+
     def used_by(self, name: str) -> set[str]:
         """All names that are reached from one."""
         if name in self._used:

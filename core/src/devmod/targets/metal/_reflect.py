@@ -14,7 +14,7 @@ from devmod._info import Param
 from devmod._launch.constants import Constant
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
-from devmod.targets._libclang import NOWHERE, Libclang, element, kind_id, libclang
+from devmod.targets._libclang import NOWHERE, Libclang, element, kind_id, lane, libclang
 from devmod.targets.metal import _prelude
 from devmod.targets.metal._attributes import Rewritten
 from devmod.targets.metal._names import Names
@@ -51,8 +51,10 @@ _UNKNOWN = re.compile(
     r"(?:use of undeclared identifier|unknown type name|no template named) '(?!__)|no (?:member|type|template) named '(?!__).* in namespace"
 )
 _POINTER, _REFERENCE, _RECORD = 101, 103, 105
+_ARRAYS = (112, 114)  # of so many, of nobody knows how many
 _LARGEST_SCALAR = 4096
 _ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
+_VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
 _PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
 _TEXTURE = re.compile(r"^(?:const )?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
@@ -122,7 +124,7 @@ def _diagnostics(
         file, line, _ = library.place(place)
         origin = program.origin(place.offset)
         where = f"{name if file == _MAIN else file}:{line}:{origin - source.rfind(chr(10), 0, origin)}" if file else "<options>"
-        certain = found.severity > found.Error or found.category_name in _CERTAIN or _PLAIN_ERRORS.match(found.spelling)
+        certain = found.severity > found.Error or found.category_name in _CERTAIN or _PLAIN_ERRORS.search(found.spelling)
         if certain and last >= 0 and found.severity == found.Error and ";" not in program.text[last : place.offset]:
             certain = False  # in the statement of a name that may be a type, nobody knows what else is wrong
         elif not certain and _UNKNOWN.search(found.spelling):
@@ -159,7 +161,10 @@ class _Reader:
                 }
             elif kind == self._kinds.VAR_DECL:
                 self._variable(cursor)
-            self._names.declare(cursor.spelling, cursor.extent.start.offset, cursor.extent.end.offset)
+            end = cursor.extent.end.offset
+            if kind == self._kinds.VAR_DECL:
+                end = self._names.end_of_statement(end)  # clang drops a value that it does not understand
+            self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
             if kind == self._kinds.FUNCTION_DECL:
                 marks = self._marks(cursor)
                 pattern = self._pattern(cursor)
@@ -204,7 +209,7 @@ class _Reader:
             if position is not None and element_type and not align and "x" not in element_type and element_type != "bfloat16":
                 self._constants[name] = Constant(name, element_type, position)
         elif type_.is_const_qualified() and kind_id(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
-            text = re.fullmatch(r".*=\s*(\d+)[uUlL]*\s*", " ".join(token.spelling for token in cursor.get_tokens()), re.DOTALL)
+            text = _VALUE.search(self._names.text(cursor.extent.start.offset, cursor.extent.end.offset))
             if text:
                 self._numbers[name] = int(text[1])
 
@@ -321,6 +326,8 @@ class _Reader:
         if _PACKED.match(target.spelling):
             # Packed vectors stand without a gap: as many numbers.
             element_type, align = element(target.get_template_argument_type(0).get_canonical())
+        if kind == _REFERENCE and kind_id(target) == _RECORD and not unknown:
+            element_type, align = _open_ended(target) or (element_type, align)
         return table, index, "handle", Param(name, "buffer", element_type, access, align=align)
 
     def _refused(self, function: str, where: str, name: str, text: str) -> CompileError:
@@ -336,6 +343,16 @@ def _element(type_: Any) -> tuple[str, int]:
             number, _ = element(type_.get_template_argument_type(0).get_canonical())
             return (f"{number}x{packed[1]}" if packed else number), 0
     return element(type_)
+
+
+def _open_ended(type_: Any) -> tuple[str, int] | None:
+    """The elements of a struct that ends in an array of one, which stands for as many as there are; as compilers of other languages write
+    a buffer's content, ``struct { float x[1]; } &``. None for other structs."""
+    fields = list(type_.get_fields())
+    last = fields[-1].type.get_canonical() if fields else None
+    if last is None or kind_id(last) not in _ARRAYS or (kind_id(last) == _ARRAYS[0] and last.element_count > 1):
+        return None
+    return element(lane(last)) if len(fields) == 1 else ("", 0)
 
 
 def _size(type_: Any) -> int:

@@ -1,0 +1,499 @@
+"""The Metal shading language on the build side: kernels are read on any machine, and what is written is the source."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "metal"
+VECTORS = Path(__file__).parent / "vectors" / "tvm"
+BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
+Row = tuple[str, str, str, str, Any, int]
+
+
+def compiled(source: str, **keywords: Any) -> devmod.Module:
+    return devmod.compile(BEGIN + source, "metal", **keywords)
+
+
+def shape(info: devmod.FunctionInfo) -> list[Row]:
+    assert info.interface is not None
+    return [(param.name, param.kind, param.type, param.access, param.at, param.align) for param in info.interface.params]
+
+
+def row(source: str, **keywords: Any) -> list[Row]:
+    """What the one kernel of a source takes."""
+    ((_, info),) = compiled(source, **keywords).functions.items()
+    return shape(info)
+
+
+# -- arguments
+
+
+@pytest.mark.row("R12")
+@pytest.mark.parametrize(
+    ("argument", "param"),
+    [
+        ("device float *x", ("x", "buffer", "float32", "rw", 0, 0)),
+        ("device const float *x", ("x", "buffer", "float32", "r", 0, 0)),
+        ("const device float4 *x", ("x", "buffer", "float32x4", "r", 0, 0)),
+        ("constant half2 *x", ("x", "buffer", "float16x2", "r", 0, 0)),
+        ("device bfloat *x", ("x", "buffer", "bfloat16", "rw", 0, 0)),
+        ("device bfloat4 *x", ("x", "buffer", "bfloat16x4", "rw", 0, 0)),
+        ("device packed_float3 *x", ("x", "buffer", "float32", "rw", 0, 0)),
+        ("device atomic_uint *x", ("x", "buffer", "uint32", "rw", 0, 0)),
+        ("volatile device atomic_float *x", ("x", "buffer", "float32", "rw", 0, 0)),
+        ("device atomic<ulong> &x", ("x", "buffer", "uint64", "rw", 0, 0)),
+        ("device float3x3 *x", ("x", "buffer", "uint8x48", "rw", 0, 16)),
+        ("device void *x", ("x", "buffer", "", "rw", 0, 0)),
+        ("device uchar4 &x", ("x", "buffer", "uint8x4", "rw", 0, 0)),
+        ("constant int &x", ("x", "scalar", "int32", "", 0, 0)),
+        ("const constant ulong &x", ("x", "scalar", "uint64", "", 0, 0)),
+        ("constant bool &x", ("x", "scalar", "bool", "", 0, 0)),
+        ("constant half &x", ("x", "scalar", "float16", "", 0, 0)),
+        ("constant bfloat &x", ("x", "scalar", "bfloat16", "", 0, 0)),
+        ("constant float3 &x", ("x", "scalar", "float32x3", "", 0, 0)),
+        ("constant packed_half2 &x", ("x", "scalar", "float16x2", "", 0, 0)),
+        ("constant float4x4 &x", ("x", "scalar", "uint8x64", "", 0, 16)),
+        ("constant Plain &x", ("x", "scalar", "uint8x32", "", 0, 16)),
+        ("constant Of<half> &x", ("x", "scalar", "uint8x8", "", 0, 4)),
+        ("constant Large &x", ("x", "buffer", "uint8x8000", "r", 0, 4)),
+        ("device Many &x", ("x", "buffer", "float16x4", "rw", 0, 0)),
+        ("device Headed &x", ("x", "buffer", "", "rw", 0, 0)),
+        ("constant int x[4]", ("x", "buffer", "int32", "r", 0, 0)),
+        ("constant float m[3][4]", ("m", "buffer", "", "r", 0, 0)),
+        ("threadgroup float *x", ("x", "local", "float32", "", 0, 0)),
+        ("threadgroup Plain &x [[threadgroup(3)]]", ("x", "local", "uint8x32", "", 3, 16)),
+        ("texture2d<float> x", ("x", "image", "", "r", 0, 0)),
+        ("texture2d<half, access::write> x [[texture(2)]]", ("x", "image", "", "w", 2, 0)),
+        ("texture3d<uint, access::read_write> x", ("x", "image", "", "rw", 0, 0)),
+        ("depth2d<float> x", ("x", "image", "", "r", 0, 0)),
+        ("sampler x [[sampler(1)]]", ("x", "sampler", "", "", 1, 0)),
+        ("device float *x [[buffer(7)]]", ("x", "buffer", "float32", "rw", 7, 0)),
+        ("device float *x [[ buffer( Second ) ]]", ("x", "buffer", "float32", "rw", 9, 0)),
+        ("device float *x [[buffer(2 * Second + (BASE - 1))]]", ("x", "buffer", "float32", "rw", 21, 0)),
+        ("AT(5) x [[buffer(5), function_constant(WITH)]]", ("x", "buffer", "int8", "r", 5, 0)),
+    ],
+)
+def test_what_an_argument_is(argument: str, param: Row) -> None:
+    source = (
+        "struct Plain { float4 a; char b; }; struct Large { int a[2000]; }; template <class T> struct Of { T a; int b; };\n"
+        "struct Many { half4 x[1]; }; struct Headed { uint n; float x[1]; };\n"
+        "enum Index { First, Second = 9 }; constant int BASE = 4; constant bool WITH [[function_constant(0)]];\n"
+        "#define AT(n) device const char *\n"
+        f"kernel void k({argument}, uint3 i [[thread_position_in_grid]], ushort lane [[thread_index_in_simdgroup]]) {{}}"
+    )
+    assert row(source) == [param]
+
+
+def test_arguments_stand_by_their_tables_and_indices() -> None:
+    source = (
+        "kernel void k(threadgroup int *t, device int *d [[buffer(3)]], constant int &c, texture2d<float> u, device int *e [[buffer(0)]],\n"
+        "              threadgroup int *v [[threadgroup(0)]], constant int &f, sampler s, texture2d<float> w [[texture(0)]]) {}"
+    )
+    # Those without an index take the first that are free, in their order.
+    assert [(name, kind, at) for name, kind, _, _, at, _ in row(source)] == [
+        ("e", "buffer", 0),
+        ("c", "scalar", 1),
+        ("f", "scalar", 2),
+        ("d", "buffer", 3),
+        ("v", "local", 0),
+        ("t", "local", 1),
+        ("w", "image", 0),
+        ("u", "image", 1),
+        ("s", "sampler", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("float x", "the argument 'x' of the kernel 'k' is of the type 'float', which devmod cannot pass"),
+        ("thread float *x", "the argument 'x' of the kernel 'k' points into no address space; it is device, constant or threadgroup"),
+        (
+            "device float *x [[buffer(N)]]",
+            "the argument 'x' of the kernel 'k' has the attribute [[buffer(N)]], and what it counts is not known",
+        ),
+    ],
+)
+def test_arguments_that_nobody_can_pass(argument: str, said: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(f"kernel void k({argument}) {{}}")
+    assert str(caught.value) == f"<text>:3: {said}"
+
+
+# -- kernels
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("kernel void a() {} [[kernel]] void b() {} vertex float4 v() { return 0; } void c() {}", ["a", "b"]),
+        ("namespace one { kernel void a() {} }", ["one::a"]),
+        ('extern "C" kernel void a() {}', ["a"]),
+        ("template <class T> kernel void a(device T *x) {}\nkernel void b() {}", ["b"]),
+        (
+            "template <class T> [[kernel]] void a(device T *x [[buffer(2)]]) {}\n"
+            "#define make(name, T) \\\n  template [[host_name( \\\n  name)]] [[kernel]] decltype(a<T>) a<T>;\n"
+            'make("a_" "half", half) make("a_int", int)',
+            ["a_half", "a_int"],
+        ),
+        (
+            "template <class T> kernel void a(device T *x) {}\n"
+            'template [[host_name("whole")]] kernel void a<uint>(device uint *x [[buffer(1)]]);',
+            ["whole"],
+        ),
+        ('[[host_name("other")]] kernel void a() {}', ["other"]),
+        ("#if __METAL_VERSION__ >= 310\nkernel void newer() {}\n#endif", ["newer"]),
+    ],
+)
+def test_which_kernels_there_are(source: str, names: list[str]) -> None:
+    assert [info.name for info in compiled(source).functions.values()] == names
+
+
+def test_an_instance_takes_what_its_template_takes() -> None:
+    source = (
+        "template <class T, int N> kernel void a(device const vec<T, N> *x [[buffer(4)]], constant T &s [[buffer(1)]],\n"
+        "                                        uint i [[thread_position_in_grid]]) {}\n"
+        'template [[host_name("a_half")]] [[kernel]] decltype(a<half, 4>) a<half, 4>;'
+    )
+    assert row(source) == [("s", "scalar", "float16", "", 1, 0), ("x", "buffer", "float16x4", "r", 4, 0)]
+
+
+def test_instances_that_are_asked_for() -> None:
+    source = "template <class T> kernel void a(device T *x, constant T &s) {}\n"
+    module = compiled(source, name_expressions=["a<half>", "a<metal::float4>"])
+    assert {name: info.arg_types for name, info in module.functions.items()} == {
+        "a<half>": ("handle", "float16"),
+        "a<metal::float4>": ("handle", "float32x4"),
+    }
+    assert module.inspect_source().startswith(BEGIN + source + 'template [[host_name("a<half>")]] [[kernel]] decltype(a<half>) a<half>;\n')
+    for wrong in ("a", 'a<"x">', "a<int>; evil"):
+        with pytest.raises(devmod.CompileError) as caught:
+            compiled(source, name_expressions=[wrong])
+        assert str(caught.value) == f"name_expressions= has {wrong!r}, which is no instance of a template such as 'scale<float>'"
+
+
+def test_sizes_of_threadgroups() -> None:
+    source = (
+        "#define N 8\n[[max_total_threads_per_threadgroup(N * 32)]] kernel void most() {}\n"
+        "[[required_threads_per_threadgroup(N, 4)]] kernel void fixed() {}"
+    )
+    functions = compiled(source).functions
+    most, fixed = functions["most"].interface, functions["fixed"].interface
+    assert most is not None
+    assert fixed is not None
+    assert (most.block, most.extra) == (None, {"max_total_threads_per_threadgroup": 256})
+    assert (fixed.block, fixed.extra) == ((8, 4, 1), {})
+
+
+def test_function_constants_that_a_kernel_uses() -> None:
+    source = (
+        "constant int TILE [[function_constant(3)]];\nconstant bool fast [[function_constant(0)]];\n"
+        "constant float2 pair [[function_constant(5)]];\nconstant half unused [[function_constant(4)]];\n"
+        "constant bool is_fast = is_function_constant_defined(fast) ? fast : false;\n"
+        "float helper() { return is_fast ? 1 : 2; }\n"
+        "kernel void one(device float *x) { x[0] = helper(); }\n"
+        "kernel void two(device float *x) { x[0] = TILE; }\nkernel void none(device float *x) { x[0] = pair.x; }"
+    )
+    found = {name: dict(info.interface.extra) for name, info in compiled(source).functions.items() if info.interface is not None}
+    assert found == {
+        "one": {"constants": [{"name": "fast", "id": 0, "type": "bool"}]},
+        "two": {"constants": [{"name": "TILE", "id": 3, "type": "int32"}]},
+        "none": {},
+    }
+
+
+def test_a_shader_of_spirv_cross_is_called_as_its_file(tmp_path: Path) -> None:
+    if not (shutil.which("glslangValidator") and shutil.which("spirv-cross")):
+        pytest.skip("there is no glslangValidator or no spirv-cross here")
+    (tmp_path / "twice.comp").write_text(
+        "#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) buffer X { float x[]; };\n"
+        "layout(set = 0, binding = 1) uniform N { int n; vec3 v; };\nshared float t[64];\n"
+        "void main() { t[gl_LocalInvocationIndex] = x[gl_GlobalInvocationID.x]; barrier();\n"
+        "  if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] = 2 * t[gl_LocalInvocationIndex] + v.x; }\n"
+    )
+    subprocess.run(["glslangValidator", "-V", "twice.comp", "-o", "twice.spv"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["spirv-cross", "--msl", "twice.spv", "--output", "twice.metal"], cwd=tmp_path, check=True, capture_output=True)
+    module = devmod.compile(tmp_path / "twice.metal", "metal")
+    assert [(name, info.name) for name, info in module.functions.items()] == [("twice", "main0")]
+    assert [
+        (kind, type_, access) for _, kind, type_, access, _, _ in sorted(shape(module.functions["twice"]), key=lambda each: each[1])
+    ] == [
+        ("buffer", "", "rw"),
+        ("scalar", "uint8x32", ""),
+    ] or [kind for _, kind, *_ in shape(module.functions["twice"])]
+
+
+@pytest.mark.parametrize("name", ["vadd", "matmul"])
+def test_tvms_kernels(name: str) -> None:
+    tree = devmod.interop.tvm.load_imports((VECTORS / f"{name}.metal.tvmimports").read_bytes())
+    module = next(each for each in [tree, *tree.imports] if each.kind == "metal")
+    found = devmod.compile(module.inspect_source(), "metal")
+    assert {key: info.arg_types for key, info in found.functions.items()} == {key: info.arg_types for key, info in module.functions.items()}
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize(
+    ("name", "signatures"),
+    [
+        ("softmax", {"softmax": "x float32 r, y float32 rw, columns int32"}),
+        ("matmul", {"matmul_tiled": "a float32 r, b float32 r, c float32 rw, m int32, n int32, k int32"}),
+        (
+            "gaussian_blur",
+            {
+                "blur_rows": "picture uint32 r, between float32x4 rw, weights float32 r, radius int32, width int32, height int32",
+                "blur_columns": "between float32x4 r, blurred uint32 rw, weights float32 r, radius int32, width int32, height int32",
+            },
+        ),
+        (
+            "mandelbrot",
+            {"mandelbrot": "escape float32 rw, width int32, height int32, left float32, top float32, pixel float32, steps int32"},
+        ),
+        ("reduction", {"sum": "x float32 r, partial float32 rw, n int32"}),
+    ],
+)
+def test_the_examples(name: str, signatures: dict[str, str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        module = devmod.compile(EXAMPLES / f"{name}.metal", "metal")
+    assert module.origin is not None
+    assert {key: ", ".join(f"{each[0]} {each[2]} {each[3]}".strip() for each in shape(info)) for key, info in module.functions.items()} == (
+        signatures
+    )
+
+
+# -- the payload
+
+
+@pytest.mark.row("R11", "R30", "R38")
+def test_the_payload_is_the_source_for_each_kernel(tmp_path: Path) -> None:
+    (tmp_path / "tile.h").write_text("#pragma once\n#define SIDE 4\n")
+    source = tmp_path / "k.metal"
+    source.write_text(BEGIN + '#include "tile.h"\nkernel void a(device float *x) { x[SIDE] = TILE; }\nkernel void b() {}\n')
+    module = devmod.compile(source, "metal", defines={"TILE": 3}, options="-std=metal3.0 -fno-fast-math")
+    assert (module.kind, module.format, list(module.functions)) == ("metal", "metal", ["a", "b"])
+    text = module.inspect_source("metal")
+    assert text.startswith('//devmod: -std=metal3.0 -fno-fast-math\n#define TILE 3\n#line 1 "k.metal"\n#include <metal_stdlib>\n')
+    assert "#define SIDE 4" in text
+    assert str(tmp_path) not in text
+    loaded = devmod.loads(devmod.dumps(module))
+    assert loaded.save_to_bytes() == module.save_to_bytes()
+    assert loaded.inspect_source() == f"{text}\n{text}"
+    assert module.origin is not None
+    assert module.origin.options == ("-std=metal3.0", "-fno-fast-math", "-DTILE=3")
+    assert list(module.origin.sources) == ["k.metal", "tile.h"]
+    again = devmod.compile(text, "metal")
+    assert dict(again.functions) == dict(module.functions)
+    assert again.save_to_bytes() == module.save_to_bytes()
+
+
+@pytest.mark.row("R28", "R38")
+def test_the_wheel_of_the_runtime_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = compiled("kernel void k(device float *x) {}")
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    fallback = compiled("kernel void k(device float *x) {}")
+    assert type(fallback).__name__ == "FallbackModule"
+    assert fallback.save_to_bytes() == real.save_to_bytes()
+    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+        fallback["k"]
+    assert str(caught.value).startswith("the metal function 'k' cannot be used here: this module is a fallback")
+
+
+# -- errors
+
+
+@pytest.mark.parametrize(
+    ("source", "errors"),
+    [
+        ("kernel void k(device float *x) {\n    x[0] = 1.0\n}\n", ["4:15: error: expected ';' after expression"]),
+        ("kernel void k(device float *x [[buffer(0)]],) {}\n", ["3:45: error: expected parameter declarator"]),
+        ("kernel void k(device float *x) {\n", ["3:33: error: expected '}'"]),
+        ("/* © äöü */ kernel void k([[buffer(0)]] device float *x) { x[0] = ; }\n", ["3:67: error: expected expression"]),
+        ("#include <nowhere.h>\n", ["3:10: error: 'nowhere.h' file not found"]),
+        ("#if 1\nkernel void k() {}\n", ["3:2: error: unterminated conditional directive"]),
+        ("kernel void k() {}\nkernel void k() {}\n", ["4:13: error: redefinition of 'k'"]),
+        (
+            "struct S { int a; };\nkernel void k(device S *s) { s->b = 1; }\n",
+            ["4:33: error: no member named 'b' in 'S'"],
+        ),
+        ("kernel void k() { break; }\n", ["3:19: error: 'break' statement not in loop or switch statement"]),
+    ],
+)
+def test_errors_have_line_column_and_words(source: str, errors: list[str]) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(source)
+    more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
+    assert str(caught.value) == f"the Metal source does not compile: <text>:{errors[0]}{more}"
+    assert caught.value.log == "\n".join(f"<text>:{each}" for each in errors)
+
+
+def test_an_error_in_an_include_names_it(tmp_path: Path) -> None:
+    (tmp_path / "part.h").write_text("\nint f() { return 1 }\n")
+    (tmp_path / "k.metal").write_text('#include "part.h"\nkernel void k() {}\n')
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(tmp_path / "k.metal", "metal")
+    assert str(caught.value).startswith("the Metal source does not compile: part.h:2:19: error: expected ';' after return statement")
+
+
+def test_names_that_nobody_knows_are_a_warning_at_the_callers_line() -> None:
+    with pytest.warns(UserWarning, match="the Metal source has names") as caught:
+        module = compiled("kernel void k(device float *x) {\n  x[0] = nonsense(1);\n  metal::nowhere(x);\n}")
+    assert str(caught[0].message) == (
+        "the Metal source has names that are not Metal's own:\n<text>:4:10: warning: use of undeclared identifier 'nonsense'\n"
+        "<text>:5:10: warning: no type named 'nowhere' in namespace 'metal'"
+    )
+    assert list(module.functions) == ["k"]
+
+
+def test_an_unknown_type() -> None:
+    with pytest.warns(UserWarning, match="unknown type name 'Other'"):
+        assert row("kernel void k(device Other *x) {}") == [("x", "buffer", "", "rw", 0, 0)]
+    with pytest.raises(devmod.CompileError) as caught:
+        row("kernel void k(Other x [[buffer(0)]]) {}")
+    assert str(caught.value).startswith("the metal function 'k' at <text>:3 passes argument 1 ('x') by value, and its type is not known")
+
+
+@pytest.mark.parametrize("source", ["", "void f() {}", "template <class T> kernel void f(device T *x) {}"])
+def test_a_source_without_a_kernel(source: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(source)
+    assert str(caught.value) == (
+        "the Metal source <text> has no kernel: no function in it is marked kernel, and no template of one is instantiated"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "keywords", "said"),
+    [
+        ("metal -arch=air64", {}, "the target 'metal -arch=air64' names an architecture; Metal source has none: it is built on the device"),
+        (
+            "metal -format=air",
+            {},
+            "the target 'metal -format=air' has the option -format=air; metal takes -format=metal, the default, and -format=metallib",
+        ),
+        (
+            "metal -os=ios",
+            {},
+            "the target 'metal -os=ios' has the option -os; metal takes -format=metal, the default, and -format=metallib",
+        ),
+        (
+            "metal",
+            {"options": "-O3"},
+            "the Metal option '-O3' is none that a receiver can give to its compiler: those are -std=metalX.Y, -ffast-math and -fno-fast-math",
+        ),
+        (
+            "metal",
+            {"options": "-I/usr"},
+            "the metal option '-I/usr' names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go "
+            "into include=",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for(target: str, keywords: dict[str, Any], said: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("kernel void k() {}", target, **keywords)
+    assert str(caught.value) == said
+
+
+def test_without_libclang_a_declared_fmap_is_enough(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.modules["clang"] = None
+import devmod
+source = "kernel void k(device float *x, constant int &n) {}"
+m = devmod.compile(source, "metal", fmap={"k": devmod.FunctionInfo("k", ["handle", "int32"])})
+print(m.functions["k"].arg_types, m.functions["k"].interface, repr(m.origin.toolchain))
+try: devmod.compile(source, "metal")
+except devmod.ToolchainNotFoundError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "('handle', 'int32') None ''",
+        'cannot read the kernels of the Metal source: libclang is not installed. Either pip install "devmod-core[build-metal]", or declare the '
+        "kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+    ]
+
+
+# -- a library of Apple's compiler
+
+#: What xcrun does, as far as it is asked: it tells a version, and "compiles" by writing what it was given.
+_XCRUN = """#!{python}
+import sys
+arguments = sys.argv[1:]
+assert arguments[:3] == ["-sdk", "macosx", "metal"], arguments
+if {broken!r}:
+    sys.exit({broken!r})
+if arguments[3:] == ["--version"]:
+    print("Apple metal version 32023.35 (metalfe-32023.35)\\nTarget: air64-apple-darwin24.0.0")
+    sys.exit()
+*options, _, out, source = arguments[3:]
+text = open(source).read()
+if "nonsense" in text:
+    sys.exit(source + ":2:9: error: use of undeclared identifier 'nonsense'\\n1 error generated.")
+open(out, "wb").write(b"MTLB" + " ".join(options).encode() + b"|" + text.encode())
+"""
+
+
+@pytest.fixture
+def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A double of xcrun, before everything else in PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def put(broken: str = "") -> None:
+        path = folder / "xcrun"
+        path.write_text(_XCRUN.format(python=sys.executable, broken=broken))
+        path.chmod(0o755)
+
+    put()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return put
+
+
+@pytest.mark.row("R38", "R42")
+def test_a_metallib_where_it_is_asked_for(xcrun: Any) -> None:
+    source = "kernel void k(device float *x) {}\nkernel void l(constant int &n) {}\n"
+    module = devmod.compile(source, "metal -format=metallib", options="-std=metal3.1 -O2")
+    assert (module.format, list(module.functions)) == ("metallib", ["k", "l"])
+    assert module.functions["l"].arg_types == ("int32",)
+    data = module.save_to_bytes()
+    assert data.count(b"MTLB-std=metal3.1 -O2|//devmod: -std=metal3.1 -O2\n") == 2
+    assert module.inspect_source() == module.inspect_source("metal") == f'//devmod: -std=metal3.1 -O2\n#line 1 "<text>"\n{source}'
+    assert module.origin is not None
+    assert module.origin.toolchain.startswith("Apple metal version 32023.35 (metalfe-32023.35); libclang ")
+    assert module.origin.target == "metal -format=metallib"
+    # Without being asked for, it is the source: also where the compiler is there.
+    assert devmod.compile(source, "metal").format == "metal"
+
+
+def test_what_apples_compiler_refuses(xcrun: Any) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("kernel void k(device float *x) {\n x[0] = nonsense; }", "metal -format=metallib")
+    assert str(caught.value) == "the Metal source does not compile: <text>:2:9: error: use of undeclared identifier 'nonsense'"
+    assert caught.value.log == "<text>:2:9: error: use of undeclared identifier 'nonsense'\n1 error generated."
+    xcrun('xcrun: error: unable to find utility "metal"')
+    with pytest.raises(devmod.ToolchainNotFoundError) as missing:
+        devmod.compile("kernel void k() {}", "metal -format=metallib")
+    assert str(missing.value) == (
+        'cannot make a metallib: xcrun finds no Metal compiler (xcrun: error: unable to find utility "metal"). Install Xcode with its Metal '
+        "toolchain, or compile for the target 'metal'"
+    )
+
+
+@pytest.mark.skipif(shutil.which("xcrun") is not None, reason="there is an xcrun here")
+def test_a_metallib_where_there_is_no_mac() -> None:
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        devmod.compile("kernel void k() {}", "metal -format=metallib")
+    assert str(caught.value) == (
+        "cannot make a metallib: Apple's Metal compiler is part of Xcode, and there is no xcrun here. Compile on a Mac with Xcode, or for the "
+        "target 'metal': the source is carried then, and the receiver's Metal compiles it"
+    )
