@@ -70,6 +70,10 @@ def test_several_variables_at_one_binding_are_one_argument() -> None:
     )
 
 
+def test_a_block_of_nothing_is_no_argument() -> None:
+    assert interface(Shader("main", [Resource((0, 0), "nothing", "uniform")])) == ((), Interface())
+
+
 def test_a_block_over_what_one_argument_can_be_is_refused() -> None:
     large = Resource((0, 0), "table", "uniform", size=65536, align=16, members=[Member("t", "", 0, 65536, 16)])
     with pytest.raises(devmod.CompileError) as caught:

@@ -513,6 +513,18 @@ def test_two_variables_of_different_sorts_at_one_binding() -> None:
     )
 
 
+def test_loose_variables_of_hlsl_that_stand_in_the_way(tmp_path: Path) -> None:
+    source = tmp_path / "k.hlsl"
+    source.write_text(
+        "float scale;\nRWStructuredBuffer<float> y : register(u0);\n"
+        "[numthreads(1, 1, 1)] void f(uint3 id : SV_DispatchThreadID) { y[id.x] *= scale; }\n"
+    )
+    assert refused(source) == (
+        "the vulkan function 'f' at k.hlsl has two variables at the binding (set 0, binding 0), 'y' and '$Global', which cannot be one "
+        "argument; give one of them another binding. '$Global' is where HLSL's loose variables go: put them into a cbuffer"
+    )
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

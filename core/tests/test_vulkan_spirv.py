@@ -276,6 +276,7 @@ def test_blocks_that_cannot_be_read(body: str, decorations: str, said: str, tmp_
         ("LocalSizeId %s %four %t", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint IMul %s %four", "OpDecorate %s SpecId 3", (6, 4, 24), (0, -1, [0])),
         ("LocalSizeId %t %four %t", "%s = OpSpecConstant %uint 6\n%r = OpSpecConstant %uint 2\n%t = OpSpecConstantOp %uint UDiv %s %r", "OpDecorate %s SpecId 3\nOpDecorate %r SpecId 1", (3, 4, 3), ([0, 1], -1, [0, 1])),
         ("LocalSizeId %t %four %four", "%s = OpSpecConstant %uint 6\n%t = OpSpecConstantOp %uint UDiv %s %z\n%z = OpConstant %uint 0", "OpDecorate %s SpecId 3", None, ([0], -1, -1)),
+        ("LocalSizeId %t %four %four", "%bool = OpTypeBool\n%s = OpSpecConstantTrue %bool\n%n = OpSpecConstantOp %bool LogicalNot %s\n%six = OpConstant %uint 6\n%more = OpSpecConstantOp %bool ULessThan %four %six\n%both = OpSpecConstantOp %bool LogicalAnd %n %more\n%t = OpSpecConstantOp %uint Select %both %four %six", "OpDecorate %s SpecId 3", (6, 4, 4), ([0], -1, -1)),
         ("LocalSize 1 1 1", "%v3 = OpTypeVector %uint 3\n%size = OpConstantComposite %v3 %four %four %four", "OpDecorate %size BuiltIn WorkgroupSize", (4, 4, 4), ()),
     ],
 )  # fmt: skip
@@ -286,6 +287,34 @@ def test_where_a_workgroup_gets_its_size(
     (shader,) = read(data)
     assert shader.block == block
     assert tuple(source for source in shader.block_constants if shader.block_constants != (-1, -1, -1)) == sources
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("worked", "size"),
+    [
+        ("SDiv %minus %two", -3),
+        ("SRem %minus %two", -1),
+        ("SMod %minus %two", 1),
+        ("SNegate %minus", 7),
+        ("Not %minus", 6),
+        ("ShiftRightArithmetic %minus %two", -2),
+        ("ShiftLeftLogical %two %two", 8),
+        ("BitwiseXor %two %three", 1),
+        ("UDiv %minus %two", None),
+        ("SDiv %two %none", None),
+    ],
+)
+def test_what_is_worked_out_of_constants(worked: str, size: int | None, tmp_path: Path) -> None:
+    numbers = "\n".join(
+        f"%{name} = OpConstant %int {value}" for name, value in (("minus", -7), ("two", 2), ("three", 3), ("none", 0), ("ten", 10))
+    )
+    constants = f"%int = OpTypeInt 32 1\n{numbers}\n%made = OpSpecConstantOp %int {worked}\n%t = OpSpecConstantOp %int IAdd %made %ten"
+    data = assemble(one("", mode="LocalSizeId %t %four %four", constants=constants), tmp_path, "1.6")
+    if size is None:
+        assert refused(data) == "has the entry 'main' with a workgroup size of (0, 4, 4)"
+    else:
+        assert read(data)[0].block == (size + 10, 4, 4)
 
 
 @needs_assembler

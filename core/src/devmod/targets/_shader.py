@@ -181,6 +181,8 @@ def found_shader(kind: str, shader: Shader) -> Found:
     params: list[Param] = []
     blocks: list[Block] = []
     for resource in _by_place(kind, shader):
+        if resource.kind == "uniform" and not resource.size:
+            continue  # a block of nothing
         if resource.kind != "uniform":
             types.append("handle")
             params.append(Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align))
@@ -213,9 +215,14 @@ def _by_place(kind: str, shader: Shader) -> Sequence[Resource]:
         if other is resource:
             continue
         if other.kind != resource.kind or resource.kind == "uniform":
+            loose = (
+                ". '$Global' is where HLSL's loose variables go: put them into a cbuffer"
+                if "$Global" in (other.name, resource.name)
+                else ""
+            )
             raise CompileError(
                 f"the {kind} function {shader.symbol!r} at {shader.where} has two variables at the binding {_place(resource.at)}, "
-                f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding",
+                f"{other.name!r} and {resource.name!r}, which cannot be one argument; give one of them another binding{loose}",
                 kind=kind,
                 function=shader.symbol,
                 argument=resource.name,

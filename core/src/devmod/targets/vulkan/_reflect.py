@@ -116,9 +116,9 @@ def _value(module: Module, opcode: int, operands: tuple[int, ...], values: Mappi
     if opcode in (42, 49):
         return 0
     type_ = module.types.get(kind)
-    if type_ is None or type_[0] != 21:
+    if type_ is None or type_[0] not in (20, 21):
         return None
-    bits, signed = type_[1][0], type_[1][1]
+    bits, signed = (type_[1][0], type_[1][1]) if type_[0] == 21 else (8, 0)
     if opcode in (43, 50):
         number = sum(word << 32 * index for index, word in enumerate(rest[:2]))
     elif opcode == 46:
@@ -143,26 +143,41 @@ def _worked_out(opcode: int, operands: list[int | None]) -> int | None:
         return None
     if opcode == 169 and len(operands) == 3:
         return operands[1] if one else operands[2]
-    if opcode in (113, 114, 124):
-        return one
+    if opcode in _ALONE:
+        return _ALONE[opcode](one)
     work = _OPERATIONS.get(opcode)
     if work is None or other is None:
         return None
-    if opcode in _DIVISIONS and (not other or one < 0 or other < 0):
+    if opcode in _UNSIGNED and (one < 0 or other < 0):
         return None
-    if opcode in _SHIFTS and (one < 0 or not 0 <= other < 64):
+    if opcode in _DIVISIONS and not other:
+        return None
+    if opcode in _SHIFTS and not 0 <= other < 64:
         return None
     return work(one, other)
 
 
+def _divided(one: int, other: int) -> int:
+    """The quotient as C has it: cut towards zero."""
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) == (other < 0) else -quotient
+
+
 _OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
     128: operator.add, 130: operator.sub, 132: operator.mul,
-    134: operator.floordiv, 135: operator.floordiv, 137: operator.mod, 138: operator.mod, 139: operator.mod,
+    134: operator.floordiv, 135: _divided, 137: operator.mod, 138: lambda one, other: one - other * _divided(one, other), 139: operator.mod,
     194: operator.rshift, 195: operator.rshift, 196: operator.lshift,
-    197: operator.or_, 198: operator.xor, 199: operator.and_,
+    197: operator.or_, 198: operator.xor, 199: operator.and_, 166: operator.or_, 167: operator.and_,
+    164: operator.eq, 165: operator.ne, 170: operator.eq, 171: operator.ne,
+    172: operator.gt, 173: operator.gt, 174: operator.ge, 175: operator.ge,
+    176: operator.lt, 177: operator.lt, 178: operator.le, 179: operator.le,
 }  # fmt: skip
-#: Of negative numbers they differ, and sizes are none.
+_ALONE: Mapping[int, Callable[[int], int]] = {
+    113: operator.pos, 114: operator.pos, 124: operator.pos, 126: operator.neg, 168: operator.not_, 200: operator.invert,
+}  # fmt: skip
 _DIVISIONS = (134, 135, 137, 138, 139)
+#: Negative operands stand for large ones there, and sizes are neither.
+_UNSIGNED = (134, 137, 172, 174, 176, 178, 194)
 _SHIFTS = (194, 195, 196)
 
 
