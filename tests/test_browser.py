@@ -525,6 +525,31 @@ def test_a_lost_device_is_told_and_replaced(page: Browser, server: FileServer) -
     assert found == [["DeviceLostError", message], 1]
 
 
+def test_a_device_that_is_lost_and_an_array_that_goes_away_while_a_kernel_runs(page: Browser, server: FileServer) -> None:
+    server.files["k.devmod"] = compiled(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
+    )
+    found = run(
+        page,
+        """
+        const bundle = await kit.open("k.devmod");
+        const up = await bundle.getFunction("up");
+        const x = new Uint32Array(1);
+        const running = failure(() => up.run([x], { grid: 1 }));
+        structuredClone(x.buffer, { transfer: [x.buffer] });
+        const gone = await running;
+        const lost = failure(() => up.run([new Uint32Array(1)], { grid: 1 }));
+        up.device.destroy();
+        return [gone, await lost];
+        """,
+    )
+    assert found[0] == [
+        "LaunchError",
+        "the webgpu function 'up': an array was transferred or resized while the kernel ran, so its results have no place",
+    ]
+    assert found[1][0] == "DeviceLostError"
+
+
 def test_more_than_one_function_of_a_text_is_one_shader_module(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = compiled("@compute @workgroup_size(1) fn one() {}\n@compute @workgroup_size(1) fn two() {}")
     found = run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import socketserver
 import stat
 import sys
 from collections.abc import Mapping
@@ -65,6 +66,7 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it would let two programs have one port
 
     def __init__(self, file: Path, page: Mapping[str, Path], port: int, secret: str) -> None:
         self.file, self.page, self.secret = file, page, secret
@@ -76,6 +78,11 @@ class Server(ThreadingHTTPServer):
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
         # Quoted twice: once as a part of the file's address, once as the value of ?file=.
         self.url = f"http://127.0.0.1:{self.server_port}/{secret}/?file={quote('file/' + quote(file.name, safe=''), safe='/')}"
+
+    def server_bind(self) -> None:
+        """Without HTTPServer's question for this machine's name, which goes to the network."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that went away in the middle; anything else is an error of ours and shown."""

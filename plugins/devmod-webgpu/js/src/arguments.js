@@ -59,7 +59,7 @@ export function hostArray(argument, value, bound, device) {
   const { type, struct, unit, written } = argument;
   if (!bytes) throw new Unfit(`is ${told(value)}, and the kernel takes an array${type ? ` of ${elementsOf(argument)}` : ""}`);
   if (bytes.buffer instanceof ArrayBuffer === false) throw new Unfit("lies in shared memory; pass a copy of it");
-  const given = ELEMENTS[/** @type {object} */ (value).constructor.name];
+  const given = ELEMENTS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
   const dtype = parseDtype(type);
   const base = dtype && !struct ? type.replace(/x\d+$/, "") : "";
   if (given && base && given !== base && !(base === "bool" && given === "uint32")) {

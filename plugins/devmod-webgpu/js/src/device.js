@@ -1,6 +1,6 @@
 // The device that kernels run on: found when it is first needed, and replaced when it was lost.
 
-import { DeviceLostError, DeviceNotFoundError, LaunchError, said } from "./errors.js";
+import { DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, said } from "./errors.js";
 
 /** WebGPU's flags, by the numbers that its specification gives them (TypeScript knows the types of WebGPU, and not these globals). */
 export const Usage = /** @type {const} */ ({ MAP_READ: 0x01, COPY_SRC: 0x04, COPY_DST: 0x08, UNIFORM: 0x40, STORAGE: 0x80 });
@@ -133,17 +133,23 @@ export async function guarded(device, described, work) {
   device.pushErrorScope("validation");
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("internal");
-  /** @type {T} */
+  /** @type {T | undefined} */
   let made;
   /** @type {Promise<GPUError | null>[]} */
   let scopes;
+  /** What WebGPU raises at once, such as a size that no buffer can have. @type {unknown} */
+  let raised = null;
   try {
     made = work();
+  } catch (error) {
+    raised = error;
   } finally {
     scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
   }
   const found = await Promise.allSettled(scopes);
-  await settled();
+  if (raised || found.some(({ status }) => status === "rejected")) await checkStillThere(device, described);
+  if (raised instanceof DevmodError) throw raised;
+  if (raised) throw new LaunchError(`${described}: ${said(raised)}`, { kind: "webgpu", cause: raised });
   checkThere(device, described);
   for (const answer of found) {
     if (answer.status === "rejected") throw new LaunchError(`${described}: ${said(answer.reason)}`, { kind: "webgpu", cause: answer.reason });
@@ -152,10 +158,15 @@ export async function guarded(device, described, work) {
       throw new LaunchError(`${described}: ${memory}${said(answer.value.message)}`, { kind: "webgpu" });
     }
   }
-  return made;
+  return /** @type {T} */ (made);
 }
 
-/** Let a promise that is resolved already reach those who wait for it: a lost device is known a moment after its scopes. */
-async function settled() {
-  await Promise.resolve();
+/**
+ * The same where something has just failed: what a device does fails a moment before it says that it was lost.
+ * @param {GPUDevice} device
+ * @param {string} described
+ */
+export async function checkStillThere(device, described) {
+  await Promise.race([device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
+  checkThere(device, described);
 }

@@ -2,7 +2,7 @@
 
 import { hostArray, bufferBinding, packBlocks, shareHosts } from "./arguments.js";
 import { specialized } from "./constants.js";
-import { checkThere, COMPUTE_STAGE, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
+import { checkStillThere, checkThere, COMPUTE_STAGE, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
 import { ArgumentError, CompileError, DevmodError, LaunchError, said, shown } from "./errors.js";
 import { label, makePlan } from "./plan.js";
 import { readShape } from "./shape.js";
@@ -130,19 +130,24 @@ export class KernelFunction {
           const staging = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
           made.push(staging);
           encoder.copyBufferToBuffer(/** @type {GPUBuffer} */ (buffers[number]), 0, staging, 0, size);
-          return [{ host, staging }];
+          return [{ host, staging, size: host.bytes.length }];
         });
         device.queue.submit([encoder.finish()]);
         return reads;
       });
-      for (const { host, staging } of back) {
+      for (const { host, staging, size } of back) {
         try {
           await staging.mapAsync(MAP_FOR_READING);
         } catch (error) {
-          checkThere(device, this.#plan.described);
+          await checkStillThere(device, this.#plan.described);
           throw new LaunchError(`${this.#plan.described}: its results cannot be read back: ${said(error)}`, { kind: "webgpu", cause: error });
         }
-        host.bytes.set(new Uint8Array(staging.getMappedRange(), 0, host.bytes.length));
+        if (host.bytes.length !== size) {
+          throw new LaunchError(`${this.#plan.described}: an array was transferred or resized while the kernel ran, so its results have no place`, {
+            kind: "webgpu",
+          });
+        }
+        host.bytes.set(new Uint8Array(staging.getMappedRange(), 0, size));
       }
     } finally {
       for (const buffer of made) buffer.destroy(); // the device waits with that until what is queued is done
@@ -458,8 +463,8 @@ async function makePipeline(device, plan, entryPoint, module, constants) {
     });
     return { pipeline: await pending, layouts };
   } catch (error) {
-    checkThere(device, plan.described);
     if (error instanceof DevmodError) throw error;
+    await checkStillThere(device, plan.described);
     throw new LaunchError(`${plan.described} cannot be made ready on this device: ${said(error)}`, { kind: "webgpu", cause: error });
   }
 }

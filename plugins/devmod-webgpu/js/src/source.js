@@ -1,6 +1,6 @@
 // Where a bundle's bytes come from: memory, a File, or a server, of which only the parts are fetched that are needed.
 
-import { ChangedError, FetchError, FormatError, repr, said } from "./errors.js";
+import { ChangedError, FetchError, FormatError, repr, said, shown } from "./errors.js";
 
 /**
  * Bytes that are read in parts. `read` gives fewer than asked for only where they end.
@@ -66,7 +66,12 @@ export function blobSource(blob) {
  * @returns {Promise<Source>}
  */
 export async function urlSource(address, options = {}) {
-  const url = new URL(address, globalThis.document?.baseURI);
+  let url;
+  try {
+    url = new URL(address, globalThis.document?.baseURI);
+  } catch (error) {
+    throw new FetchError(`${shown(String(address))} is no address that can be fetched`, { cause: error });
+  }
   const get = new Getter(url, options);
   const first = await get.range(0, FIRST, {});
   if (first.status === 200) return new StreamSource(get.place, first);
@@ -110,6 +115,7 @@ class Getter {
     try {
       answer = await fetch(this.#url, { headers: sent, credentials, signal: signal ?? null });
     } catch (error) {
+      signal?.throwIfAborted(); // the caller's own wish is no error of the network's
       throw new FetchError(`${this.place} cannot be fetched: ${said(error)}. Is the server there, and does it allow this page (CORS)?`, {
         cause: error,
       });
@@ -150,6 +156,7 @@ class Getter {
       }
     } catch (error) {
       if (error instanceof FetchError) throw error;
+      this.#options.signal?.throwIfAborted();
       throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${due} bytes: ${said(error)}`, { cause: error });
     }
     if (part && parts.size < due) throw wrong(`${parts.size} bytes where it says ${due}`);
@@ -217,6 +224,7 @@ class RangeSource {
   async #fetch(offset, length) {
     const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin && !this.#redirected;
     const answer = await this.#get.range(offset, length, strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {});
+    if (answer.status === 416 && this.size < 0) return new Uint8Array(0); // nothing is there: the file is shorter than its index says
     const total = contentRange(answer)?.total ?? -1;
     const tag = answer.headers.get("ETag");
     const date = answer.headers.get("Last-Modified");

@@ -218,6 +218,43 @@ test("a file that says that it is shorter than its index describes", async () =>
   await refusal(open(address), FormatError, /the file is cut short, or the size is wrong$/);
 });
 
+test("a caller's own signal", async () => {
+  serve(() => {}); // it never answers
+  const reason = new Error("enough");
+  const stop = new AbortController();
+  const opening = open(address, { signal: stop.signal });
+  stop.abort(reason);
+  await assert.rejects(opening, (error) => error === reason);
+});
+
+test("an address that is none", async () => {
+  await refusal(open("http://"), FetchError, /^'http:\/\/' is no address that can be fetched$/);
+});
+
+test("a file that is shorter than its index says, on a server that tells no size", async () => {
+  const data = await large(200_000);
+  serve((request, response, range) => {
+    if (range.first > 100_000) response.writeHead(416).end();
+    else ranges(data, { "Content-Range": "" })(request, response, range);
+  });
+  await refusal((await open(address)).modules[1].bytes(), FormatError, /is cut short: the webgpu module takes 2 bytes, and 0 are left$/);
+});
+
+test("headers and a fetch of the caller's", async () => {
+  let token;
+  serve((request, response, range) => {
+    token = request.headers["x-token"];
+    ranges(SMALL)(request, response, range);
+  });
+  const asked = [];
+  const own = (...given) => {
+    asked.push(String(given[0]));
+    return fetch(...given);
+  };
+  await open(address, { headers: { "X-Token": "mine" }, fetch: own });
+  assert.deepEqual([token, asked], ["mine", [address]]);
+});
+
 test("what a bundle is opened from", async () => {
   assert.equal((await open(new Blob([SMALL]))).modules.length, 10);
   assert.equal((await open(SMALL.buffer.slice(SMALL.byteOffset, SMALL.byteOffset + SMALL.length))).modules.length, 10);
