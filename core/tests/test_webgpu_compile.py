@@ -294,8 +294,12 @@ DEEP = {
 
 @pytest.mark.parametrize("name", DEEP)
 def test_depth_and_length_have_bounds(name: str) -> None:
-    with pytest.raises(devmod.CompileError):
+    with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(DEEP[name], "webgpu")
+    if name in ("brackets", "braces", "unary", "indices", "templates"):
+        assert str(caught.value).endswith(": expressions and statements stand more than 127 deep in each other")
+    if name == "long":
+        assert str(caught.value) == f"the WGSL source <text> has {len(DEEP[name])} characters; the most is {4 << 20}"
 
 
 def test_comments_and_functions_as_deep_as_one_likes() -> None:

@@ -178,6 +178,23 @@ def test_a_name_is_its_own_only_behind_its_declaration() -> None:
     assert params == ()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if n < 3 { let q = 4 > n; }",
+        "let q = n < 3; let r = 4 > n;",
+        "switch n { case 1: { } default: { if n < 3 { } } } _ = 4 > n;",
+        "var a = array<bool, 2>(n < 2, (n > 3)); a[select(0, 1, n < 3)] = n > 4;",
+        "let v = vec2<array<f32, (4 >> 1)>>; _ = 1;",
+        "for (var i = 0; i < n; i++) { n <<= 1u; n >>= 2u; n = n >> 1u << 2u; }",
+        "_ = (n < 2) == (n > 3 || n >= 1);",
+    ],
+)
+def test_less_and_greater_are_no_template_list(body: str) -> None:
+    params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", f"var n = x[0]; {body}")
+    assert [param.name for param in params] == ["x"]
+
+
 def test_overrides() -> None:
     info = info_of("""
         @id(7) override SIZE: u32 = 64;
@@ -215,7 +232,11 @@ def test_overrides() -> None:
         ("(1 + 2) * 3", 9),
         ("7 / 2", 3),
         ("-7 / -2", 3),
+        ("-7 / 2 + 5", 2),
+        ("-7 % 4 + 5", 2),
         ("17 % 5", 2),
+        ("select(1, 5, N << 2 > 3)", 5),
+        ("select(1, 5, N <= 3 && 4 >= 3)", 5),
         ("1 << 4 >> 2", 4),
         ("5 & 6 | 8", 12),
         ("5 ^ 1", 4),

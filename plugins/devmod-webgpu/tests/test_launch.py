@@ -207,6 +207,10 @@ def test_workgroups_and_bindings_over_the_limits(device: Any) -> None:
     many = "".join(f"@group(0) @binding({n}) var<uniform> u{n}: u32;" for n in range(most + 1))
     text = refused(devmod.LaunchError, function, many, "".join(f"_ = u{n};" for n in range(most + 1)))
     assert text == f"{start}maxUniformBuffersPerShaderStage is {most}, and the function has {most + 1} of them"
+    most = limits["maxStorageBuffersPerShaderStage"]
+    many = "".join(f"@group(0) @binding({n}) var<storage> b{n}: array<u32>;" for n in range(most + 1))
+    text = refused(devmod.LaunchError, function, many, "".join(f"_ = b{n}[0];" for n in range(most + 1)))
+    assert text == f"{start}maxStorageBuffersPerShaderStage is {most}, and the function has {most + 1} of them"
     most = limits["maxComputeWorkgroupStorageSize"]
     memory = f"var<workgroup> m: array<f32, {most // 4}>; var<workgroup> n: u32;"
     text = f"{start}maxComputeWorkgroupStorageSize is {most}, and the shader's workgroup shares {most + 16} bytes"
@@ -267,6 +271,10 @@ def test_specialize(device: Any) -> None:
     x[:] = 0
     wide.specialize(on=False)(x, grid=1)
     assert not x.any()
+    x[:] = 0
+    f.specialize(WIDTH=16).specialize(by=2)(x, grid=1, block=(16, 4))
+    assert x.tolist() == [2.0 * i for i in range(64)]
+    x[:] = 0
     by_number = f.specialize(**{"4": 4, "by": 1.5})
     by_number(x, grid=1, block=(4, 1))
     assert x.tolist()[:5] == [0, 1.5, 3, 4.5, 0]
@@ -379,6 +387,13 @@ def test_tvms_scalars(device: Any) -> None:
     x = np.zeros(4, "float32")
     f(-3, x, 0.5, True, grid=7)
     assert x.tolist() == [-3, 0.5, 1, 6]
+    # Without the tag a buffer counts as written; the layout is the shader's all the same.
+    reads = b"@group(0) @binding(0) var<storage, read> x: array<u32>; @group(0) @binding(1) var<storage, read_write> y: array<u32>; "
+    info = FunctionInfo("k", ["handle", "handle"], ["blockIdx.x"])
+    copies = devmod.create("webgpu", {"k": reads + b"@compute @workgroup_size(1) fn k() { y[0] = x[0]; }"}, "wgsl", {"k": info})["k"]
+    y = np.zeros(1, "uint32")
+    copies(np.array([7], "uint32"), y, grid=1)
+    assert y[0] == 7
     wrong = devmod.create("webgpu", {"k": text}, "wgsl", {"k": FunctionInfo("k", ["handle", "int64"])})
     assert refused(devmod.FormatError, wrong.get_function, "k") == (
         "the webgpu function 'k' has no interface, and its argument 2 is a int64: without one, scalars are int32, uint32, float32 or bool"
@@ -617,11 +632,15 @@ def test_the_variable_of_wgpu_names_the_first_device(device: Any, monkeypatch: p
         def __init__(self, name: str, kind: str) -> None:
             self.summary, self.info = name, {"adapter_type": kind, "backend_type": "Vulkan"}
 
-    listed = [Adapter("lavapipe", "CPU"), Adapter("small", "IntegratedGPU"), Adapter("odd", "Other"), Adapter("large", "DiscreteGPU")]
+    old = Adapter("old", "DiscreteGPU")
+    old.info["backend_type"] = "OpenGL"
+    listed = [old, Adapter("lavapipe", "CPU"), Adapter("small", "IntegratedGPU"), Adapter("odd", "Other"), Adapter("large", "DiscreteGPU")]
     monkeypatch.setattr(_driver.wgpu.gpu, "enumerate_adapters_sync", lambda: listed)
     assert [each.summary for each in _driver.adapters()] == ["large", "small", "odd", "lavapipe"]
     monkeypatch.setenv("WGPUPY_WGPU_ADAPTER_NAME", "lava")
     assert [each.summary for each in _driver.adapters()] == ["lavapipe", "large", "small", "odd"]
+    del listed[1:]
+    assert _driver.adapters() == [old]
 
 
 def test_a_feature_that_the_device_has_not(device: Any) -> None:
