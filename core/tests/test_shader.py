@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,6 +115,22 @@ def test_constants_are_carried_by_the_interface_and_survive_a_file() -> None:
     again = devmod.loads(devmod.dumps(module)).functions["k"].interface
     assert again == made
     assert constants_of(again) == tuple(CONSTANTS)
+
+
+@pytest.mark.parametrize(
+    ("extra", "shown"), [({}, " block 16×2×1, constants WIDTH=16, 7=0.5, exact=True, half=1.0, depth"), ({"constants": 1}, " block 16×2×1")]
+)
+def test_constants_are_shown_by_inspect(extra: dict[str, Any], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from devmod._cli import main
+
+    _, made = interface(Shader("main", constants=CONSTANTS, block=(16, 2, 1)))
+    made = Interface((), (), made.block, dict(made.extra) | extra)
+    devmod.save(
+        devmod.create_with_fallback("vulkan", {"k": bytes(12)}, "spv", {"k": FunctionInfo("main", (), interface=made)}),
+        tmp_path / "k.devmod",
+    )
+    assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
+    assert f"  k(){shown}\n" in capsys.readouterr().out
 
 
 def test_constants_are_set_by_name_or_number() -> None:

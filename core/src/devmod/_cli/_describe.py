@@ -12,6 +12,7 @@ from devmod._fallback import FallbackModule
 from devmod._formats.index import MAGIC
 from devmod._formats.raw import read_payload
 from devmod._info import FunctionInfo, Param
+from devmod._launch.constants import constants_of
 from devmod._module import BINARY_SERIALIZABLE, Module
 from devmod.errors import FormatError
 from devmod.targets import find_spec, format_of_suffix, spec_of_format
@@ -26,7 +27,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def signature(name: str, info: FunctionInfo) -> str:
-    """A function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1``."""
+    """A function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
     interface = info.interface
     if interface is None:
         shown = ", ".join(info.arg_types)
@@ -35,6 +36,13 @@ def signature(name: str, info: FunctionInfo) -> str:
     text = f"{name}({shown})"
     if interface is not None and interface.block is not None:
         text += " block " + "×".join(map(str, interface.block))
+    try:
+        constants = constants_of(interface)
+    except FormatError:  # it is the runtime that refuses them
+        constants = ()
+    if constants:
+        shown = ", ".join(each.shown if each.default is None else f"{each.shown}={each.default}" for each in constants)
+        text += f"{',' if interface is not None and interface.block is not None else ''} constants {shown}"
     return text
 
 

@@ -46,7 +46,8 @@ class TargetSpec:
     aliases
         Further names of ``devmod.load_from_bytes`` that give modules of this kind.
     languages
-        Source-file suffix, without the dot, to language; the first is the default language.
+        Source-file suffix, without the dot, to language; the first is the default language. One whose suffix is that of a payload that
+        is no text (SPIR-V) is no text either: the compiler is given its bytes, `CompileRequest.data`.
     compiler
         ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``; "" where there is none.
     compiled_as
