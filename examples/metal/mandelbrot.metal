@@ -1,3 +1,4 @@
+//devmod: -fno-fast-math
 // How soon z → z² + c escapes, for the c of each pixel: the number of steps with a fraction, so that colours have no bands; 0 for a
 // c that is still within the circle after `steps`.
 // The reference computes the same steps in the same order; with contraction into fused multiply-adds the counts near the border

@@ -1,3 +1,4 @@
+//devmod: -fno-fast-math
 // Softmax over the rows of a matrix. One threadgroup of THREADS threads works on one row: its threads stride along the row, then
 // add up what they found in `scratch`.
 #include <metal_stdlib>

@@ -1,6 +1,8 @@
 """A double of Metal: it records every call in order, and computes in NumPy what it is asked to launch. It is no device, and nothing that it does
 says that a kernel runs on one.
 
+Kernels that it does not know by name run as C++ on the CPU (`msl_on_cpu`).
+
 Sources are read by core's own reader of Metal, so that what has errors, no such function or other arguments is refused as a device would.
 Commands run when they are waited for, and not before: what reads too early sees what was there.
 """
@@ -170,6 +172,14 @@ class Double:
         assert all(len(data) <= 4096 for _, data in values), "more bytes than can be set"
 
         def run() -> None:
+            if pipeline.found.symbol not in KERNELS:
+                from msl_on_cpu import program
+
+                data = {
+                    index: each.data if isinstance(each, Buffer) else each for (table, index), each in given.items() if table == "buffer"
+                }
+                program(pipeline.text, pipeline.found.symbol)(data, grid, block)
+                return
             arguments = {param.name: _argument(pipeline.found.symbol, param, given) for param in pipeline.found.params}
             KERNELS[pipeline.found.symbol](
                 arguments, pipeline, tuple(blocks * threads for blocks, threads in zip(grid, block, strict=True))

@@ -136,10 +136,8 @@ def kind_id(type_: Any) -> int:
 
 def lane(type_: Any) -> Any:
     """The canonical type of a vector's lanes, or of an array's elements."""
-    from clang.cindex import conf
-
     # Type.element_type would fail for those that cindex does not know.
-    return conf.lib.clang_getElementType(type_).get_canonical()
+    return import_module("clang.cindex").conf.lib.clang_getElementType(type_).get_canonical()
 
 
 def element(type_: Any) -> tuple[str, int]:

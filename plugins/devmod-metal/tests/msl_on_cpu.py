@@ -1,0 +1,63 @@
+"""Metal sources as C++ on the CPU, for the examples: `msl_on_cpu.h` has the language's names, this calls a compiler and the result."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HEADER = Path(__file__).with_name("msl_on_cpu.h")
+COMPILER = shutil.which("c++") or shutil.which("clang++-19") or ""
+_TYPE = re.compile(r"(.+?)([*&])\s*(\w+)\s*\[\[\s*buffer\((\d+)\)\s*\]\]\Z", re.DOTALL)
+_PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
+
+
+@cache
+def program(text: str, name: str) -> Callable[[Mapping[int, Any], Any, Any], None]:
+    """A kernel of a source: f(what stands at each buffer index, grid, block). Compiled once; the compiler's words where it does not take it."""
+    found = re.search(rf"\bkernel\s+void\s+{name}\s*\((.*?)\)\s*\{{", text, re.DOTALL)
+    assert found, f"no kernel {name}"
+    indices, passed = [], []
+    for number, parameter in enumerate(each.strip() for each in found[1].split(",")):
+        buffer = _TYPE.match(parameter)
+        if buffer:
+            indices.append(int(buffer[4]))
+            pointer = f"({buffer[1].strip()} *)args[{len(indices) - 1}]"
+            passed.append(pointer if buffer[2] == "*" else f"*{pointer}")
+        else:
+            place = _PLACE.match(parameter)
+            assert place, f"parameter {number + 1} is {parameter!r}"
+            passed.append(f"at.{place[1]}")
+    source = (
+        f'#include "{HEADER}"\n#line 1 "source"\n{text}\n'
+        f'extern "C" void devmod_run(void **args, const uint *grid, const uint *block)\n'
+        f"{{ run([=](Places at) {{ {name}({', '.join(passed)}); }}, grid, block); }}\n"
+    )
+    folder = tempfile.mkdtemp(prefix="devmod-msl-")
+    try:
+        (Path(folder) / "metal_stdlib").write_text("")
+        (Path(folder) / "k.cpp").write_text(source)
+        command = [COMPILER, "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
+        done = subprocess.run([*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        library = ctypes.CDLL(f"{folder}/k.so")
+    finally:
+        shutil.rmtree(folder)
+
+    def call(buffers: Mapping[int, Any], grid: Any, block: Any) -> None:
+        held = [
+            (ctypes.c_char * len(data)).from_buffer(data)
+            if isinstance(data, bytearray)
+            else ctypes.create_string_buffer(bytes(data), len(data))
+            for data in (buffers[index] for index in indices)
+        ]
+        pointers = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        library.devmod_run(pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
+
+    return call
