@@ -158,7 +158,8 @@ class WebGPUKernel(Kernel):
     def _check_limits(self) -> None:
         limits = self._device.limits
         features = self._interface.extra.get("features", [])
-        lacking = [name for name in features if name not in self._device.features] if isinstance(features, list) else []
+        # What is no list of names in a stranger's file is named as it is.
+        lacking = [each for each in (features if isinstance(features, list) else [features]) if str(each) not in self._device.features]
         if lacking:
             raise FormatError(
                 f"the webgpu function {self._name!r} needs the feature {lacking[0]}, which {self._device} does not have",
@@ -206,7 +207,7 @@ class WebGPUKernel(Kernel):
                 for group in range(self._bindings.groups)
                 if all(each.group != group for each in self._bindings.listed)
             }
-        except (_driver.Error, OverflowError) as error:
+        except (_driver.Error, OverflowError, UnicodeError) as error:  # the others: names and numbers that C has no form for
             if _driver.is_lost(error):
                 raise refused(f"the webgpu function {self._name!r} cannot be built", self._device, error) from error
             raise FormatError(
