@@ -372,6 +372,28 @@ def test_push_constants_and_blocks_beyond_the_limit(device: Any) -> None:
     )
 
 
+def test_shared_memory_beyond_the_limit(device: Any) -> None:
+    most = device.limits["maxComputeSharedMemorySize"]
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(constant_id = 0) const int LENGTH = 4;
+        struct S { vec4 a; int b[4]; };
+        shared S tile[LENGTH];
+        layout(binding = 0) buffer X { int x[]; };
+        void main() { tile[0].b[1] = 7; barrier(); x[0] = tile[0].b[1]; }
+    """)
+    x = np.zeros(1, "int32")
+    f.specialize(LENGTH=most // 32)(x, grid=1)
+    assert x[0] == 7
+    with pytest.raises(devmod.LaunchError) as caught:
+        f.specialize(LENGTH=most // 32 + 1)(x, grid=1)
+    assert str(caught.value) == (
+        f"the vulkan function 'k' cannot run on {device}: its maxComputeSharedMemorySize is {most}, and the shader has {most + 32} bytes of shared "
+        "memory"
+    )
+
+
 def test_an_array_that_no_shader_reaches(device: Any, add: Any) -> None:
     most = device.limits["maxStorageBufferRange"]
     if most > 1 << 28:
@@ -502,6 +524,22 @@ def test_a_stream_that_is_gone_is_still_waited_for(device: Any, add: Any) -> Non
             add(a, b, c, 64, grid=1, stream=stream)
         del stream
         assert c.numpy()[5] == 6
+
+
+def test_streams_that_are_gone_leave_nothing(device: Any, add: Any) -> None:
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    for _ in range(50):
+        stream = device.stream()
+        add.bind(a, b, c, 64, grid=1, stream=stream)()
+        stream.synchronize()
+        del stream
+    assert len(device.logical.orphans) <= 1
+    for _ in range(200):  # nobody waits for these
+        add(a, b, c, 64, grid=1)
+    time.sleep(0.2)
+    for _ in range(64):
+        add(a, b, c, 64, grid=1)
+    assert len(device.default_stream.held) < 200
 
 
 def test_what_dies_while_it_is_used_lives_until_it_is_done(device: Any) -> None:

@@ -194,6 +194,21 @@ def test_a_payload_that_says_something_else_of_its_shader(info: FunctionInfo, te
     assert str(caught.value) == text
 
 
+def test_a_uniform_that_is_too_small(no_driver: None) -> None:
+    source = """
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(binding = 0) buffer X { float x[]; };
+        layout(binding = 1) uniform U { int n; float a; };
+        void main() { x[n] = a; }
+    """
+    params = [Param("x", "buffer", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 0))]
+    info = FunctionInfo("main", ["handle", "int32"], (), (), Interface(params, [Block((0, 1), 4)]))
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(source), info)["k"]
+    assert str(caught.value) == START + "has a uniform of 8 bytes at (set 0, binding 1), 'U', and the payload's fmap gives it 4"
+
+
 def test_a_uniform_where_a_buffer_is(no_driver: None) -> None:
     params = [Param("a", "buffer", at=(0, 0)), Param("b", "buffer", at=(0, 2)), Param("n", "scalar", "int32", at=(1, 0))]
     info = FunctionInfo("main", ["handle", "handle", "int32"], (), (), Interface(params, [Block((0, 1), 4), Block("push", 4)], (64, 1, 1)))
@@ -446,7 +461,7 @@ def test_memory_that_is_exhausted(device: Any, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("nbytes", [1, 5, 8 << 20, (8 << 20) + 1, 50_000_003])
 def test_copies_of_every_size(nbytes: int, device: Any) -> None:
-    values = np.random.default_rng(nbytes).integers(0, 256, nbytes, "uint8")
+    values: Any = np.random.default_rng(nbytes).integers(0, 256, nbytes, "uint8")
     array = device.from_numpy(values)
     np.testing.assert_array_equal(array.numpy(), values)
     device.write(array.memory, memoryview(values[::-1].copy()), device.default_stream)

@@ -62,7 +62,7 @@ class VulkanLauncher(Launcher):
         assert isinstance(device, VulkanDevice)
         if self._shader.opaque:
             return NoKernel()  # it is refused in every call, by the argument that it takes
-        check_device(self._shader, device, self._interface.block)
+        check_device(self._shader, device, self._interface.block, self._constants)
         return VulkanKernel(self._build(self._shader, device, self._constants), device, self._interface)
 
     def specialized(self, constants: Mapping[str, object]) -> VulkanLauncher:

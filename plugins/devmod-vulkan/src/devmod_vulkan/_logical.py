@@ -246,9 +246,24 @@ class Logical:
 
     def next_queue(self) -> tuple[int, Queue]:
         """A number for a new stream, and its queue: the first stream has the first queue, the others take the rest in turns."""
+        self.sweep()
         with self._lock:
             number = next(self._number)
         return number, self.queues[0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)]
+
+    def sweep(self) -> None:
+        """Destroy what streams that are gone have left, where it is done."""
+        out = ffi.new("uint64_t *")
+        for _ in range(len(self.orphans)):
+            try:
+                semaphore, value, held = self.orphans.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= value:
+                self.calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
+                held.clear()
+            else:
+                self.orphans.append((semaphore, value, held))
 
     def finish(self) -> None:
         """Wait for all streams, those that are gone too; LaunchError for what the driver reports."""

@@ -10,6 +10,7 @@ from devmod.errors import CompileError, FormatError, LaunchError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_vulkan import _features
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
+from devmod_vulkan._shader import bytes_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,19 @@ _FEW, _MANY = 4, 64
 _FORM = "pipeline cache"
 
 
-def check_device(shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None) -> None:
+def check_device(
+    shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, constants: Sequence[tuple[int, bytes]] = ()
+) -> None:
     """Refuse what the device cannot run, before its driver sees it.
+
+    Parameters
+    ----------
+    shader, device
+        Which, and where.
+    block
+        The threads of a block, where that is known.
+    constants
+        The number of each constant that is set, and its bytes.
 
     Raises
     ------
@@ -69,6 +81,9 @@ def check_device(shader: Shader, device: VulkanDevice, block: tuple[int, int, in
             raise over(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
     if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
         raise over("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, which are {block[0] * block[1] * block[2]} threads")
+    shared = shader.shared_bytes(dict(constants))
+    if shared > limits["maxComputeSharedMemorySize"]:
+        raise over("maxComputeSharedMemorySize", f"has {shared} bytes of shared memory")
     places = Places(shader)
     if places.push_size > limits["maxPushConstantsSize"]:
         raise over("maxPushConstantsSize", f"takes {places.push_size} bytes of push constants")
@@ -118,7 +133,7 @@ class Places:
                 if param.kind == "buffer":
                     self.buffers.append((number, at))
                 else:
-                    self.uniforms.append((number, _bytes_of(param.type), at))
+                    self.uniforms.append((number, bytes_of(param.type), at))
         for number, block in enumerate(interface.blocks):
             if block.at == "push":
                 self.push, self.push_size = number, -(-block.size // 4) * 4
@@ -136,10 +151,6 @@ class Places:
             )
         self.bindings[at] = kind
         return at
-
-
-def _bytes_of(type_: str) -> int:
-    return int(type_.rpartition("x")[2]) if "x" in type_ else 1
 
 
 class Pipeline:

@@ -9,11 +9,15 @@ from devmod.targets.vulkan._spirv import GL_COMPUTE, read_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from devmod import FunctionInfo
     from devmod.targets._shader import Shader as Reflected
 
 #: In a shader's flag: the scalars of a function without an interface lie in a uniform buffer, and not in push constants (R15).
 _USES_UNIFORM = 1
+#: In SPIR-V: the storage class of shared memory, and the opcode of a pointer's type.
+_WORKGROUP, _POINTER = 4, 32
 #: The bytes of a scalar of a function without an interface.
 _SCALAR = 8
 
@@ -44,6 +48,8 @@ class Shader:
         Every argument with its place; of a function without an interface, by TVM's rule.
     opaque : bool
         Whether it takes images or samplers, so that it cannot be called.
+    module
+        The module, as core's reader has it.
 
     Raises
     ------
@@ -59,6 +65,7 @@ class Shader:
             module = read_module(self.words)
         except FormatError as error:
             raise self._wrong(str(error)) from None
+        self.module = module
         self.version, self.capabilities = module.version, module.capabilities
         entries = [entry.name for entry in module.entries if entry.model == GL_COMPUTE]
         if entries and info.name not in entries:
@@ -74,16 +81,24 @@ class Shader:
     def _compare(self, found: Reflected, info: FunctionInfo) -> None:
         """FormatError where the shader uses what the payload does not give it: the driver would read what is not there."""
         given: dict[object, str] = {}
+        sizes: dict[object, int] = {}
         for param in self.interface.params:
             if param.kind != "scalar":
                 given[param.at] = param.kind
+                sizes[param.at] = bytes_of(param.type)
         for block in self.interface.blocks:
             given[block.at] = "uniform"
+            sizes[block.at] = block.size
         for resource in found.resources:
             there = given.get(resource.at, "nothing")
+            at = "(set {}, binding {})".format(*resource.at) if isinstance(resource.at, tuple) else str(resource.at)
             if there != resource.kind:
-                at = "(set {}, binding {})".format(*resource.at) if isinstance(resource.at, tuple) else str(resource.at)
                 raise self._wrong(f"has a {resource.kind} at {at}, {resource.name!r}, and the payload's fmap has {there} there")
+            if resource.kind == "uniform" and sizes[resource.at] < resource.size:
+                little = sizes[resource.at]
+                raise self._wrong(
+                    f"has a uniform of {resource.size} bytes at {at}, {resource.name!r}, and the payload's fmap gives it {little}"
+                )
         push = next((block.size for block in self.interface.blocks if block.at == "push"), 0)
         if found.push_size > push:
             raise self._wrong(f"has {found.push_size} bytes of push constants, and the payload's fmap gives it {push}")
@@ -92,8 +107,54 @@ class Shader:
         if said is not None and found.block is not None and fixed and said != found.block:
             raise self._wrong(f"is built for blocks of {found.block} threads, and the payload's fmap says {said}")
 
+    def shared_bytes(self, constants: Mapping[int, bytes]) -> int:
+        """The bytes of shared memory that the entry uses; what cannot be told is not counted.
+
+        Parameters
+        ----------
+        constants
+            The numbers of the constants that are set, and their bytes.
+        """
+        module = self.module
+        entry = next(each for each in module.entries if each.name == self.entry)
+        total = 0
+        for number in module.used_by(entry):
+            pointer, storage = module.variables[number]
+            opcode, operands = module.types.get(pointer, (0, ()))
+            if storage == _WORKGROUP and opcode == _POINTER:
+                total += self._size(operands[1], constants, 0)
+        return total
+
+    def _size(self, number: int, constants: Mapping[int, bytes], depth: int) -> int:
+        opcode, operands = self.module.types.get(number, (0, ()))
+        if depth > 16:
+            return 0
+        if opcode in (21, 22):  # integers and floats
+            return operands[0] // 8
+        if opcode == 20:  # bool
+            return 4
+        if opcode in (23, 24):  # vectors and matrices
+            return operands[1] * self._size(operands[0], constants, depth + 1)
+        if opcode == 28:  # arrays
+            return self._length(operands[1], constants) * self._size(operands[0], constants, depth + 1)
+        if opcode == 30 and len(operands) < 1024:  # structs
+            return sum(self._size(member, constants, depth + 1) for member in operands)
+        return 0
+
+    def _length(self, number: int, constants: Mapping[int, bytes]) -> int:
+        opcode, operands = self.module.constants.get(number, (0, ()))
+        spec_id = self.module.decorations.get(number, {}).get(1, ())[:1]
+        if opcode == 50 and spec_id and spec_id[0] in constants:
+            return int.from_bytes(constants[spec_id[0]], "little")
+        return operands[1] if opcode in (43, 50) else 0
+
     def _wrong(self, text: str) -> FormatError:
         return FormatError(f"the SPIR-V of the vulkan function {self.name!r} {text}", kind="vulkan", function=self.name)
+
+
+def bytes_of(type_: str) -> int:
+    """The bytes of a uniform, whose type is "uint8" or "uint8xN"."""
+    return int(type_.rpartition("x")[2]) if "x" in type_ else 1
 
 
 def _unpacked(name: str, value: bytes | memoryview) -> tuple[int, bytes]:

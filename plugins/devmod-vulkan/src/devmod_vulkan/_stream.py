@@ -108,13 +108,14 @@ class VulkanStream(Stream):
         with self._lock:
             if self._special or self._validating or self.logical.closed:
                 self._submit_specially(info, held, done)
-                return
-            value = self._cell[0] = self._value + 1
-            code = self._submit(self._queue, 1, info, ffi.NULL)
-            if code:
-                raise self.logical.failed(f"{self.device} refused a submission", code)
-            self._value = value
-            self.held.append((value, held, done))
+                value = self._value
+            else:
+                value = self._cell[0] = self._value + 1
+                code = self._submit(self._queue, 1, info, ffi.NULL)
+                if code:
+                    raise self.logical.failed(f"{self.device} refused a submission", code)
+                self._value = value
+                self.held.append((value, held, done))
         if not value % _LOOK_AFTER:
             self._look()
 
