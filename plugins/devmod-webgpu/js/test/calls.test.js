@@ -104,7 +104,7 @@ const mine = makePlan("k", known([param("a", "buffer", "", [0, 0])]), "");
 
 test("shapes", () => {
   assert.deepEqual(shape(mine, [0], { grid: 3 }), [3, 1, 1]);
-  assert.deepEqual(shape(mine, [0], { grid: [3, 2] }), [3, 2, 1]);
+  assert.deepEqual(shape(mine, [0], { grid: [3n, 2] }), [3, 2, 1]);
   assert.equal(shape(mine, [0], { grid: [3, 0] }), null);
   assert.deepEqual(shape(one, [0, 5, 7, 64], {}), [7, 5, 1]);
   assert.deepEqual(shape(one, [0], { grid: 65535 }), [65535, 1, 1]);
