@@ -26,12 +26,28 @@ export function dtypeName({ code, bits, lanes }) {
   return lanes === 1 ? name : `${name}x${lanes}`;
 }
 
+/** The types met so far. Names come from strangers' files, so there is an end to it. @type {Map<string, DType | null>} */
+const parsed = new Map();
+
 /**
  * The type of a string as `dtypeName` writes it; null where it names none.
  * @param {string} text
  * @returns {DType | null}
  */
 export function parseDtype(text) {
+  let found = parsed.get(text);
+  if (found === undefined) {
+    found = parse(text);
+    if (parsed.size < 4096) parsed.set(text, found);
+  }
+  return found;
+}
+
+/**
+ * @param {string} text
+ * @returns {DType | null}
+ */
+function parse(text) {
   const split = /^(.+)x(0|[1-9]\d{0,4})$/.exec(text);
   if (split && split[1] !== "comple" && split[2] !== "1" && Number(split[2]) <= 0xffff) {
     const one = parseOne(/** @type {string} */ (split[1]));

@@ -56,6 +56,7 @@ export class LaunchError extends DevmodError {}
  * @param {string} text
  */
 export function repr(text) {
+  if (/^[ -&(-[\]-~]*$/.test(text)) return `'${text}'`; // nearly all
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   let made = "";
   for (const char of text) {
@@ -77,6 +78,7 @@ export function repr(text) {
  * @param {string} name
  */
 export function shown(name) {
+  if (name.length <= 120) return repr(name);
   const length = [...name].length;
   return length <= 120 ? repr(name) : `${repr([...name].slice(0, 100).join(""))}… (${length} characters)`;
 }

@@ -109,30 +109,48 @@ export function sourceText(kind, contents) {
   return [...new Set(parts.map((part) => new TextDecoder().decode(part)))].join("\n");
 }
 
+/** @typedef {Record<4 | 5, { bytes: Uint8Array, values: number, made: Omit<FunctionInfo, "name"> }[]>} Known */
+
 /**
  * @param {Reader} reader
  * @param {Map<string, FunctionInfo>} fmap
  */
 function readFmap(reader, fmap) {
+  /** @type {Known} */
+  const known = { 4: [], 5: [] };
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = "fmap";
     const name = reader.readKey(fmap);
-    fmap.set(name, readInfo(reader, `fmap of ${shown(name)}`));
+    fmap.set(name, readInfo(reader, `fmap of ${shown(name)}`, known));
   }
 }
 
 /**
  * @param {Reader} reader
  * @param {string} where
+ * @param {Known} known What functions before it have behind their names, by the number of their fields.
  * @returns {FunctionInfo}
  */
-function readInfo(reader, where) {
+function readInfo(reader, where, known) {
   const start = reader.at;
   reader.field = where;
   const count = reader.readArray();
   if (count !== 4 && count !== 5) throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
   reader.field = `${where}, name`;
   const name = reader.readStr();
+  // What has four fields may begin as what has five, so they are remembered apart.
+  return { name, ...reader.shared(known[count], () => readArguments(reader, where, name, start, count === 5)) };
+}
+
+/**
+ * @param {Reader} reader
+ * @param {string} where
+ * @param {string} name
+ * @param {number} start
+ * @param {boolean} fifth Whether there is an interface.
+ * @returns {Omit<FunctionInfo, "name">}
+ */
+function readArguments(reader, where, name, start, fifth) {
   reader.field = `${where}, arg_types`;
   const argTypes = [];
   for (let items = reader.readArray(); items > 0; items--) argTypes.push(dtypeName(readDtype(reader)));
@@ -144,11 +162,11 @@ function readInfo(reader, where) {
   for (let items = reader.readArray(); items > 0; items--) argExtraTags.push(reader.readInt(-(2 ** 31), 2 ** 31 - 1));
   reader.field = `${where}, interface`;
   const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
-  const found = count === 5 ? readInterface(reader.readMapObject(), refuse) : null;
+  const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
   if (found && found.params.length !== argTypes.length) {
     throw refuse(`the function ${repr(name)} has ${argTypes.length} arg_types and an interface of ${found.params.length} params`);
   }
-  return { name, argTypes, launchParamTags, argExtraTags, interface: found };
+  return { argTypes, launchParamTags, argExtraTags, interface: found };
 }
 
 /**

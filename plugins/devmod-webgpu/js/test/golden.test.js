@@ -117,3 +117,14 @@ test("every prefix of a good file is refused, and every flipped byte of its head
     await assert.rejects(useAll(flipped), FormatError, `byte ${at}`);
   }
 });
+
+test("functions that take the same are read alike, and those with an interface apart from those without", () => {
+  const same = Buffer.from([0x90]); // an empty array
+  const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
+  const plain = (name) => Buffer.concat([str(name), Buffer.from([0x94]), str("e"), same, same, same]);
+  const known = (name, block) => Buffer.concat([str(name), Buffer.from([0x95]), str("e"), same, same, same, Buffer.from([0x81]), str("block"), block]);
+  const one = Buffer.from([0x93, 1, 2, 3]);
+  const functions = [plain("a"), known("b", one), plain("c"), known("d", one), known("e", Buffer.from([0x93, 4, 5, 6]))];
+  const found = decode("webgpu", Buffer.concat([Buffer.from([0x85]), ...functions, Buffer.from([0x80])])).functions;
+  assert.deepEqual([...found.values()].map((info) => info.interface?.block ?? null), [null, [1, 2, 3], null, [1, 2, 3], [4, 5, 6]]);
+});
