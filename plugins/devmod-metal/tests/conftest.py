@@ -1,8 +1,7 @@
-"""Fixtures of the Metal tests. On a Mac they run on its GPU; elsewhere, and where the double is asked for, on the double of Metal."""
+"""Fixtures of the Metal tests. On a Mac those that take `device` run on its GPU; elsewhere on the double of Metal."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -37,7 +36,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The first Metal device: a Mac's own where there is one, else the double's."""
-    if sys.platform == "darwin" and not os.environ.get("DEVMOD_METAL_DOUBLE"):
+    if sys.platform == "darwin":
         try:
             yield devmod.device("metal")
         except devmod.DeviceNotFoundError as error:
