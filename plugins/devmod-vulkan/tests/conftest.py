@@ -2,7 +2,7 @@
 skip, and say so.
 
 With DEVMOD_VULKAN_VALIDATE=1 the validation layers watch all of them, and a test in which they say anything fails. With
-DEVMOD_TEST_STAGING=1 no device's memory is taken for the host's, so that all copies go through staging memory.
+TEST_VULKAN_STAGING=1 no device's memory is taken for the host's, so that all copies go through staging memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def device() -> Any:
         found: Any = devmod.device("vulkan")
     except devmod.DeviceNotFoundError as error:
         pytest.skip(str(error))
-    if os.environ.get("DEVMOD_TEST_STAGING") and "logical" not in found._made:
+    if os.environ.get("TEST_VULKAN_STAGING") and "logical" not in found._made:
         found.physical.shares_memory = False
     return found
 

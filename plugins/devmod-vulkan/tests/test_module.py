@@ -632,7 +632,7 @@ def test_the_launches_are_clean_under_the_validation_layers(staging: str, device
     environment = {
         **os.environ,
         "DEVMOD_VULKAN_VALIDATE": "1",
-        "DEVMOD_TEST_STAGING": staging,
+        "TEST_VULKAN_STAGING": staging,
         "VK_LAYER_ENABLES": "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
     }
     tests = Path(__file__).with_name("test_launch.py")

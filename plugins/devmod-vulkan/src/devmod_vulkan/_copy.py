@@ -52,7 +52,7 @@ def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
         staged = logical.staging.allocate(size)
         ffi.memmove(ffi.cast("char *", staged.address), data[start : start + size], size)
         recorder = _record(logical, staged, 0, memory, start, size)
-        stream.submit(stream.submission([recorder.handle]), (recorder, staged, memory))
+        stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
         under_way.append(stream.flush())
 
 
@@ -75,7 +75,7 @@ def read(memory: Memory, out: memoryview, stream: VulkanStream) -> None:
             finish()
         staged = logical.staging.allocate(size)
         recorder = _record(logical, memory, start, staged, 0, size)
-        stream.submit(stream.submission([recorder.handle]), (recorder, staged, memory))
+        stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
         under_way.append((stream.flush(), start, size, staged))
     while under_way:
         finish()

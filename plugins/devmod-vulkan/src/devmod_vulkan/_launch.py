@@ -113,7 +113,7 @@ class VulkanKernel(Kernel):
             launchable.record(ONCE, shape, values)
             if launchable.stream is not stream:
                 launchable.stream, launchable.info = stream, submission([launchable.handle])
-            submit(launchable.info, (launchable, values), done)
+            submit(launchable.info, launchable.handle, (launchable, values), done)
 
         return call
 
@@ -121,13 +121,13 @@ class VulkanKernel(Kernel):
         assert isinstance(stream, VulkanStream)
         launchable = Launchable(self._recording)
         launchable.record(AGAIN, shape, values)
-        return partial(stream.submit, stream.submission([launchable.handle]), (launchable, values))
+        return partial(stream.submit, stream.submission([launchable.handle]), launchable.handle, (launchable, values))
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, VulkanStream)
         launchable = Launchable(self._recording)
         launchable.record(ONCE, shape, values)
-        return stream.timed(stream.submission([launchable.handle]), (launchable, values))
+        return stream.timed(launchable.handle, (launchable, values))
 
     def _over(self, text: str) -> LaunchError:
         return LaunchError(

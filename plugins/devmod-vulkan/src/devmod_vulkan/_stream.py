@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical, Timer
 
-    #: What a submission holds until it is done, and what is called with it then.
-    Held = tuple[Any, Callable[[Any], object] | None]
-
 #: After so many submissions it is looked which are done.
 _LOOK_AFTER = 32
 #: A wait is cut into pieces of so many nanoseconds, so that Ctrl-C is heard.
@@ -62,7 +59,7 @@ class VulkanStream(Stream):
         self._timeline = make("VkTimelineSemaphoreSubmitInfo", signalSemaphoreValueCount=1, pSignalSemaphoreValues=self._cell)
         self._waiters: list[Waiter] = []
         self._waits: list[tuple[Any, int, Any]] = []
-        self._gathered: list[tuple[Any, Held]] = []
+        self._gathered: list[tuple[Any, Any, Callable[[Any], object] | None]] = []
         self._batches = 0
         #: Whether a submission has to go the long way: something is waited for or gathered.
         self._special = False
@@ -88,15 +85,17 @@ class VulkanStream(Stream):
             pSignalSemaphores=self._semaphores,
         )
 
-    def submit(self, info: Any, held: Any, done: Callable[[Any], object] | None = None) -> None:
-        """Submit command buffers.
+    def submit(self, info: Any, handle: Any, held: Any, done: Callable[[Any], object] | None = None) -> None:
+        """Submit a command buffer.
 
         Parameters
         ----------
         info
-            What `submission` made of them.
+            What `submission` made of it.
+        handle
+            The command buffer.
         held
-            What is to live until they are done.
+            What is to live until it is done.
         done
             What is called with it then.
 
@@ -107,7 +106,12 @@ class VulkanStream(Stream):
         """
         with self._lock:
             if self._special or self._validating or self.logical.closed:
-                self._submit_specially(info, held, done)
+                if self.logical.closed:
+                    raise LaunchError(f"{self.device} is closed: Python is ending", kind="vulkan")
+                self._gathered.append((handle, held, done))
+                if self._batches:
+                    return
+                self._flush()
                 value = self._value
             else:
                 value = self._cell[0] = self._value + 1
@@ -119,15 +123,6 @@ class VulkanStream(Stream):
         if not value % _LOOK_AFTER:
             self._look()
 
-    def _submit_specially(self, info: Any, held: Any, done: Callable[[Any], object] | None) -> None:
-        if self.logical.closed:
-            raise LaunchError(f"{self.device} is closed: Python is ending", kind="vulkan")
-        handles = [info.pCommandBuffers[number] for number in range(info.commandBufferCount)]
-        self._gathered.extend((handle, (None, None)) for handle in handles[:-1])
-        self._gathered.append((handles[-1], (held, done)))
-        if not self._batches:
-            self._flush()
-
     def _flush(self) -> None:
         """Submit what is gathered. The queue's lock is held."""
         gathered, self._gathered = self._gathered, []
@@ -135,7 +130,7 @@ class VulkanStream(Stream):
         self._special = self._batches > 0
         if not gathered and not waits:
             return
-        info = self.submission([handle for handle, _ in gathered])
+        info = self.submission([handle for handle, _, _ in gathered])
         timeline = make(
             "VkTimelineSemaphoreSubmitInfo",
             signalSemaphoreValueCount=1,
@@ -153,7 +148,8 @@ class VulkanStream(Stream):
         self._value += 1
         if waits:
             self.held.append((self._value, [stream for _, _, stream in waits], None))
-        self.held.extend((self._value, held, done) for _, (held, done) in gathered if held is not None)
+        value = self._value
+        self.held.extend([(value, held, done) for _, held, done in gathered])
         if self._validating:
             self.logical.check(0, "")
 
@@ -222,7 +218,7 @@ class VulkanStream(Stream):
         timer = None
         if self.device.physical.timestamp_bits:
             timer = self.logical.timer()
-            self.submit(self.submission([timer.handle]), timer)
+            self.submit(self.submission([timer.handle]), timer.handle, timer)
         return VulkanEvent(self, self.flush(), timer)
 
     def wait(self, event: Event) -> None:
@@ -240,8 +236,8 @@ class VulkanStream(Stream):
                 self._waits.append((event.stream.semaphore, event.value, event.stream))
                 self._special = True
 
-    def timed(self, info: Any, held: Any) -> float:
-        """Submit command buffers and wait; the seconds that they took on the device.
+    def timed(self, handle: Any, held: Any) -> float:
+        """Submit a command buffer and wait; the seconds that it took on the device. What it uses is held in `held`.
 
         Raises
         ------
@@ -250,12 +246,10 @@ class VulkanStream(Stream):
         """
         if not self.device.physical.timestamp_bits:
             raise LaunchError(f"{self.device} has no timestamps, so a launch on it cannot be timed", kind="vulkan")
+        before, after = self.logical.timer(), self.logical.timer()
         with self.batch():
-            before = self.logical.timer()
-            self.submit(self.submission([before.handle]), before)
-            self.submit(info, held)
-            after = self.logical.timer()
-            self.submit(self.submission([after.handle]), after)
+            for each, what in ((before.handle, before), (handle, held), (after.handle, after)):
+                self.submit(None, each, what)  # in a batch, each is part of a submission that is made at its end
         self.synchronize()
         return ticks_between(self, before, after)
 
