@@ -55,6 +55,8 @@ _ARRAYS = (112, 114)  # of so many, of nobody knows how many
 _LARGEST_SCALAR = 4096
 _ATOMIC = re.compile(r"^(?:const |volatile |__\w+ )*metal::_?atomic<(.+)>$")
 _VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
+_SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
+_OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
 _PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
 _TEXTURE = re.compile(r"^(?:const )?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
@@ -214,25 +216,26 @@ class _Reader:
                 self._numbers[name] = int(text[1])
 
     def _number(self, text: str) -> int | None:
-        """The value of an attribute's expression: numbers and names of constants, added and multiplied."""
-        words = re.findall(r"[A-Za-z_][\w:]*|\d\w*|\S", text)
-        made: list[str] = []
-        for word in words:
-            if word[0].isdigit():
-                digits = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*", word)
-                if not digits:
-                    return None
-                made.append(str(int(digits[1], 0 if digits[1][:2] in ("0x", "0X") else 10)))
-            elif word[0].isalpha() or word[0] == "_":
-                value = self._numbers.get(word.rpartition("::")[2])
-                if value is None:
-                    return None
-                made.append(str(value))
-            elif word in "+-*()":
-                made.append(word)
-            else:
-                return None
-        return _evaluate(made)
+        """The value of an attribute's expression of numbers and names of constants; None where it is more than that."""
+        import ast
+
+        try:
+            value = self._value(ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        return value if 0 <= value < 1 << 32 else None
+
+    def _value(self, node: Any) -> int:
+        import ast
+
+        if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
+            return _OPERATORS[type(node.op).__name__](self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name not in self._numbers:
+            raise ValueError(name)
+        return self._numbers[name]
 
     # -- one kernel
 
@@ -385,42 +388,3 @@ def _placed(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tup
             (type_name, Param(param.name, param.kind, param.type, param.access, index, param.align)) for index, type_name, param in placed
         ]
     return made
-
-
-def _evaluate(words: list[str]) -> int | None:
-    """The value of numbers, + - * and parentheses; None where it is no such expression."""
-    words = [*words, ""]
-    at = 0
-
-    def atom() -> int:
-        nonlocal at
-        word, at = words[at], at + 1
-        if word == "(":
-            value = total()
-            if words[at] != ")":
-                raise ValueError
-            at += 1
-            return value
-        return int(word)
-
-    def product() -> int:
-        nonlocal at
-        value = atom()
-        while words[at] == "*":
-            at += 1
-            value *= atom()
-        return value
-
-    def total() -> int:
-        nonlocal at
-        value = product()
-        while words[at] in ("+", "-"):
-            sign, at = (1 if words[at] == "+" else -1), at + 1
-            value += sign * product()
-        return value
-
-    try:
-        value = total()
-    except (ValueError, IndexError, RecursionError):
-        return None
-    return value if at == len(words) - 1 and value >= 0 else None
