@@ -1,0 +1,94 @@
+"""Memory that a device shares with the host is seen there without a copy, by DLPack."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+
+
+class Bytes(bytearray):
+    """Memory that can be watched."""
+
+
+class SharingDevice(devmod.Device):
+    """A device whose memory is the host's."""
+
+    kind, index, name = "sharing", 0, "one"
+    shares = True
+    waited = 0
+
+    @property
+    def default_stream(self) -> Any:
+        return None
+
+    def stream(self) -> Any:
+        return None
+
+    def synchronize(self) -> None:
+        self.waited += 1
+
+    def allocate(self, nbytes: int) -> Any:
+        return Bytes(nbytes)
+
+    def write(self, memory: Any, data: memoryview, stream: Any) -> None:
+        memory[: data.nbytes] = data.cast("B")
+
+    def read(self, memory: Any, out: memoryview, stream: Any) -> None:
+        out.cast("B")[:] = memory[: out.nbytes]
+
+    def view(self, memory: Any) -> memoryview | None:
+        return memoryview(memory) if self.shares else None
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_a_view_is_the_arrays_own_memory(copy: bool | None) -> None:
+    device = SharingDevice()
+    array = device.from_numpy(np.arange(6, dtype="float32").reshape(2, 3))
+    view = np.from_dlpack(array, device="cpu", copy=copy)
+    assert device.waited == 1
+    assert (view.shape, view.dtype) == ((2, 3), np.float32)
+    view[0, 0] = 9
+    assert array.numpy()[0, 0] == 9
+
+
+def test_a_view_holds_the_memory() -> None:
+    device = SharingDevice()
+    array: Any = device.from_numpy(np.arange(6, dtype="float32"))
+    memory = weakref.ref(array.memory)
+    view = np.from_dlpack(array, device="cpu")
+    del array
+    gc.collect()
+    assert memory() is not None
+    assert view.tolist() == [0, 1, 2, 3, 4, 5]
+    del view
+    gc.collect()
+    assert memory() is None
+
+
+def test_a_copy_where_one_is_asked_for() -> None:
+    array = SharingDevice().from_numpy(np.arange(6, dtype="float32"))
+    copied = np.from_dlpack(array, device="cpu", copy=True)
+    np.from_dlpack(array, device="cpu")[0] = 9
+    assert copied[0] == 0
+
+
+def test_consumers_of_before_version_1_get_it_too() -> None:
+    array = SharingDevice().from_numpy(np.arange(6, dtype="float32"))
+    assert "dltensor" in repr(array.__dlpack__(dl_device=(1, 0), copy=False))
+
+
+def test_without_shared_memory_there_is_no_view() -> None:
+    device = SharingDevice()
+    device.shares = False
+    array = device.from_numpy(np.arange(6, dtype="float32"))
+    assert np.from_dlpack(array, device="cpu").tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(BufferError, match="this array is in the memory of sharing device 0"):
+        np.from_dlpack(array, device="cpu", copy=False)
+    with pytest.raises(BufferError, match="this array is in the memory of sharing device 0"):
+        array.__dlpack__()
