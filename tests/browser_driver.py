@@ -53,7 +53,7 @@ class Browser:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
         if not (JS / "node_modules" / "playwright-core").is_dir():
             pytest.skip("playwright-core is not here (npm install in plugins/devmod-webgpu/js)")
-        command = [program, str(driver), _chromium(), "--no-sandbox", *flags]
+        command = [program, str(driver), _chromium(), "--no-sandbox", "--disable-dev-shm-usage", *flags]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -68,7 +68,7 @@ export function blobSource(blob) {
 export async function urlSource(address, options = {}) {
   let url;
   try {
-    url = new URL(address, globalThis.document?.baseURI);
+    url = new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // a page, or a worker
   } catch (error) {
     throw new FetchError(`${shown(String(address))} is no address that can be fetched`, { cause: error });
   }
