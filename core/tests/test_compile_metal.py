@@ -354,6 +354,14 @@ def test_names_that_nobody_knows_are_a_warning_at_the_callers_line() -> None:
     assert list(module.functions) == ["k"]
 
 
+def test_what_is_wrong_behind_an_unknown_name_may_be_right() -> None:
+    source = "kernel void k(device int *x) { x[0] = x[1] ? Other{x[2]} : 3; }"
+    with pytest.warns(UserWarning, match="warning: use of undeclared identifier 'Other'\n.*warning: expected ':'"):
+        assert list(compiled(source).functions) == ["k"]
+    with pytest.raises(devmod.CompileError, match="error: expected expression"):
+        compiled("kernel void k(device int *x) { x[0] = other; x[1] = ; }")
+
+
 def test_an_unknown_type() -> None:
     with pytest.warns(UserWarning, match="unknown type name 'Other'"):
         assert row("kernel void k(device Other *x) {}") == [("x", "buffer", "", "rw", 0, 0)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +218,18 @@ def test_memory_is_seen_without_a_copy(device: Any) -> None:
     assert copied[0, 0] == 10
     del a, copied
     assert view[1].tolist() == [8, 10, 12, 14]
+
+
+def test_a_view_holds_metals_buffer(double: Any) -> None:
+    a: Any = devmod.device("metal").from_numpy(np.arange(4, dtype="float32"))
+    buffer = weakref.ref(a.memory.handle)
+    view = np.from_dlpack(a, device="cpu", copy=False)
+    del a
+    gc.collect()
+    assert buffer() is not None
+    del view
+    gc.collect()
+    assert buffer() is None
 
 
 # -- order
