@@ -241,7 +241,9 @@ def test_modules_of_other_kinds(page: Browser) -> None:
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
     page.wait("document.querySelector('[aria-label=Source]')")
     assert "pip install devmod-opencl" in page.text(".details")
-    assert page.evaluate("return [...document.querySelectorAll('[aria-label=Source] .t-keyword')].some((each) => each.textContent === '__kernel')")
+    assert page.evaluate(
+        "return [...document.querySelectorAll('[aria-label=Source] .t-keyword')].some((each) => each.textContent === '__kernel')"
+    )
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('const_loader')).click()")
     page.wait("document.querySelector('.details').innerText.includes('float32[2 × 3]')")
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('npu')).click()")
