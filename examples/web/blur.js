@@ -21,6 +21,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
   let between = null;
 
   const draw = newest(async () => {
+    if (!picture) return; // it is still on its way
     const { width, height } = picture;
     if (original.checked) context.putImageData(picture, 0, 0);
     else {
