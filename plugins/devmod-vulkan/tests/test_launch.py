@@ -145,6 +145,24 @@ def test_several_sets_and_both_sorts_of_blocks(device: Any) -> None:
     assert y.numpy().tolist() == [1, 3, 5, 7]
 
 
+def test_a_function_without_arguments(device: Any) -> None:
+    f = kernel("#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}")
+    f(grid=1)
+    launch = f.bind(grid=1)
+    launch()
+    assert launch.time() >= 0
+    g = kernel("""
+        #version 450
+        layout(local_size_x = 1) in;
+        layout(push_constant) uniform P { int n; };
+        shared int x;
+        void main() { x = n; }
+    """)
+    g(3, grid=1)
+    g.bind(3, grid=1)()
+    device.synchronize()
+
+
 def test_three_vectors_in_arrays_take_four_lanes(device: Any) -> None:
     f = kernel("""
         #version 450
@@ -514,6 +532,83 @@ def test_a_batch_is_one_submission(device: Any) -> None:
         launch.no_such_name = 1 / 0
     stream.synchronize()
     assert seen[-1] == 1
+
+
+def test_what_waits_for_another_stream_says_so_to_the_driver(device: Any, add: Any) -> None:
+    """A device with one queue would keep the order by itself, so it is looked at what the driver is told."""
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    first, second = device.stream(), device.stream()
+    seen = []
+    real = second._submit
+
+    from devmod_vulkan._driver import ffi
+
+    def submit_and_look(queue: Any, count: int, info: Any, fence: Any) -> int:
+        waits = info.waitSemaphoreCount
+        values = ffi.cast("VkTimelineSemaphoreSubmitInfo *", info.pNext)
+        seen.append([(info.pWaitSemaphores[number], values.pWaitSemaphoreValues[number]) for number in range(waits)])
+        return int(real(queue, count, info, fence))
+
+    second._submit = submit_and_look
+    event = first.record()
+    add(a, b, c, 64, grid=1, stream=second)
+    second.wait(event)
+    second.wait(event)
+    add(a, b, c, 64, grid=1, stream=second)
+    add(a, b, c, 64, grid=1, stream=second)
+    second.synchronize()
+    assert seen == [[], [(first.semaphore, event.value)] * 2, []]
+
+
+@pytest.mark.parametrize("way", ["bound", "plain"])
+def test_a_copy_to_the_device_waits_for_the_launches_before_it(way: str, device: Any) -> None:
+    f = kernel(SLOW)
+    x = device.from_numpy(np.zeros(300, "uint32"))
+    launch = f.bind(x, 60_000, grid=300)
+    for turn in range(3):
+        if way == "bound":
+            launch()
+        else:
+            f(x, 60_000, grid=300)
+        device.write(x.memory, memoryview(np.full(300, turn, "uint32")).cast("B"), device.default_stream)
+        assert x.numpy().tolist() == [turn] * 300
+
+
+def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submission order is no memory dependency, and no driver on the CPU and no layer would miss it."""
+    from devmod_vulkan import _copy
+    from devmod_vulkan._driver import vk
+
+    calls = device.logical.calls
+    said: list[Any] = []
+
+    def watch(name: str) -> None:
+        real = getattr(calls, name)
+
+        def call(*args: Any) -> Any:
+            said.append((name, args[1:3], args[5].srcAccessMask, args[5].dstAccessMask) if "Barrier" in name else name)
+            return real(*args)
+
+        monkeypatch.setitem(vars(calls), name, call)
+
+    for name in ("vkBeginCommandBuffer", "vkCmdPipelineBarrier", "vkCmdDispatch", "vkCmdCopyBuffer", "vkEndCommandBuffer"):
+        watch(name)
+    shader, copy, host = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_PIPELINE_STAGE_TRANSFER_BIT, vk.VK_PIPELINE_STAGE_HOST_BIT
+    writes = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
+    both = writes | vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_TRANSFER_READ_BIT
+    begin = ("vkCmdPipelineBarrier", (shader | copy, shader | copy), writes, both | vk.VK_ACCESS_UNIFORM_READ_BIT)
+    end = ("vkCmdPipelineBarrier", (shader | copy, shader | copy | host), writes, both | vk.VK_ACCESS_HOST_READ_BIT)
+    a, b, c = (device.from_numpy(each) for each in arrays())
+    for record in (
+        lambda: add.bind(a, b, c, 64, grid=1),
+        lambda: add(a, b, c, 64, grid=1),
+        lambda: _copy._record(device.logical, a.memory, 0, b.memory, 0, 4),
+    ):
+        said.clear()
+        record()
+        assert (said[0], said[1], said[-2], said[-1]) == ("vkBeginCommandBuffer", begin, end, "vkEndCommandBuffer")
+        assert said[2] in ("vkCmdDispatch", "vkCmdCopyBuffer")
+        assert len(said) == 5
 
 
 def test_a_stream_that_is_gone_is_still_waited_for(device: Any, add: Any) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from devmod import Block, Interface, Param
 from devmod.errors import FormatError, quoted
-from devmod.targets.vulkan._reflect import reflect
-from devmod.targets.vulkan._spirv import GL_COMPUTE, read_module
+from devmod_targets.vulkan._reflect import reflect
+from devmod_targets.vulkan._spirv import GL_COMPUTE, read_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
