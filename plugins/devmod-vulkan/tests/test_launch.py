@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -791,3 +795,50 @@ def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
     a, b, c = (device.from_numpy(each) for each in arrays())
     module["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
+
+
+SEVERAL = """
+import numpy as np, devmod
+from vulkan_kernels import adder
+found = [each for each in devmod.devices() if each.kind == "vulkan"]
+assert [each.index for each in found] == [0, 1], found
+f = adder()["add"]
+a, b = np.arange(64, dtype="float32"), np.ones(64, "float32")
+for device in (found[1], found[0], found[1]):
+    x, y, z = device.from_numpy(a), device.from_numpy(b), device.empty(64, "float32")
+    f(x, y, z, 64, grid=1)
+    assert z.device is device and (z.numpy() == a + b).all()
+c = np.zeros(64, "float32")
+f(a, b, c, 64, grid=1, stream=found[1].stream())
+assert (c == a + b).all()
+event = found[0].default_stream.record()
+found[1].default_stream.wait(event)
+try:
+    found[1].default_stream.record().elapsed(event)
+except devmod.ArgumentError as error:
+    assert str(error) == f"elapsed takes an event of {found[1]}, not one of {found[0]}", error
+try:
+    f(found[0].from_numpy(a), found[1].from_numpy(b), c, 64, grid=1)
+except devmod.ArgumentError as error:
+    print(str(error) == f"the vulkan function 'add': argument 2 'b' is on {found[1]}, and argument 1 'a' is on {found[0]}; a launch runs on one device: copy what is not there through the host")
+"""
+
+
+@pytest.mark.row("R33", "R34")
+def test_several_devices(device: Any, tmp_path: Path) -> None:
+    """Mesa's driver for the CPU under two names is two devices."""
+    drivers = sorted(Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
+    if not drivers:
+        pytest.skip("Mesa's driver for the CPU is not where Debian has it")
+    second = tmp_path / "second.json"
+    second.write_bytes(drivers[0].read_bytes())
+    both = f"{drivers[0]}:{second}"
+    environment = {
+        **os.environ,
+        "VK_ICD_FILENAMES": both,
+        "VK_DRIVER_FILES": both,
+        "DEVMOD_VULKAN_DEVICE": "",
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    done = subprocess.run([sys.executable, "-c", SEVERAL], capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
