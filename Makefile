@@ -3,7 +3,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BIN := .venv/bin
-CODE := core/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
+CODE := core/src targets/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test-setup demo test lint types format pre-commit pythons bench golden rows docs wheels clean

@@ -1,4 +1,4 @@
-"""What all tests share: a run ends with the list of what was skipped here, and why."""
+"""What all tests share: the user's settings are left in peace, and a run ends with the list of what was skipped here, and why."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ import pytest
 
 # Mesa's drivers look for such a folder, and complain in every process where a session has none (CI, a container).
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+
+#: What a person may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
+SETTINGS = (
+    "DEVMOD_COMPILE_FORCE_FALLBACK",
+    "DEVMOD_LOG",
+    "DEVMOD_PLUGINS_ALLOW",
+    "DEVMOD_PLUGINS_CHOOSE",
+    "DEVMOD_PLUGINS_DENY",
+    "DEVMOD_PREFER",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cache of the run's own, and nobody's settings."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

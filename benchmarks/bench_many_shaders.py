@@ -2,9 +2,10 @@
 
     python benchmarks/bench_many_shaders.py [--shaders 1000] [--rounds 15]
 
-For Vulkan and WebGPU, and for two shapes of file: one module with 1,000 entries, and 1,000 modules of one entry. The time is that from
-`devmod.load` to the result of the first call, in a process whose device is open and has run another shader; the two files are
-taken in turns. The shaders differ, so that no driver's cache knows the next one. Exits with 1 when the difference is more than devmod promises.
+For Vulkan and WebGPU, and for two shapes of file: one module with 1,000 entries, and 1,000 modules of one entry. The time is that
+from `devmod.load` to the result of the first call, in a process whose device is open and has run another shader; the two files are
+taken in turns. The shaders differ, so that no driver's cache knows the next one. Exits with 1 when the difference is more than devmod
+promises.
 """
 
 from __future__ import annotations

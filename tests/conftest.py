@@ -22,7 +22,11 @@ from wheels import build, distributions  # noqa: E402
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `distribution` or `plugin` runs once for each that is found: a later backend joins by itself."""
     found = [str(project(folder)["name"]) for folder in distributions()]
-    for argument, left_out in (("distribution", ()), ("code_distribution", ("devmod",)), ("plugin", ("devmod", "devmod-core"))):
+    for argument, left_out in (
+        ("distribution", ()),
+        ("code_distribution", ("devmod",)),
+        ("plugin", ("devmod", "devmod-core", "devmod-targets")),
+    ):
         if argument in metafunc.fixturenames:
             metafunc.parametrize(argument, [name for name in found if name not in left_out])
 
@@ -56,14 +60,20 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
 class Environment:
     """A fresh environment that sees nothing of the source tree."""
 
-    def __init__(self, folder: Path, interpreter: str) -> None:
+    def __init__(self, folder: Path, interpreter: str, wheels: Wheels) -> None:
         self.folder = folder
+        self.wheels = wheels
         (folder / "empty").mkdir(parents=True)
         self.python = make_venv(folder / "venv", python=interpreter)
 
     def install(self, *requirements: str) -> None:
         """Install; what the installer has cached is not asked for again."""
-        install(self.python, requirements, cached=True)
+        install(self.python, [*requirements, *self._unpublished(requirements)], cached=True)
+
+    def _unpublished(self, requirements: tuple[str, ...]) -> list[str]:
+        """What an index would bring: the build side, for the wheels that depend on it."""
+        needs = ("devmod-vulkan ", "devmod-webgpu ", "devmod-core[build")
+        return [self.wheels.direct("devmod-targets")] if any(each.startswith(needs) for each in requirements) else []
 
     def uninstall(self, *names: str) -> None:
         """Take distributions out."""
@@ -81,14 +91,14 @@ class Environment:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Callable[..., Environment]:
+def environment(tmp_path: Path, wheels: Wheels) -> Callable[..., Environment]:
     """Make fresh environments, each with these requirements."""
     count = 0
 
     def made(*requirements: str, interpreter: str = sys.executable) -> Environment:
         nonlocal count
         count += 1
-        found = Environment(tmp_path / f"box{count}", interpreter)
+        found = Environment(tmp_path / f"box{count}", interpreter, wheels)
         if requirements:
             found.install(*requirements)
         return found

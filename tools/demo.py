@@ -62,14 +62,15 @@ def main() -> None:
     wheel_of = {wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in wheels}
     for wheel in wheels:
         print(f"  {wheel.name}  {wheel.stat().st_size / 1000:.0f} kB")
-    core = wheel_of["devmod-core"]
+    core, targets = wheel_of["devmod-core"], wheel_of["devmod-targets"]
+    build_side = f"devmod-targets @ {targets.as_uri()}"
     runtimes = {path.name: wheel_of[path.name] for path in sorted((ROOT / "plugins").iterdir()) if path.name in wheel_of}
     for folder in ("empty", "runtime"):
         shutil.rmtree(OUT / folder, ignore_errors=True)
         (OUT / folder).mkdir(mode=0o700)
 
     step("environment A, the build box: devmod-core[build], no runtime")
-    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}"], [core])
+    a = environment("build-box", [f"devmod-core[build] @ {core.as_uri()}", build_side], [core, targets])
     run(a, "-m", "devmod", "plugins")
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
@@ -77,7 +78,7 @@ def main() -> None:
     wanted = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(wanted)}")
     requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in {"devmod-core[cli]": core, **wanted}.items()]
-    b = environment("device-box", [*requirements, *BESIDES], [core, *runtimes.values()])
+    b = environment("device-box", [*requirements, build_side, *BESIDES], [core, targets, *runtimes.values()])
     run(b, "-m", "devmod", "devices")
     step("loading the file, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT)

@@ -1,4 +1,4 @@
-"""Run core's own tests with every Python from 3.11 to 3.13 that is on this machine, each in an environment of its own.
+"""Run the tests of core and of the build side with every Python from 3.11 to 3.13 on this machine, each in an environment of its own.
 
     python tools/pythons.py [pytest options]
 
@@ -44,7 +44,11 @@ def environment(version: tuple[int, int], interpreter: str) -> Path:
     stamp, wanted = venv / "devmod-setup", hashlib.sha256(f"{interpreter}\n{ROOT}\n{fingerprint()}".encode()).hexdigest()
     if not (stamp.exists() and stamp.read_text() == wanted and python_of(venv).exists()):
         make_venv(venv, python=interpreter)
-        install(python_of(venv), ["--editable", f"{ROOT / 'core'}[build,cli,tvm]", *group("test")], cached=True)
+        install(
+            python_of(venv),
+            ["--editable", str(ROOT / "targets"), "--editable", f"{ROOT / 'core'}[build,cli,tvm]", *group("test")],
+            cached=True,
+        )
         stamp.write_text(wanted)
     return python_of(venv)
 
@@ -58,16 +62,16 @@ def main() -> int:
         if version == sys.version_info[:2]:
             continue
         if version not in found:
-            print(f"== {name}: not on this machine, core's tests were not run with it", flush=True)
+            print(f"== {name}: not on this machine, the tests of core and the build side were not run with it", flush=True)
             continue
-        print(f"== {name}: core's tests", flush=True)
+        print(f"== {name}: the tests of core and the build side", flush=True)
         try:
             python = environment(version, found[version])
         except InstallError as error:
             print(error)
             failed.append(name)
             continue
-        if subprocess.call([str(python), "-m", "pytest", "core/tests", "-q", "-n", "2", *sys.argv[1:]], cwd=ROOT):
+        if subprocess.call([str(python), "-m", "pytest", "core/tests", "targets/tests", "-q", "-n", "2", *sys.argv[1:]], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

@@ -63,8 +63,8 @@ def interpreter() -> str:
 
 
 def projects() -> list[Path]:
-    """The folders of the distributions that have code: core, then the plugins."""
-    return [ROOT / "core", *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
+    """The folders of the distributions that have code: core, the build side, then the plugins."""
+    return [ROOT / "core", ROOT / "targets", *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
 
 
 def names() -> list[str]:

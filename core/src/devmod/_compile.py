@@ -7,7 +7,7 @@ from functools import partial
 
 from devmod._payload import CompileRequest, Payload, check_fmap
 from devmod._target import Target
-from devmod.errors import CompileError, PluginError
+from devmod.errors import CompileError, PluginError, ToolchainNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,6 +157,11 @@ def _compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Payload
     try:
         found = getattr(import_module(module), function)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0] and spec.build_extra:
+            raise ToolchainNotFoundError(
+                f'{kind} cannot be compiled here: its compiler is not installed. To add it: pip install "devmod-core[{spec.build_extra}]"',
+                kind=kind,
+            ) from None
         raise PluginError(
             f"the compiler of the target {kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
             kind=kind,

@@ -12,21 +12,6 @@ from metal_double import Double
 import devmod
 
 
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The user's cache and settings are left in peace."""
-    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-metal-cache"))
-    for name in (
-        "DEVMOD_COMPILE_FORCE_FALLBACK",
-        "DEVMOD_PLUGINS_ALLOW",
-        "DEVMOD_PLUGINS_DENY",
-        "DEVMOD_PLUGINS_CHOOSE",
-        "DEVMOD_PREFER",
-        "DEVMOD_LOG",
-    ):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
     """The double in Metal's place, with two devices."""

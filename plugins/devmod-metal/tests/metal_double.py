@@ -18,8 +18,8 @@ import numpy as np
 import devmod
 from devmod._payload import CompileRequest
 from devmod.targets._source import complete
-from devmod.targets.metal._reflect import read
 from devmod_metal._interface import Constant, Facts, Pipeline, Refused
+from devmod_targets.metal._reflect import read
 
 
 class Fault(Exception):

@@ -16,6 +16,8 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     What is installed where the program is frozen is what it has: installing is linking. DEVMOD_PLUGINS_ALLOW and
     DEVMOD_PLUGINS_DENY say which distributions may be used, then as ever.
     """
+    from importlib.util import find_spec
+
     from PyInstaller.utils.hooks import collect_submodules, copy_metadata  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     from devmod import _registry
@@ -23,6 +25,8 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
 
     ours = ("devmod.testing", "devmod._cli", "devmod.__main__", "devmod._pyinstaller")
     modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(ours))
+    # A spec names its compiler by a string, which PyInstaller cannot see.
+    modules += collect_submodules("devmod_targets") if find_spec("devmod_targets") else []
     metadata: list[tuple[str, str]] = copy_metadata(_registry.CORE)
     for source in distributions():
         claims = [_registry.Claim(group, name, value, source) for group, name, value in source.entries]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod import Block, Interface, Param
 from devmod.backend import block_packer, write_access
 from devmod.errors import CompileError, FormatError
-from devmod.targets.webgpu import read_wgsl
+from devmod_targets.webgpu import read_wgsl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from copy import copy
 from devmod import Interface
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, constants_of, specialize_constants
 from devmod.errors import CompileError, FormatError, LaunchError
-from devmod.targets.webgpu import read_wgsl
+from devmod_targets.webgpu import read_wgsl
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, WebGPUStream, devices

@@ -1,1 +1,1 @@
-"""The build side of Metal."""
+"""Metal, as core must know it."""

@@ -14,7 +14,7 @@ SPEC = TargetSpec(
     source_keys=("metal",),
     default_source=("metal",),
     languages={"metal": "MSL"},
-    compiler="devmod.targets.metal.compile:compile",
+    compiler="devmod_targets.metal.compile:compile",
     build_extra="build-metal",
     compiled_as={"text": "metal"},
 )

@@ -1,1 +1,1 @@
-"""The build side of OpenCL."""
+"""OpenCL, as core must know it."""

@@ -13,7 +13,7 @@ SPEC = TargetSpec(
     source_keys=("cl",),
     default_source=("cl",),
     languages={"cl": "OpenCL C"},
-    compiler="devmod.targets.opencl.compile:compile",
+    compiler="devmod_targets.opencl.compile:compile",
     build_extra="build-opencl",
     compiled_as={"elf": "clbin", "text": "cl"},
 )

@@ -1,1 +1,1 @@
-"""The build side of Vulkan."""
+"""Vulkan, as core must know it."""

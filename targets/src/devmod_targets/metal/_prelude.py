@@ -81,7 +81,6 @@ _ENUMS = {
     "border_color": "transparent_black opaque_black opaque_white",
     "compare_func": "never less less_equal greater greater_equal equal not_equal always",
     "component": "x y z w",
-    "memory_coherence": "threadgroup_ device_ system",
 }
 _MATH = """
 M_E 2.71828183 M_LOG2E 1.44269504 M_LOG10E 0.434294482 M_LN2 0.693147181 M_LN10 2.30258509 M_PI 3.14159265 M_PI_2 1.57079633
@@ -97,7 +96,6 @@ _BEGIN = r"""
 #define constant const __attribute__((opencl_global_host))
 #define threadgroup __attribute__((opencl_local))
 #define thread
-#define coherent(...)
 #define ray_data
 #define object_data
 #define threadgroup_imageblock
@@ -229,6 +227,7 @@ typedef atomic<ulong> atomic_ulong;
 typedef atomic<bool> atomic_bool;
 typedef atomic<float> atomic_float;
 struct sampler { template <class... A> constexpr sampler(A...) {} };
+template <class T> struct initializer_list { const T *begin() const; const T *end() const; size_t size() const; };
 struct max_anisotropy { constexpr max_anisotropy(int) {} };
 struct lod_clamp { constexpr lod_clamp(float, float) {} };
 struct level { level(float); }; struct bias { bias(float); }; struct gradient2d { template <class A> gradient2d(A, A); };
@@ -348,6 +347,7 @@ template <class T, class E, class... A> struct tensor { template <class... B> te
 template <class T, size_t... N> struct extents { template <class... A> extents(A...); };
 template <class T, size_t N> struct dextents { template <class... A> dextents(A...); };
 struct tensor_handle {}; struct tensor_inline {}; struct tensor_offset {};
+namespace raytracing {}
 namespace fast { using namespace metal; }
 namespace precise { using namespace metal; }
 }
@@ -378,9 +378,13 @@ def text() -> str:
             made.append(f"typedef metal::__devmod_packed<{number}, {lanes}> packed_{name}; typedef {name} vector_{name}, simd_{name};")
             made.append(f"namespace metal {{ using ::{name}; using ::packed_{name}; }}")
     made.append("namespace metal {")
+    made.append("enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device, memory_coherence_system };")
     made += [f"enum class {name} {{ {', '.join(values.split())} }};" for name, values in _ENUMS.items()]
     made += [f"template <class... A> constexpr typename __devmod_one<A...>::type {name}(A...);" for name in _FUNCTIONS.split()]
-    made += [f"template <class T, access = access::sample, class... A> struct {name} {{ {_METHODS} }};" for name in _TEXTURES.split()]
+    made += [
+        f"template <class T, access = access::sample, memory_coherence = memory_coherence_threadgroup> struct {name} {{ {_METHODS} }};"
+        for name in _TEXTURES.split()
+    ]
     made.append(_END)
     words = _MATH.split()
     made += [f"#define {name}_{suffix} {value}" for name, value in zip(words[::2], words[1::2], strict=True) for suffix in "FH"]

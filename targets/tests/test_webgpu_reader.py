@@ -289,7 +289,7 @@ def test_tvms_shaders() -> None:
     from pathlib import Path
 
     for name, block in (("vadd", (64, 1, 1)), ("matmul", (8, 8, 1))):
-        data = (Path(__file__).parent / "vectors" / "tvm" / f"{name}.webgpu.tvmimports").read_bytes()
+        data = (Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm" / f"{name}.webgpu.tvmimports").read_bytes()
         module: Any = next(each for each in devmod.interop.tvm.load_imports(data).imports if each.kind == "webgpu")
         info = info_of(module.inspect_source(), f"{name}_kernel")
         assert info.interface is not None

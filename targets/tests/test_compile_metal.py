@@ -15,7 +15,7 @@ import pytest
 import devmod
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "metal"
-VECTORS = Path(__file__).parent / "vectors" / "tvm"
+VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm"
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 Row = tuple[str, str, str, str, Any, int]
 
@@ -75,6 +75,10 @@ def row(source: str, **keywords: Any) -> list[Row]:
         ("texture2d<float> x", ("x", "image", "", "r", 0, 0)),
         ("texture2d<half, access::write> x [[texture(2)]]", ("x", "image", "", "w", 2, 0)),
         ("texture3d<uint, access::read_write> x", ("x", "image", "", "rw", 0, 0)),
+        ("array<texture2d<half, access::read>, 4> x [[texture(1)]]", ("x", "image", "", "r", 1, 0)),
+        ("texture2d<float, access::write, memory_coherence_device> x", ("x", "image", "", "w", 0, 0)),
+        ("coherent device float *x", ("x", "buffer", "float32", "rw", 0, 0)),
+        ("volatile coherent(system) device uint *x", ("x", "buffer", "uint32", "rw", 0, 0)),
         ("depth2d<float> x", ("x", "image", "", "r", 0, 0)),
         ("sampler x [[sampler(1)]]", ("x", "sampler", "", "", 1, 0)),
         ("device float *x [[buffer(7)]]", ("x", "buffer", "float32", "rw", 7, 0)),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.targets.webgpu._values import Unknown
+from devmod_targets.webgpu._values import Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod.errors import CompileError
-    from devmod.targets.webgpu._parse import Declaration, Expression, Module
-    from devmod.targets.webgpu._values import Values
+    from devmod_targets.webgpu._parse import Declaration, Expression, Module
+    from devmod_targets.webgpu._values import Values
 
 _SCALARS = {"i32": ("int32", 4), "u32": ("uint32", 4), "f32": ("float32", 4), "f16": ("float16", 2)}
 _SUFFIXES = {"i": "i32", "u": "u32", "f": "f32", "h": "f16"}

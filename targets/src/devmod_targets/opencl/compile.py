@@ -6,8 +6,8 @@ from devmod._payload import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets._declared import Found, source_payload, tell
 from devmod.targets._source import complete
-from devmod.targets.opencl._reflect import read
 from devmod.targets.opencl.spec import SPEC
+from devmod_targets.opencl._reflect import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

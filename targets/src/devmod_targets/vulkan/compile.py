@@ -11,11 +11,11 @@ from devmod.errors import CompileError, FormatError
 from devmod.targets._declared import Found, merge, tell
 from devmod.targets._shader import found_shader
 from devmod.targets._source import options_and_defines
-from devmod.targets.vulkan import _tools
-from devmod.targets.vulkan._files import Files
-from devmod.targets.vulkan._reflect import reflect
-from devmod.targets.vulkan._tools import Compiler, Environment
 from devmod.targets.vulkan.spec import SPEC
+from devmod_targets.vulkan import _tools
+from devmod_targets.vulkan._files import Files
+from devmod_targets.vulkan._reflect import reflect
+from devmod_targets.vulkan._tools import Compiler, Environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

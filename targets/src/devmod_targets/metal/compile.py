@@ -21,8 +21,8 @@ from devmod._payload import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets._declared import Found, source_payload, tell
 from devmod.targets._source import Complete, complete
-from devmod.targets.metal._reflect import read
 from devmod.targets.metal.spec import SPEC
+from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     nothing = f"the Metal source {request.name} has no kernel: no function in it is marked kernel, and no template of one is instantiated"
     payload = source_payload(SPEC, "metal", request, done, found, nothing=nothing)
     if as_library:
-        from devmod.targets.metal._metallib import as_metallib
+        from devmod_targets.metal._metallib import as_metallib
 
         payload = as_metallib(payload, request, done)
     tell(warnings)  # Metal's own compiler has the last word

@@ -8,7 +8,7 @@ from devmod.errors import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod.targets.webgpu._parse import Module
+    from devmod_targets.webgpu._parse import Module
 
 _WORDS = """
 true false bool i32 u32 f32 f16 i64 u64 f64 array atomic ptr sampler sampler_comparison

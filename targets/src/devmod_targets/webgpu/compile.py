@@ -21,9 +21,9 @@ from __future__ import annotations
 from devmod._payload import CompileRequest, Origin, Payload
 from devmod.errors import CompileError
 from devmod.targets._declared import merge
-from devmod.targets.webgpu._naga import check
-from devmod.targets.webgpu._reflect import survey
 from devmod.targets.webgpu.spec import SPEC
+from devmod_targets.webgpu._naga import check
+from devmod_targets.webgpu._reflect import survey
 
 _TOOLCHAIN = "devmod WGSL reader 1"
 

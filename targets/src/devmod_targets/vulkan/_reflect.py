@@ -7,14 +7,14 @@ import struct
 
 from devmod.errors import FormatError
 from devmod.targets._shader import Constant, Member, Resource, Shader
-from devmod.targets.vulkan._layout import Layouts, round_up
-from devmod.targets.vulkan._spirv import GL_COMPUTE, MODELS, read_module
+from devmod_targets.vulkan._layout import Layouts, round_up
+from devmod_targets.vulkan._spirv import GL_COMPUTE, MODELS, read_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from devmod.targets.vulkan._spirv import Entry, Module
+    from devmod_targets.vulkan._spirv import Entry, Module
 
 _SPEC_ID, _BLOCK, _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE, _BINDING, _SET = 1, 2, 3, 11, 24, 25, 33, 34
 _WORKGROUP_SIZE = 25

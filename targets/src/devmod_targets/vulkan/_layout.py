@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod.targets.vulkan._spirv import Module
+    from devmod_targets.vulkan._spirv import Module
 
 ARRAY_STRIDE, MATRIX_STRIDE, ROW_MAJOR, OFFSET = 6, 7, 4, 35
 _PHYSICAL = 5349

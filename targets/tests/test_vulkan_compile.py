@@ -14,8 +14,8 @@ import pytest
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod.targets.vulkan import _tools
 from devmod.targets.vulkan.architecture import architecture
+from devmod_targets.vulkan import _tools
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "vulkan"

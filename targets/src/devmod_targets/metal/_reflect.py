@@ -15,10 +15,10 @@ from devmod._launch.constants import Constant
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
 from devmod.targets._libclang import NOWHERE, Libclang, element, kind_id, lane, libclang
-from devmod.targets.metal import _prelude
-from devmod.targets.metal._attributes import Rewritten
-from devmod.targets.metal._names import Names
 from devmod.targets.metal.spec import SPEC
+from devmod_targets.metal import _prelude
+from devmod_targets.metal._attributes import Rewritten
+from devmod_targets.metal._names import Names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ _SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
 _OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
 _PACKED = re.compile(r"^(?:const |volatile |__\w+ )*metal::__devmod_packed<[^<>]+, (\d)>$")
-_TEXTURE = re.compile(r"^(?:const )?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
-_SAMPLER = re.compile(r"^(?:const )?metal::sampler$")
+_TEXTURE = re.compile(r"^(?:const )?(?:metal::array<)?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
+_SAMPLER = re.compile(r"^(?:const )?(?:metal::array<)?metal::sampler\b")
 _ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
 #: What an argument may be declared with that Metal fills in itself.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")

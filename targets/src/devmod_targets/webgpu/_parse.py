@@ -11,14 +11,14 @@ at)``, ``("member", operand, name, at)``, ``("index", operand, index, at)``. A t
 
 from __future__ import annotations
 
-from devmod.targets.webgpu._tokens import END, MOST_DEPTH, NUMBER, WORD, tokens
+from devmod_targets.webgpu._tokens import END, MOST_DEPTH, NUMBER, WORD, tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from devmod.targets.webgpu._tokens import Source, Token
+    from devmod_targets.webgpu._tokens import Source, Token
 
     Expression = tuple[Any, ...]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import devmod
 from devmod import Interface, Param
 from devmod.targets._shader import Shader, found_shader
-from devmod.targets.vulkan._reflect import reflect
+from devmod_targets.vulkan._reflect import reflect
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")

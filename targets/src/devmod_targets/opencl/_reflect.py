@@ -13,8 +13,8 @@ from devmod._info import Param
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
 from devmod.targets._libclang import NOWHERE, Libclang, element, libclang
-from devmod.targets.opencl import _prelude
 from devmod.targets.opencl.spec import SPEC
+from devmod_targets.opencl import _prelude
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

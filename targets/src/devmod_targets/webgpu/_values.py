@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from devmod.targets.webgpu._parse import Expression, Module
+    from devmod_targets.webgpu._parse import Expression, Module
 
     Value = tuple[str, Any]
 

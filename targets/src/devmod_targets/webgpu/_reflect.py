@@ -7,18 +7,18 @@ from devmod._launch.constants import Constant
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
 from devmod.targets._shader import Member, Resource, Shader, found_shader
-from devmod.targets.webgpu import _types
-from devmod.targets.webgpu._parse import parse
-from devmod.targets.webgpu._tokens import Source
-from devmod.targets.webgpu._types import Type, Types
-from devmod.targets.webgpu._values import Unknown, Values
+from devmod_targets.webgpu import _types
+from devmod_targets.webgpu._parse import parse
+from devmod_targets.webgpu._tokens import Source
+from devmod_targets.webgpu._types import Type, Types
+from devmod_targets.webgpu._values import Unknown, Values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from devmod.targets.webgpu._parse import Declaration, Module
+    from devmod_targets.webgpu._parse import Declaration, Module
 
 #: The extensions that a device has to be opened for, and WebGPU's names of them.
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
@@ -53,7 +53,7 @@ def survey(text: str, name: str) -> tuple[dict[str, Found], str]:
     CompileError
         As `read`.
     """
-    from devmod.targets.webgpu._names import unknown
+    from devmod_targets.webgpu._names import unknown
 
     found, module = _read(text, name, None)
     return found, unknown(module)

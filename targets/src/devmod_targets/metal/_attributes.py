@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(
     r"""//(?:\\\r?\n|[^\r\n])* | /\*.*?(?:\*/|\Z) | "(?:\\.|[^"\\\r\n])*" | '(?:\\.|[^'\\\r\n])*'
+    | (?P<coherent>\bcoherent(?:\s*\([^()]*\))?)(?=\s+(?:device|constant|threadgroup|const|volatile)\b)
     | (?P<instance>\btemplate)(?=(?:\s|\\\r?\n)*\[\[) | (?P<open>\[\[)(?=\s*[A-Za-z_])""",
     re.DOTALL | re.VERBOSE,
 )
@@ -56,7 +57,9 @@ class Rewritten:
 
         while token := _TOKEN.search(source, at):
             at = token.end()
-            if token["instance"]:
+            if token["coherent"]:
+                put("", token.start(), at)  # it says nothing of what an argument is
+            elif token["instance"]:
                 put("template <>", token.start(), at)
             elif token["open"]:
                 listed, end = _list(source, at)

@@ -1,0 +1,30 @@
+"""The build side of WebGPU."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from devmod.targets._declared import Found
+
+
+def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, Found]:
+    """The compute entries of a WGSL text by name, as `devmod.compile` reads them.
+
+    Parameters
+    ----------
+    text, name
+        The text, and what messages call it.
+    constants
+        Values for its overrides, by name: what its workgroups are with them.
+
+    Raises
+    ------
+    CompileError
+        It is no WGSL, or an entry cannot be called.
+    """
+    from devmod_targets.webgpu._reflect import read
+
+    return read(text, name, constants)
