@@ -670,7 +670,7 @@ WRITES = b"@group(0) @binding(0) var<storage, read_write> x: array<u32>; @comput
         (made(b"#version 450\nvoid main() {}"), "the webgpu shader 'k' has no compute entry: no function in it is marked @compute"),
         (
             devmod.create("webgpu", {"other": WRITES}, "wgsl", {"k": FunctionInfo("k", ["handle"])}),
-            "the webgpu module has no shader for its function 'k': its shaders are 'other'",
+            "the webgpu module has no shader for its function 'k'; it has those of 'other'",
         ),
         (
             made(WRITES, Interface([Param("x", "buffer", "uint32", "rw", 3)])),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from devmod.backend import RealModule, read_payload
-from devmod.errors import FormatError, quoted
 from devmod.targets import find_spec
 
 TYPE_CHECKING = False
@@ -43,17 +42,7 @@ class VulkanModule(RealModule):
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         from devmod_vulkan._shader import Shader
 
-        # The shader stands under the name that callers use (R11), or under that of the entry point.
-        shaders = self.code
-        assert not isinstance(shaders, (bytes, memoryview))
-        entry = name if name in shaders else info.name
-        if entry not in shaders:
-            raise FormatError(
-                f"the vulkan module has no shader for its function {name!r}; it has those of {quoted(shaders)}",
-                kind="vulkan",
-                function=name,
-            )
-        shader = Shader(name, info, self.payload(entry)[1])
+        shader = Shader(name, info, self.payload(self.entry(name, info))[1])
         from devmod_vulkan._launch import VulkanLauncher
 
         return VulkanLauncher(shader, self._build)

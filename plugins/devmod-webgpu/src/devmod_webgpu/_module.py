@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, read_payload
+from devmod.backend import RealModule, read_payload, source_text
 from devmod.errors import FormatError
 from devmod.targets import find_spec
 
@@ -52,21 +52,8 @@ class WebGPUModule(RealModule):
         FormatError
             The map has none, or it is no text with a compute entry.
         """
-        assert not isinstance(self.code, (bytes, memoryview))
-        entry = name if name in self.code else info.name
-        if entry not in self.code:
-            raise FormatError(
-                f"the webgpu module has no shader for its function {name!r}: its shaders are {', '.join(map(repr, self.code)) or 'none'}",
-                kind="webgpu",
-                function=name,
-            )
-        _, code = self.payload(entry)
-        try:
-            text = str(code, "utf-8")
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"the webgpu shader {entry!r} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind="webgpu"
-            ) from None
+        entry = self.entry(name, info)
+        text = source_text("webgpu", f"the webgpu shader {entry!r}", self.payload(entry)[1])
         # What is no WGSL never gets to wgpu, which takes GLSL too.
         if "@compute" not in text.replace(" ", ""):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
