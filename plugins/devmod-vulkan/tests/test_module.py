@@ -595,10 +595,21 @@ def test_gpus_come_before_cpus(device: Any) -> None:
 
 LEAVING = """
 import atexit, sys, threading
+def after_all():  # registered first, so called last: the device is closed
+    said = []
+    for ask in (lambda: f(arrays[0], grid=16), launches[0], launches[0].time, arrays[0].numpy, device.synchronize, device.stream,
+                event.synchronize, lambda: event.elapsed(event), streams[0].record, streams[0].synchronize,
+                lambda: device.from_numpy(np.ones(4)), lambda: f(np.ones(64, "float32"), grid=1),
+                lambda: f.bind(arrays[0], grid=1), lambda: module["l"]):
+        try: ask(); said.append("nothing")
+        except devmod.LaunchError as error: said.append(str(error))
+    if {*said} != {f"{device} is closed: Python is ending"}: print(said)
+atexit.register(after_all)
 import numpy as np, devmod
 code = bytes.fromhex(CODE)
 info = devmod.FunctionInfo("main", ["handle"])
-f = devmod.create("vulkan", {"k": code}, "spv", {"k": info})["k"]
+module = devmod.create("vulkan", {"k": code, "l": code}, "spv", {"k": info, "l": devmod.FunctionInfo("main", ["handle", "int32"])})
+f = module["k"]
 device = devmod.device("vulkan")
 arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(4)]
 streams = [device.stream() for _ in range(3)]

@@ -39,6 +39,7 @@ _ONCE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TI
 def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
     """Copy bytes to the start of `memory`; they may change again when this returns."""
     logical = stream.logical
+    logical.check_open()
     if memory.address:
         if memory.used:
             stream.synchronize()
@@ -59,6 +60,7 @@ def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
 def read(memory: Memory, out: memoryview, stream: VulkanStream) -> None:
     """Copy the start of `memory` to `out`, and wait for it."""
     logical = stream.logical
+    logical.check_open()
     if memory.address:
         stream.synchronize()
         ffi.memmove(out, ffi.cast("char *", memory.address), out.nbytes)

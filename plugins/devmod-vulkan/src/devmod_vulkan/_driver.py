@@ -183,9 +183,13 @@ def validating() -> bool:
 
 
 def _make_instance() -> Instance:
-    version = ffi.new("uint32_t *")
-    lib.vkEnumerateInstanceVersion(version)
-    newest = min(version[0], _NEWEST | 0xFFF)
+    version = ffi.new("uint32_t *", vk.VK_MAKE_VERSION(1, 0, 0))
+    try:
+        lib.vkEnumerateInstanceVersion(version)
+    except (AttributeError, ffi.error):  # a loader of Vulkan 1.0, which allows no newer devices either
+        newest = version[0]
+    else:
+        newest = _NEWEST | 0xFFF
     extensions, layers, flags, messenger = [], [], 0, None
     if _PORTABILITY in _names("vkEnumerateInstanceExtensionProperties", "VkExtensionProperties", "extensionName"):
         extensions.append(_PORTABILITY)

@@ -154,6 +154,11 @@ class Logical:
 
     # -- errors
 
+    def check_open(self) -> None:
+        """LaunchError where the device is destroyed: whoever asks for it then, does so while Python ends."""
+        if self.closed:
+            raise LaunchError(f"{self.device} is closed: Python is ending", kind="vulkan")
+
     def failed(self, what: str, code: int) -> LaunchError:
         """The LaunchError for a call that the driver refused; a lost device is told of as such."""
         if code == vk.VK_ERROR_DEVICE_LOST:
@@ -183,6 +188,7 @@ class Logical:
         LaunchError
             The driver refuses.
         """
+        self.check_open()
         out = ffi.new(f"{kind} *")
         self.check(getattr(self.calls, function)(self.handle, info, ffi.NULL, out), f"refused {function}")
         return out[0]
@@ -253,6 +259,7 @@ class Logical:
 
     def sweep(self) -> None:
         """Destroy what streams that are gone have left, where it is done."""
+        self.check_open()
         out = ffi.new("uint64_t *")
         for _ in range(len(self.orphans)):
             try:
@@ -269,6 +276,7 @@ class Logical:
         """Wait for all streams, those that are gone too; LaunchError for what the driver reports."""
         from devmod_vulkan._stream import wait_for
 
+        self.check_open()
         for reference in list(self.streams.values()):
             stream = reference()
             if stream is not None:

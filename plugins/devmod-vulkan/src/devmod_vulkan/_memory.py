@@ -143,6 +143,7 @@ class Heap:
         LaunchError
             The device has no such memory left.
         """
+        self._logical.check_open()
         most = self._logical.physical.limits["maxMemoryAllocationSize"]
         if nbytes > most:
             raise LaunchError(

@@ -118,6 +118,7 @@ class Launchable:
         pipeline = recording.pipeline
         places, logical = pipeline.places, pipeline.logical
         calls, handle = logical.calls, self.handle
+        logical.check_open()
         for index, (number, _) in enumerate(places.buffers):
             memory = values[number]
             if memory.nbytes > logical.physical.limits["maxStorageBufferRange"]:

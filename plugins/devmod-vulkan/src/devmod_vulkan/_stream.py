@@ -106,8 +106,7 @@ class VulkanStream(Stream):
         """
         with self._lock:
             if self._special or self._validating or self.logical.closed:
-                if self.logical.closed:
-                    raise LaunchError(f"{self.device} is closed: Python is ending", kind="vulkan")
+                self.logical.check_open()
                 self._gathered.append((handle, held, done))
                 if self._batches:
                     return
@@ -125,6 +124,7 @@ class VulkanStream(Stream):
 
     def _flush(self) -> None:
         """Submit what is gathered. The queue's lock is held."""
+        self.logical.check_open()
         gathered, self._gathered = self._gathered, []
         waits, self._waits = self._waits, []
         self._special = self._batches > 0
@@ -158,6 +158,7 @@ class VulkanStream(Stream):
         with self._lock:
             if self._gathered or self._waits:
                 self._flush()
+            self.logical.check_open()
             return self._value
 
     def batch(self) -> AbstractContextManager[object]:
@@ -204,6 +205,7 @@ class VulkanStream(Stream):
 
     def wait_until(self, value: int) -> None:
         """Wait until the semaphore has that value, and let go of what is done then."""
+        self.logical.check_open()
         try:
             waiter = self._waiters.pop()
         except IndexError:
@@ -305,6 +307,7 @@ class VulkanEvent(Event):
 def ticks_between(stream: VulkanStream, before: Timer, after: Timer) -> float:
     """The seconds between two timestamps that are written."""
     logical, physical = stream.logical, stream.device.physical
+    logical.check_open()
     found = []
     out = ffi.new("uint64_t *")
     flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
