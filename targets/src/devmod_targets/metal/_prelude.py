@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functools import cache
 
-#: clang's numbers of the address spaces.
-DEVICE, CONSTANT, THREADGROUP = 11, 13, 14
+#: The address spaces, which clang numbers a little differently from version to version: a pointer into each.
+SPACES = "".join(f"__attribute__(({name})) int *{name};\n" for name in ("opencl_global", "opencl_global_host", "opencl_local"))
 #: The header that is read before the program.
 NAME = "devmod_metal.h"
 _HEADERS = """

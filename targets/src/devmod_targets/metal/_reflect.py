@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from devmod._info import Param
 from devmod._launch.constants import Constant
@@ -138,6 +139,15 @@ def _diagnostics(
     return errors, warnings, unknown
 
 
+@cache
+def _spaces(library: Libclang) -> tuple[int, int, int]:
+    """clang's numbers of device, constant and threadgroup memory."""
+    files = [(_MAIN, _prelude.SPACES)]
+    unit = library.cindex.Index.create().parse(_MAIN, args=_ARGUMENTS[:-2], unsaved_files=files)
+    device, constant, threadgroup = (each.type.get_pointee().get_address_space() for each in unit.cursor.get_children())
+    return device, constant, threadgroup
+
+
 class _Reader:
     """Reads what a parsed program declares."""
 
@@ -149,6 +159,7 @@ class _Reader:
         self._names = Names(text)
         #: Types that have no size yet.
         self.unmade: set[str] = set()
+        self._device, self._constant, self._threadgroup = _spaces(library)
         self._numbers: dict[str, int] = {}
         self._constants: dict[str, Constant] = {}
 
@@ -297,7 +308,7 @@ class _Reader:
         table = "sampler" if _SAMPLER.match(text) else "texture" if texture else "buffer"
         if kind in (_POINTER, _REFERENCE):
             target = type_.get_pointee().get_canonical()
-            if target.get_address_space() == _prelude.THREADGROUP:
+            if target.get_address_space() == self._threadgroup:
                 table = "threadgroup"
         index: int | None = None
         for word in _TABLES:
@@ -321,9 +332,9 @@ class _Reader:
         if table == "threadgroup":
             return table, index, "handle", Param(name, "local", element_type, align=align)
         space = target.get_address_space()
-        if space not in (_prelude.DEVICE, _prelude.CONSTANT):
+        if space not in (self._device, self._constant):
             raise self._refused(function, where, name, "points into no address space; it is device, constant or threadgroup")
-        if kind == _REFERENCE and space == _prelude.CONSTANT and element_type and _size(target) <= _LARGEST_SCALAR:
+        if kind == _REFERENCE and space == self._constant and element_type and _size(target) <= _LARGEST_SCALAR:
             return table, index, element_type, Param(name, "scalar", element_type, align=align)
         access = "r" if target.is_const_qualified() else "rw"
         if _PACKED.match(target.spelling):
