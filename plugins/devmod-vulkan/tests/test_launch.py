@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -271,6 +272,88 @@ def test_several_functions_and_names(device: Any) -> None:
     module["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
     assert module["add"] is module["add"]
+
+
+HLSL = """
+RWStructuredBuffer<float> x : register(u0);
+cbuffer C : register(b1) { float by; int n; };
+[numthreads(4, 1, 1)] void scale(uint3 id : SV_DispatchThreadID) { if (id.x < n) x[id.x] *= by; }
+[numthreads(2, 1, 1)] void shift(uint3 id : SV_DispatchThreadID) { if (id.x < n) x[id.x] += by; }
+"""
+
+#: One module with two entries, each with a buffer of its own: `first` writes 1 to binding 0, `second` 2 to binding 1.
+TWO_ENTRIES = """
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %first "first"
+OpEntryPoint GLCompute %second "second"
+OpExecutionMode %first LocalSize 1 1 1
+OpExecutionMode %second LocalSize 1 1 1
+OpName %a "a"
+OpName %b "b"
+OpDecorate %array ArrayStride 4
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %block BufferBlock
+OpDecorate %a DescriptorSet 0
+OpDecorate %a Binding 0
+OpDecorate %b DescriptorSet 0
+OpDecorate %b Binding 1
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%uint = OpTypeInt 32 0
+%zero = OpConstant %uint 0
+%one = OpConstant %uint 1
+%two = OpConstant %uint 2
+%array = OpTypeRuntimeArray %uint
+%block = OpTypeStruct %array
+%pointer = OpTypePointer Uniform %block
+%element = OpTypePointer Uniform %uint
+%a = OpVariable %pointer Uniform
+%b = OpVariable %pointer Uniform
+%first = OpFunction %void None %function
+%l1 = OpLabel
+%p1 = OpAccessChain %element %a %zero %zero
+OpStore %p1 %one
+OpReturn
+OpFunctionEnd
+%second = OpFunction %void None %function
+%l2 = OpLabel
+%p2 = OpAccessChain %element %b %zero %zero
+OpStore %p2 %two
+OpReturn
+OpFunctionEnd
+"""
+
+
+@pytest.mark.row("R33")
+def test_several_entries_of_one_file(device: Any) -> None:
+    try:
+        module = devmod.compile(HLSL, "vulkan", language="HLSL")
+    except devmod.ToolchainNotFoundError as error:
+        pytest.skip(str(error))
+    x = np.arange(8, dtype="float32")
+    module["scale"](x, 3.0, 8, grid=2)
+    module["shift"](x, 0.5, 8, grid=4)
+    np.testing.assert_array_equal(x, 3 * np.arange(8) + 0.5)
+
+
+@pytest.mark.row("R12", "R33")
+def test_several_entries_of_one_module(device: Any, tmp_path: Path) -> None:
+    assembler = shutil.which("spirv-as")
+    if assembler is None:
+        pytest.skip("spirv-as is not installed (Debian: apt install spirv-tools)")
+    spirv = subprocess.run(
+        [assembler, "--target-env", "spv1.0", "-o", "-"], input=TWO_ENTRIES.encode(), capture_output=True, check=True
+    ).stdout
+    infos = {
+        name: FunctionInfo(name, ["handle"], (), (), Interface([Param("x", "buffer", "uint32", "w", (0, binding))], (), (1, 1, 1)))
+        for binding, name in enumerate(("first", "second"))
+    }
+    module = devmod.create("vulkan", dict.fromkeys(infos, packed(spirv)), "spv", infos)
+    for number, name in enumerate(infos, 1):
+        x = np.zeros(2, "uint32")
+        module[name](x, grid=1)
+        assert x.tolist() == [number, 0]
 
 
 def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
