@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def blocks(document: str, language: str) -> list[str]:
 
 def run(command: list[str], folder: Path) -> str:
     env = os.environ | {"DEVMOD_CACHE_DIR": str(folder / "cache"), "PYTHONUTF8": "1"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -45,9 +46,23 @@ def compiled(folder: Path) -> Path:
 def test_the_shell_commands_of_the_readme(compiled: Path) -> None:
     (console, *_) = blocks("README.md", "console")
     commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in console.splitlines()]
-    said = {words[1]: run([sys.executable, "-m", *words], compiled) for words in commands if words[0] == "devmod"}
+    ends = [words for words in commands if words[0] == "devmod" and words[1] != "view"]
+    said = {words[1]: run([sys.executable, "-m", *words], compiled) for words in ends}
     assert set(said) == {"compile", "inspect", "devices", "plugins", "--version"}
+    assert ["devmod", "view", "softmax.devmod"] in commands
     assert "softmax(x: float32* r, y: float32* " in said["inspect"]
+
+
+def test_the_page_that_the_readme_opens(compiled: Path) -> None:
+    command = [sys.executable, "-m", "devmod", "view", "softmax.devmod", "--no-open"]
+    env = os.environ | {"DEVMOD_CACHE_DIR": str(compiled / "cache"), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=compiled, env=env, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            (address,) = re.findall(r"http://\S+", server.stdout.readline())
+            assert b"<title>" in urllib.request.urlopen(address, timeout=30).read()
+        finally:
+            server.terminate()
 
 
 def test_the_python_of_the_readme(compiled: Path) -> None:
