@@ -21,14 +21,16 @@ from wheels import build, distributions  # noqa: E402
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `distribution` or `plugin` runs once for each that is found: a later backend joins by itself."""
-    found = [str(project(folder)["name"]) for folder in distributions()]
-    for argument, left_out in (
-        ("distribution", ()),
-        ("code_distribution", ("devmod",)),
-        ("plugin", ("devmod", "devmod-core", "devmod-targets")),
-    ):
+    found = {str(table["name"]): table for table in map(project, distributions())}
+    arguments = {
+        "distribution": list(found),
+        "code_distribution": [name for name in found if name != "devmod"],
+        "speaking_distribution": [name for name in found if "entry-points" in found[name]],
+        "plugin": [name for name in found if "entry-points" in found[name] and name != "devmod-core"],
+    }
+    for argument, names in arguments.items():
         if argument in metafunc.fixturenames:
-            metafunc.parametrize(argument, [name for name in found if name not in left_out])
+            metafunc.parametrize(argument, names)
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -72,8 +74,9 @@ class Environment:
 
     def _unpublished(self, requirements: tuple[str, ...]) -> list[str]:
         """What an index would bring: the build side, for the wheels that depend on it."""
-        needs = ("devmod-vulkan ", "devmod-webgpu ", "devmod-core[build")
-        return [self.wheels.direct("devmod-targets")] if any(each.startswith(needs) for each in requirements) else []
+        needs = ("devmod-vulkan", "devmod_vulkan", "devmod-webgpu", "devmod_webgpu", "devmod-core[build")
+        needed = "--no-deps" not in requirements and any(name in each for each in requirements for name in needs)
+        return [self.wheels.direct("devmod-targets")] if needed else []
 
     def uninstall(self, *names: str) -> None:
         """Take distributions out."""

@@ -111,7 +111,7 @@ def declared(projects: Projects, names: Iterable[str]) -> set[tuple[str, str, st
 def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
     """All of it, in an environment that has core and these plugins."""
     installed = list(installed)
-    plugins = [name for name in projects if name not in ("devmod", "devmod-core")]
+    plugins = [name for name in projects if "entry-points" in projects[name] and name != "devmod-core"]
     kinds = sorted({*targets.BUILT_IN, *(name for group, name, _ in declared(projects, plugins) if group == "devmod.create")})
     packages = [name.replace("-", "_") for name in plugins]
     told = json.loads(box.run("-c", PROBE, json.dumps([kinds, packages])))
@@ -193,7 +193,7 @@ def neighbour(folder: Path, kind: str) -> str:
 def test_all_beside_strangers_that_are_broken_in_every_way(
     environment: Callable[..., Any], wheels: Any, projects: Projects, tmp_path: Path
 ) -> None:
-    plugins = [name for name in projects if name not in ("devmod", "devmod-core")]
+    plugins = [name for name in projects if "entry-points" in projects[name] and name != "devmod-core"]
     box = environment(*(wheels.direct(name) for name in ["devmod-core", *plugins]), *(neighbour(tmp_path, kind) for kind in NEIGHBOURS))
     (package,) = box.folder.rglob("acme_half.py")
     package.unlink()
@@ -258,7 +258,7 @@ def test_a_plugin_that_says_that_it_conforms_does_where_nothing_else_is_installe
 
 @pytest.mark.row("R4", "R6", "R18", "R19", "R24", "R28")
 def test_all_then_one_less_each_time(environment: Callable[..., Any], wheels: Any, projects: Projects) -> None:
-    left = [name for name in projects if name not in ("devmod", "devmod-core")]
+    left = [name for name in projects if "entry-points" in projects[name] and name != "devmod-core"]
     box = environment(*(wheels.direct(name) for name in ["devmod-core", *left]))
     check(box, projects, left)
     while left:

@@ -29,7 +29,9 @@ def attempt(call):
         return type(call()).__module__.partition(".")[0]
     except devmod.DevmodError as error:
         return f"{type(error).__name__}: {error}"
-made = lambda: devmod.create_with_fallback(kind, b"// code", devmod.targets.find_spec(kind).formats[0], {})
+def made():
+    spec = devmod.targets.find_spec(kind)
+    return devmod.create_with_fallback(kind, {} if spec.shader_map else b"// code", spec.formats[0], {})
 print(json.dumps({
     "made": attempt(made),
     "loaded": attempt(lambda: devmod.load_from_bytes(kind, b"")) if sys.argv[2] not in attempt(made) else "",

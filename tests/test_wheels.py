@@ -123,6 +123,6 @@ def test_the_metapackage_has_an_extra_for_each_plugin(wheels: dict[str, Path], p
 
 
 @pytest.mark.row("R44")
-def test_a_wheel_declares_the_protocol_it_speaks(wheels: dict[str, Path], code_distribution: str) -> None:
-    (text,) = (data.decode() for path, data in contents(wheels[code_distribution]).items() if path.endswith("entry_points.txt"))
+def test_a_wheel_declares_the_protocol_it_speaks(wheels: dict[str, Path], speaking_distribution: str) -> None:
+    (text,) = (data.decode() for path, data in contents(wheels[speaking_distribution]).items() if path.endswith("entry_points.txt"))
     assert "[devmod.protocol]\n1 = " in text
