@@ -6,7 +6,7 @@ BIN := .venv/bin
 CODE := core/src targets/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test lint types format pre-commit pythons bench golden rows docs wheels clean
+.PHONY: help setup test-setup demo test test-metal lint types format pre-commit pythons bench golden rows docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +35,9 @@ format: setup  ## let ruff mend what it can and format the rest
 	@$(BIN)/ruff format .
 
 pre-commit: lint types  ## what the pre-commit hook runs
+
+test-metal: setup  ## on a Mac: Metal's tests, with the real framework and its GPU
+	@$(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
 
 pythons: setup  ## core's tests with each Python of 3.11 to 3.13 on this machine
 	@$(BIN)/python tools/pythons.py
