@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from stored import Raw, entry, file_of, module_of
 
@@ -154,6 +155,37 @@ def test_keys_that_are_not_known_are_skipped() -> None:
     assert devmod.loads(file_of(index, BLOB)).save_to_bytes() == BLOB
     again = b"\x82\xa5roots\x90\xa5roots\x90"
     assert refused(file_of(again)) == "the index of the bundle in memory: the key 'roots' stands twice, at byte 8"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "metal"},
+        {"format": "clbin", "variant": "a"},
+        {"functions": ["f", "g"]},
+        {"functions": None},
+        {"later": [1, {"x": None}]},
+    ],
+    ids=lambda changes: ",".join(changes),
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_module_is_read_the_same_whatever_stands_before_it(changes: dict[str, Any], order: int) -> None:
+    own = dict(list(entry(BLOB, 64, **changes).items())[::order])
+    index = {"roots": [0, 1, 2], "modules": [entry(BLOB), own, entry(BLOB, 128)]}
+    first, second, third = devmod.loads(file_of(index, BLOB.ljust(64, b"\0") * 2 + BLOB)).imports
+    (alone,) = [devmod.loads(file_of({"roots": [0], "modules": [own | {"offset": 0}]}, BLOB))]
+    told = [(each.kind, each.format, getattr(each, "function_names"), getattr(each, "variant")) for each in (first, second, alone, third)]  # noqa: B009
+    assert told[1] == told[2] == (own["kind"], own["format"], tuple(own.get("functions", ())), own.get("variant", ""))
+    assert told[0] == told[3] == ("opencl", "cl", ("f",), "")
+
+
+def test_a_key_that_stands_twice_is_refused_also_where_the_module_before_had_it_there() -> None:
+    pairs = [(key, msgpack.packb(key) + msgpack.packb(value)) for key, value in entry(BLOB).items()]
+    twice = [pairs[1][1], pairs[1][1], *(pair for _, pair in pairs[2:])]
+    modules = [bytes([0x80 + len(each)]) + b"".join(each) for each in ([pair for _, pair in pairs], twice)]
+    assert "modules, 1: the key 'format' stands twice, at byte " in refused(
+        file_of(b"\x82\xa5roots\x92\x00\x01\xa7modules\x92" + b"".join(modules), BLOB)
+    )
 
 
 @pytest.mark.row("R41")

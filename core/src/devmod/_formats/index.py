@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._formats.msgpack import Reader
+from devmod._formats.msgpack import Last, Reader
 from devmod._names import well_formed
 from devmod._stored import LIBRARY
 from devmod.errors import FormatError
@@ -167,9 +167,10 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
         taken.add(key)
         reader.field = key
         if key == "roots":
-            roots = _read_numbers(reader)
+            roots = list(_read_numbers(reader))
         elif key == "modules":
-            entries = [_read_entry(reader, number) for number in range(reader.read_array())]
+            last = Last(index)
+            entries = [_read_entry(reader, number, last) for number in range(reader.read_array())]
             reader.within = ""
         else:
             reader.read_value()
@@ -181,15 +182,10 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
     return roots, entries
 
 
-def _read_entry(reader: Reader, number: int) -> Entry:
+def _read_entry(reader: Reader, number: int, last: Last) -> Entry:
     reader.within, reader.field = f"modules, {number}", ""
-    fields: dict[str, Any] = {}
     start = reader.at
-    for _ in range(reader.read_map()):
-        reader.field = ""
-        reader.field = key = reader.read_key(fields)
-        fields[key] = _VALUES.get(key, _skip)(reader)
-    reader.field = ""
+    fields = reader.read_fields(_VALUES, last)
     kind = fields.get("kind", "")
     bare = kind in (BUNDLE, LIBRARY)
     if not bare and not well_formed(kind):
@@ -215,10 +211,6 @@ def _read_entry(reader: Reader, number: int) -> Entry:
     )
 
 
-def _skip(reader: Reader) -> None:
-    reader.read_value()
-
-
 def _read_size(reader: Reader) -> int:
     return reader.read_int(0, 2**63 - 1)
 
@@ -227,8 +219,8 @@ def _read_names(reader: Reader) -> tuple[str, ...]:
     return tuple([reader.read_str() for _ in range(reader.read_array())])
 
 
-def _read_numbers(reader: Reader) -> list[int]:
-    return [reader.read_int(0, 2**32 - 1) for _ in range(reader.read_array())]
+def _read_numbers(reader: Reader) -> tuple[int, ...]:
+    return tuple([reader.read_int(0, 2**32 - 1) for _ in range(reader.read_array())])
 
 
 def _read_origin(reader: Reader) -> Origin:

@@ -12,7 +12,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
     Value = TypeVar("Value")
@@ -36,6 +36,20 @@ _INT = {0xCC: (1, False), 0xCD: (2, False), 0xCE: (4, False), 0xCF: (8, False)} 
     0xD2: (4, True),
     0xD3: (8, True),
 }
+#: Integers that are not negative and not of 8 bytes: how many bytes follow the first.
+_UINT = dict.fromkeys(range(0x80), 0) | {0xCC: 1, 0xCD: 2, 0xCE: 4}
+
+
+class Last:
+    """What `Reader.read_fields` found in the maps that it read: all the bytes, and for each place in a map the bytes of a pair and of its
+    key, how many values they hold, the key, and what was made of the value.
+    """
+
+    __slots__ = ("data", "pairs")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = bytes(data)
+        self.pairs: list[tuple[bytes, bytes, int, str, Any]] = []
 
 
 class Reader:
@@ -107,6 +121,13 @@ class Reader:
 
     def read_bin(self) -> memoryview:
         """A binary: a slice of the buffer."""
+        at = self.at
+        if at + 2 <= self._end and self.data[at] == 0xC4 and self._left > 0:  # a short one, as digests are
+            end = at + 2 + self.data[at + 1]
+            if end <= self._end:
+                self._left -= 1
+                self.at = end
+                return self.data[at + 2 : end]
         mark = self._mark()
         if mark not in _BIN:
             raise self._mistyped("a binary", mark)
@@ -132,11 +153,18 @@ class Reader:
 
     def read_int(self, low: int, high: int) -> int:
         """An integer between two bounds, both included."""
-        start = self.at
+        start = at = self.at
+        mark = self.data[at] if at < self._end and self._left > 0 else 0xC1
+        size = _UINT.get(mark, 8)
+        if size < 8 and at + size < self._end:
+            # Nearly every integer of ours, and an index of 1,000 modules is 3,000 of them.
+            value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big") if size else mark
+            if low <= value <= high:
+                self._left -= 1
+                self.at = at + 1 + size
+                return value
         mark = self._mark()
         if mark <= 0x7F:
-            if low <= mark <= high:
-                return mark
             value = mark
         elif mark >= 0xE0:
             value = mark - 0x100
@@ -215,6 +243,39 @@ class Reader:
         known.insert(0, (self.data[at : self.at], left - self._left, value))
         del known[MAX_KNOWN:]
         return value
+
+    def read_fields(self, readers: Mapping[str, Callable[[Reader], Any]], last: Last) -> dict[str, Any]:
+        """A map whose keys and sorts of values are known, one of many that look alike; values of other keys are skipped.
+
+        What was made of a pair serves again where the next map has the very same bytes in that place, as the modules of a file
+        mostly do, so values must be immutable.
+        """
+        fields: dict[str, Any] = {}
+        data, pairs = last.data, last.pairs
+        for place in range(self.read_map()):
+            if place < len(pairs):
+                pair, head, count, key, value = pairs[place]
+                if key not in fields and self._left >= count:
+                    if data.startswith(pair, self.at):
+                        self.at += len(pair)
+                        self._left -= count
+                        fields[key] = value
+                        continue
+                    if data.startswith(head, self.at):  # the value alone is another
+                        self.at += len(head)
+                        self._left -= 1
+                        self.field = key
+                        fields[key] = readers.get(key, Reader.read_value)(self)
+                        continue
+            start, left = self.at, self._left
+            self.field = ""
+            self.field = key = self.read_key(fields)
+            behind = self.at
+            fields[key] = value = readers.get(key, Reader.read_value)(self)
+            if place <= len(pairs):
+                pairs[place : place + 1] = [(data[start : self.at], data[start:behind], left - self._left, key, value)]
+        self.field = ""
+        return fields
 
     # -- bytes
 
