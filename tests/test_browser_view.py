@@ -107,11 +107,12 @@ def test_the_page_and_the_file(served: Server, get: Callable[..., Answer]) -> No
     "path",
     ["/", "/index.html", "/{}", "/wrong/", "/{}x/", "/{}/missing.js", "/{}/notes.md", "/{}/.hidden.js", "/{}/inner", "/{}/inner/", "/{}/../secret.txt",
      "/{}/%2e%2e/secret.txt", "/{}/inner/../index.html", "/{}//etc/passwd", "/{}/lake.png/x.png", "/{}/file/other.devmod", "/{}/file/", "/{}/file",
-     "/{}/file/../page/index.html", "/{}/index.html%00", "/{}/inner\\code.js"],
+     "/{}/file/../page/index.html", "/{}/index.html%00", "/{}/inner\\code.js", "http://[/{}/", "//[/{}/", "*"],
 )  # fmt: skip
-def test_nothing_else_is_there(get: Callable[..., Answer], path: str) -> None:
+def test_nothing_else_is_there(get: Callable[..., Answer], capfd: pytest.CaptureFixture[str], path: str) -> None:
     status, _, body = get(path.format(SECRET))
     assert (status, body) == (404, b"There is no such page here.\n")
+    assert capfd.readouterr() == ("", "")  # nor a traceback
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,16 @@ def test_a_file_that_changes_has_another_etag(served: Server, get: Callable[...,
     assert headers["ETag"] != tag
     served.file.unlink()
     assert get(path)[0] == 404
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that are no text are Linux's")
+def test_a_name_that_is_no_text(served: Server, get: Callable[..., Answer]) -> None:
+    named = served.file.with_name(os.fsdecode(b"k\xff%.devmod"))
+    other = Server(served.file.rename(named), {}, 0, SECRET)
+    other.server_close()
+    served.file, served.url = named, other.url
+    assert file_path(served) == f"/{SECRET}/file/k%FF%25.devmod"
+    assert get(file_path(served))[2] == WHOLE
 
 
 def test_head_and_other_methods(served: Server, get: Callable[..., Answer]) -> None:

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote_to_bytes
 
 from devmod.errors import DevmodError
 
@@ -77,7 +77,7 @@ class Server(ThreadingHTTPServer):
             raise DevmodError(f"port {port} of 127.0.0.1 cannot be used: {why}. Leave --port out, and a free one is taken") from None
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
         # Quoted twice: once as a part of the file's address, once as the value of ?file=.
-        self.url = f"http://127.0.0.1:{self.server_port}/{secret}/?file={quote('file/' + quote(file.name, safe=''), safe='/')}"
+        self.url = f"http://127.0.0.1:{self.server_port}/{secret}/?file={quote('file/' + quote(os.fsencode(file.name), safe=''), safe='/')}"
 
     def server_bind(self) -> None:
         """Without HTTPServer's question for this machine's name, which goes to the network."""
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in self.server.hosts:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 alone.")
             return
-        place = self._place(urlsplit(self.path).path)
+        place = self._place(self.path.partition("?")[0].partition("#")[0])
         file = _opened(place) if place is not None else None
         if place is None or file is None:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page here.")
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         rest = parts[2:]
         if rest[0] == "file":
-            return self.server.file if len(rest) == 2 and unquote(rest[1]) == self.server.file.name else None
+            return self.server.file if len(rest) == 2 and unquote_to_bytes(rest[1]) == os.fsencode(self.server.file.name) else None
         if rest == [""]:
             rest = ["index.html"]
         if not all(map(_NAME.fullmatch, rest)):
