@@ -273,14 +273,16 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
         const special = await scale.specialize({ TILE: 32, extra: 100 });
         const z = new Float32Array(5);
         await special.run([x, z, 2n, new Float32Array([0, 0, 0.5]), true, pairs], { grid: [1, 1], block: 32 });
+        const again = new Float32Array(5); // what was set before stays set, as in Python
+        await (await special.specialize({ 9: 1000n })).run([x, again, 2, [0, 0, 0.5], true, pairs], { grid: 1, block: 32 });
         const none = new Float32Array(5);
         await special.run([x, none, 2, [0, 0, 0.5], 1, pairs], { grid: 0 });
         const empty = new Float32Array(0);
         await scale.run([empty, empty.slice(), 2, [0, 0, 0], 1, pairs], { grid: 1 });
-        return [[...y], [...z], [...pairs], [...none]];
+        return [[...y], [...z], [...pairs], [...none], again[0]];
         """,
     )
-    assert found == [[2.5, 4.5, 6.5, 8.5, 10.5], [102.5, 104.5, 106.5, 108.5, 110.5], [7, 11], [0] * 5]
+    assert found == [[2.5, 4.5, 6.5, 8.5, 10.5], [102.5, 104.5, 106.5, 108.5, 110.5], [7, 12], [0] * 5, 1002.5]
     assert page.said() == []
 
 
@@ -355,6 +357,43 @@ NAME = "the webgpu function 'scale'"
             "ArgumentError",
             f"{NAME}: argument 6 'pairs' has 4 bytes, and the shader's variable takes at least 8",
         ),
+        (
+            "f.run([{ buffer: large, size: 256 }, { buffer: large, offset: 256 }, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 2 'y' lies in the same GPUBuffer as argument 1 'x', and the kernel may write to one of them: WebGPU binds nothing "
+            "twice that is written; pass a copy of it",
+        ),
+        (
+            "f.run([x, large, 2, [0, 0, 0], 1, large], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 6 'pairs' is the same memory as argument 2 'y', and the kernel may write to one of them: WebGPU binds nothing "
+            "twice that is written; pass a copy of it",
+        ),
+        (
+            "f.run([{ buffer: large, offset: -256 }, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
+            "ArgumentError",
+            f"{NAME}: argument 1 'x' is bound with offset -256 and size 768, which are not counts of bytes",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, p], null)",
+            "ArgumentError",
+            f"{NAME} needs grid, the number of blocks: a number, or up to three of them for x, y, z",
+        ),
+        (
+            "kit.open('scale.devmod').then((bundle) => bundle.getFunction('scale', { device: navigator.gpu }))",
+            "ArgumentError",
+            f"{NAME} runs on a GPUDevice, and a GPU was given as its device",
+        ),
+        (
+            "kit.open('scale.devmod').then((bundle) => bundle.getFunction())",
+            "ArgumentError",
+            "a function is asked for by its name, a string, not by undefined",
+        ),
+        (
+            "f.specialize({ extra: NaN })",
+            "ArgumentError",
+            f"{NAME} cannot take the constant 'extra': NaN is not finite, and a constant of WebGPU has to be",
+        ),
         ("f.specialize({ TILES: 3 })", "ArgumentError", f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'"),
         (
             "f.specialize({ TILE: 100000 })",
@@ -373,6 +412,7 @@ def test_a_wrong_call_is_refused_in_words(page: Browser, server: FileServer, cal
         const x = new Float32Array(4), y = new Float32Array(4), p = new Float32Array(2);
         const uniform = f.device.createBuffer({{ size: 16, usage: GPUBufferUsage.UNIFORM }});
         const small = f.device.createBuffer({{ size: 4, usage: GPUBufferUsage.STORAGE }});
+        const large = f.device.createBuffer({{ size: 512, usage: GPUBufferUsage.STORAGE }});
         return [await failure(() => {call}), f.device.limits.maxComputeInvocationsPerWorkgroup];
         """,
     )
@@ -428,6 +468,36 @@ def test_a_device_of_the_callers_and_a_launch_in_the_callers_pass(page: Browser,
         """,
     )
     assert found == [True, 2]
+
+
+def test_a_launch_that_the_device_refuses_and_one_that_is_destroyed(page: Browser, server: FileServer) -> None:
+    """Neither does nothing in silence."""
+    server.files["k.devmod"] = compiled(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
+    )
+    found = run(
+        page,
+        """
+        const up = await (await kit.open("k.devmod")).getFunction("up");
+        const buffer = up.device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE });
+        const launch = await up.bind([buffer], { grid: 1 });
+        launch.launch();
+        await launch.done();
+        buffer.destroy();
+        launch.launch();
+        const refused = await failure(() => launch.done());
+        const told = await failure(() => launch.done());
+        launch.destroy();
+        const pass = up.device.createCommandEncoder().beginComputePass();
+        return [refused, told, await failure(() => launch.launch()), await failure(() => launch.encode(pass))];
+        """,
+    )
+    assert found[0][0] == "LaunchError"
+    assert found[0][1].startswith("the webgpu function 'up': ")
+    assert "destroyed" in found[0][1]
+    assert found[1] is None
+    assert found[2:] == [["LaunchError", "the webgpu function 'up': this launch was destroyed; bind the function again"]] * 2
+    assert page.said() == []
 
 
 # -- what cannot run
@@ -518,11 +588,15 @@ def test_a_lost_device_is_told_and_replaced(page: Browser, server: FileServer) -
         const x = new Uint32Array(1);
         const refused = await failure(() => up.run([x], { grid: 1 }));
         await (await bundle.getFunction("up")).run([x], { grid: 1 });
-        return [refused, x[0]];
+        const device = await kit.requestDevice();
+        const other = await bundle.getFunction("up", { device });
+        device.destroy();
+        await device.lost;
+        return [refused, x[0], (await failure(() => other.run([x], { grid: 1 })))[1]];
         """,
     )
-    message = "the webgpu function 'up': the GPU device was lost (it was destroyed). Ask for the function again: it gets a new device"
-    assert found == [["DeviceLostError", message], 1]
+    lost = "the webgpu function 'up': the GPU device was lost (it was destroyed). Ask for the function again"
+    assert found == [["DeviceLostError", f"{lost}: it gets a new device"], 1, f"{lost}, with a new device of yours"]
 
 
 def test_a_device_that_is_lost_and_an_array_that_goes_away_while_a_kernel_runs(page: Browser, server: FileServer) -> None:

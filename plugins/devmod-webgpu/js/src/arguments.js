@@ -36,6 +36,9 @@ export function bufferBinding(argument, value, device) {
   if (!(binding.buffer instanceof GPUBuffer)) return null;
   const { buffer, offset = 0, size = buffer.size - offset } = binding;
   if (!(buffer.usage & Usage.STORAGE)) throw new Unfit("is a GPUBuffer without the usage STORAGE, which kernels need");
+  if (![offset, size].every((each) => Number.isSafeInteger(each) && each >= 0)) {
+    throw new Unfit(`is bound with offset ${told(offset)} and size ${told(size)}, which are not counts of bytes`);
+  }
   const step = device.limits.minStorageBufferOffsetAlignment;
   if (offset % step) throw new Unfit(`begins at byte ${offset} of its buffer, and this device wants a multiple of ${step}`);
   if (size < 4 || size % 4 || offset + size > buffer.size) {
@@ -111,17 +114,45 @@ export function shareHosts(plan, given) {
     const [second] = /** @type {[Argument]} */ (host.args);
     const same = other.bytes.byteOffset === host.bytes.byteOffset && other.bytes.length === host.bytes.length;
     if (other.written || host.written) {
-      const how = same ? "is the same memory as" : "overlaps";
-      const why = same ? "WebGPU binds nothing twice that is written" : "which cannot be put back together";
-      throw new ArgumentError(
-        `${plan.described}: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`,
-        { kind: "webgpu", argument: second.name || String(second.number + 1) },
-      );
+      throw twice(plan, second, first, same ? "is the same memory as" : "overlaps", same ? BOUND_ONCE : "they could not be put back together");
     }
     if (same) other.args.push(second);
     else made.push(host);
   }
   return made;
+}
+
+const BOUND_ONCE = "WebGPU binds nothing twice that is written";
+
+/**
+ * ArgumentError where a buffer of the device is given twice as WebGPU has it not: for reading and writing, or for writing to the same part.
+ * @param {Plan} plan
+ * @param {Map<Argument, GPUBufferBinding>} buffers
+ */
+export function checkShared(plan, buffers) {
+  const given = [...buffers];
+  given.forEach(([second, { buffer, offset = 0, size = 0 }], number) => {
+    for (const [first, other] of given.slice(0, number)) {
+      if (other.buffer !== buffer || !(first.written || second.written)) continue;
+      const apart = offset >= (other.offset ?? 0) + (other.size ?? 0) || (other.offset ?? 0) >= offset + size;
+      if (first.written !== second.written) throw twice(plan, second, first, "lies in the same GPUBuffer as", BOUND_ONCE);
+      if (!apart) throw twice(plan, second, first, "is the same memory as", BOUND_ONCE);
+    }
+  });
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Argument} second
+ * @param {Argument} first
+ * @param {string} how
+ * @param {string} why
+ */
+function twice(plan, second, first, how, why) {
+  return new ArgumentError(
+    `${plan.described}: ${label(second)} ${how} ${label(first)}, and the kernel may write to one of them: ${why}; pass a copy of it`,
+    { kind: "webgpu", argument: second.name || String(second.number + 1) },
+  );
 }
 
 /**

@@ -1,8 +1,9 @@
 // A `.devmod` file: its tree of modules. Opening one reads the index; a module's bytes are read when they are first asked for.
 
-import { FormatError, FunctionNotFoundError, NoModuleError, quoted, repr, said, shown } from "./errors.js";
+import { ArgumentError, FormatError, FunctionNotFoundError, NoModuleError, quoted, repr, said, shown } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
+import { told } from "./scalars.js";
 import { sourceOf } from "./source.js";
 import { decode, sourceText } from "./wire.js";
 
@@ -71,6 +72,7 @@ export class Bundle {
    * @returns {Module}
    */
   find(name) {
+    if (typeof name !== "string") throw new ArgumentError(`a function is asked for by its name, a string, not by ${told(name)}`, { kind: "webgpu" });
     const ours = this.webgpuModules;
     if (!ours.length) {
       const held = this.modules.filter((module) => module.offset !== null).map((module) => module.described);

@@ -38,13 +38,15 @@ function constantsOf(interface_) {
  * The constants as WebGPU takes them, and the block of threads that comes of them; null where it is not known.
  * @param {string} described The function, for messages.
  * @param {Interface | null} interface_
- * @param {Record<string, number | boolean>} given
- * @returns {{ values: Record<string, number>, block: [number, number, number] | null, missing: string[] }} `missing` are those that have no value yet.
+ * @param {Record<string, number | bigint | boolean>} given
+ * @param {ReadonlyMap<number, number>} [before] What was set before, by the constants' positions.
+ * @returns {{ values: Record<string, number>, block: [number, number, number] | null, missing: string[], set: Map<number, number> }}
+ *   `missing` are those that have no value yet.
  */
-export function specialized(described, interface_, given) {
+export function specialized(described, interface_, given, before = new Map()) {
   const constants = constantsOf(interface_);
   /** @type {Map<number, number>} */
-  const found = new Map();
+  const now = new Map();
   for (const [name, value] of Object.entries(given)) {
     const wrong = (/** @type {string} */ text) => new ArgumentError(`${described} ${text}`, { kind: "webgpu", argument: name });
     let position = constants.findIndex((each) => each.name === name);
@@ -54,14 +56,16 @@ export function specialized(described, interface_, given) {
       throw wrong(`has no constant ${shown(name)} to specialize; it has: ${quoted(constants.map((each) => each.name || String(each.id)))}`);
     }
     const known = repr(constant.name || String(constant.id));
-    if (found.has(position)) throw wrong(`is given the constant ${known} twice, by its name and by its number`);
+    if (now.has(position)) throw wrong(`is given the constant ${known} twice, by its name and by its number`);
     try {
       packerOf(constant.type, 0)?.(value);
+      if (!Number.isFinite(Number(value))) throw new Unfit(`${value} is not finite, and a constant of WebGPU has to be`);
     } catch (error) {
       throw error instanceof Unfit ? wrong(`cannot take the constant ${known}: ${error.message}`) : error;
     }
-    found.set(position, Number(value));
+    now.set(position, Number(value));
   }
+  const found = new Map([...before, ...now]);
   /** @type {Record<string, number>} */
   const values = Object.create(null);
   for (const [position, value] of found) {
@@ -69,7 +73,7 @@ export function specialized(described, interface_, given) {
     values[id === null ? name : String(id)] = value;
   }
   const missing = constants.flatMap((each, position) => (each.needed && !found.has(position) ? [each.name || String(each.id)] : []));
-  return { values, block: blockOf(described, interface_, constants.length, found), missing };
+  return { values, block: blockOf(described, interface_, constants.length, found), missing, set: found };
 }
 
 /**

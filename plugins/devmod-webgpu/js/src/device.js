@@ -32,6 +32,8 @@ let shared = null;
 const lost = new WeakMap();
 /** @type {WeakSet<GPUDevice>} */
 const watched = new WeakSet();
+/** Those that were made here without being asked for by name: `defaultDevice` replaces them. @type {WeakSet<GPUDevice>} */
+const ours = new WeakSet();
 
 /**
  * A device with what its adapter has: its limits, and the features that kernels use.
@@ -86,6 +88,7 @@ export async function defaultDevice() {
   const asked = (shared ??= requestDevice());
   try {
     const device = await asked;
+    ours.add(device);
     if (!lost.has(device)) return device;
   } catch (error) {
     if (shared === asked) shared = null; // a failure is not kept: the next call tries again
@@ -114,9 +117,8 @@ export function checkThere(device, described) {
   const info = lost.get(device);
   if (info) {
     const why = info.reason === "destroyed" ? "it was destroyed" : info.message || "the driver gave no reason";
-    throw new DeviceLostError(`${described}: the GPU device was lost (${why}). Ask for the function again: it gets a new device`, {
-      kind: "webgpu",
-    });
+    const next = ours.has(device) ? "Ask for the function again: it gets a new device" : "Ask for the function again, with a new device of yours";
+    throw new DeviceLostError(`${described}: the GPU device was lost (${why}). ${next}`, { kind: "webgpu" });
   }
 }
 

@@ -1,12 +1,12 @@
 // A function of a webgpu module on one device: compiled, its arguments checked, and launched.
 
-import { hostArray, bufferBinding, packBlocks, shareHosts } from "./arguments.js";
+import { bufferBinding, checkShared, hostArray, packBlocks, shareHosts } from "./arguments.js";
 import { specialized } from "./constants.js";
 import { checkStillThere, checkThere, COMPUTE_STAGE, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
 import { ArgumentError, CompileError, DevmodError, LaunchError, said, shown } from "./errors.js";
 import { label, makePlan } from "./plan.js";
 import { readShape } from "./shape.js";
-import { Unfit } from "./scalars.js";
+import { told, Unfit } from "./scalars.js";
 
 /** @import { Host } from "./arguments.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
@@ -43,6 +43,7 @@ export class KernelFunction {
   #ready;
   #missing;
   #block;
+  #set;
 
   /**
    * @param {string} name
@@ -53,8 +54,9 @@ export class KernelFunction {
    * @param {Plan} plan
    * @param {Pipeline | string[]} ready The constants that have no value yet, where there are some.
    * @param {[number, number, number] | null} block
+   * @param {ReadonlyMap<number, number>} set The constants that are set.
    */
-  constructor(name, info, text, compiled, device, plan, ready, block) {
+  constructor(name, info, text, compiled, device, plan, ready, block, set) {
     /** The name that callers use. */
     this.name = name;
     /** Its signature. */
@@ -67,6 +69,7 @@ export class KernelFunction {
     this.#ready = Array.isArray(ready) ? null : ready;
     this.#missing = Array.isArray(ready) ? ready : [];
     this.#block = block;
+    this.#set = set;
   }
 
   /**
@@ -75,11 +78,12 @@ export class KernelFunction {
    * @param {string} text
    * @param {Compiled} compiled
    * @param {GPUDevice} [on]
-   * @param {Record<string, number | boolean>} [constants]
+   * @param {Record<string, number | bigint | boolean>} [constants]
+   * @param {ReadonlyMap<number, number>} [before] The constants that were set before.
    */
-  static async make(name, info, text, compiled, on, constants = {}) {
+  static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
-    const { values, block, missing } = specialized(plan.described, info.interface, constants);
+    const { values, block, missing, set } = specialized(plan.described, info.interface, constants, before);
     const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
     if (unsupported) {
       throw new LaunchError(
@@ -87,22 +91,25 @@ export class KernelFunction {
         { kind: "webgpu", function: name, argument: unsupported.name },
       );
     }
+    if (on && typeof on.createShaderModule !== "function") {
+      throw new ArgumentError(`${plan.described} runs on a GPUDevice, and ${told(on)} was given as its device`, { kind: "webgpu", function: name });
+    }
     const device = on ?? (await defaultDevice());
     watch(device);
     checkThere(device, plan.described);
     checkLimits(device, plan, block, info.interface?.extra.features);
-    if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block);
+    if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block, set);
     const shader = await compile(device, text, plan.described, compiled);
     const ready = await makePipeline(device, plan, info.name, shader, values);
-    return new KernelFunction(name, info, text, compiled, device, plan, ready, block);
+    return new KernelFunction(name, info, text, compiled, device, plan, ready, block, set);
   }
 
   /**
-   * The same function with constants of its shader (WGSL's `override`) set.
-   * @param {Record<string, number | boolean>} constants
+   * The same function with constants of its shader (WGSL's `override`) set; those that were set before stay as they are.
+   * @param {Record<string, number | bigint | boolean>} constants
    */
   async specialize(constants) {
-    return KernelFunction.make(this.name, this.info, this.#text, this.#compiled, this.device, constants);
+    return KernelFunction.make(this.name, this.info, this.#text, this.#compiled, this.device, constants, this.#set);
   }
 
   /**
@@ -236,6 +243,7 @@ export class KernelFunction {
       }
     });
     const hosts = shareHosts(plan, given);
+    checkShared(plan, buffers);
     return { shape, hosts, buffers, scalars, blocks: shape ? packBlocks(plan, scalars, shape) : [] };
   }
 
@@ -274,6 +282,9 @@ export class Launch {
   #encode;
   #owned;
   #described;
+  #destroyed = false;
+  /** What the device had against launches since the last `done`: the first of it. @type {Promise<GPUError | null>} */
+  #problem = Promise.resolve(null);
 
   /**
    * @param {GPUDevice} device
@@ -290,12 +301,19 @@ export class Launch {
 
   /** Queue it once. */
   launch() {
-    checkThere(this.device, this.#described);
-    const encoder = this.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    this.#encode(pass);
-    pass.end();
-    this.device.queue.submit([encoder.finish()]);
+    const { device } = this;
+    checkThere(device, this.#described);
+    this.#checkWhole();
+    device.pushErrorScope("validation");
+    try {
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      this.#encode(pass);
+      pass.end();
+      device.queue.submit([encoder.finish()]);
+    } finally {
+      this.#problem = firstOf(this.#problem, device.popErrorScope());
+    }
   }
 
   /**
@@ -303,19 +321,41 @@ export class Launch {
    * @param {GPUComputePassEncoder} pass
    */
   encode(pass) {
+    this.#checkWhole();
     this.#encode(pass);
   }
 
-  /** Wait until all that was queued so far is done. */
+  /** Wait until all that was queued so far is done; what the device had against a launch of this one is raised. */
   async done() {
+    const problem = this.#problem;
+    this.#problem = Promise.resolve(null);
     await this.device.queue.onSubmittedWorkDone();
     checkThere(this.device, this.#described);
+    const found = await problem;
+    if (found) throw new LaunchError(`${this.#described}: ${said(found.message)}`, { kind: "webgpu" });
+  }
+
+  #checkWhole() {
+    if (this.#destroyed) {
+      throw new LaunchError(`${this.#described}: this launch was destroyed; bind the function again`, { kind: "webgpu" });
+    }
   }
 
   /** Let go of the buffers that its scalars lie in. It cannot be launched again. */
   destroy() {
+    this.#destroyed = true;
     for (const buffer of this.#owned) buffer.destroy();
   }
+}
+
+/**
+ * The first of two errors that there is. That a device went away shows in another way.
+ * @param {Promise<GPUError | null>} one
+ * @param {Promise<GPUError | null>} other
+ */
+async function firstOf(one, other) {
+  const later = other.catch(() => null);
+  return (await one) ?? (await later);
 }
 
 /**

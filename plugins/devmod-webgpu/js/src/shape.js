@@ -24,7 +24,7 @@ export function readShape(plan, args, options, fixed, most) {
     new ArgumentError(`${plan.described} ${text}`, { kind: "webgpu", argument });
   if (!Array.isArray(args)) throw wrong("", `takes its arguments as an array: run([…], { grid })`);
   const count = plan.args.length;
-  const { grid, block } = options;
+  const { grid, block } = options ?? {};
   const counted = (/** @type {string} */ word, /** @type {unknown} */ value, /** @type {string} */ what, /** @type {number} */ least) => {
     if (!Number.isSafeInteger(typeof value === "bigint" ? Number(value) : value)) throw wrong(word, `was given ${what}: ${told(value)} is not a whole number`);
     if (Number(value) < least) throw wrong(word, `was given ${what}: ${value} is not a count from ${least} up`);

@@ -74,7 +74,7 @@ export async function urlSource(address, options = {}) {
   }
   const get = new Getter(url, options);
   const first = await get.range(0, FIRST, {});
-  if (first.status === 200) return new StreamSource(get.place, first);
+  if (first.status === 200) return new StreamSource(get, first);
   if (first.status === 416) return memorySource(new Uint8Array(0), get.place); // nothing at all is there
   const head = await get.body(first, 0, FIRST);
   return new RangeSource(get, head, first);
@@ -92,6 +92,11 @@ class Getter {
     this.#url = url;
     this.#options = options;
     this.place = repr(url.protocol === "data:" || url.href.length > 200 ? `${url.href.slice(0, 200)}…` : url.href);
+  }
+
+  /** Raises the caller's own reason where they have ended it: that is no error of the network's. */
+  checkWanted() {
+    this.#options.signal?.throwIfAborted();
   }
 
   /** Whether the page came from the same server. To another, a header more would cost a request more, or be refused. */
@@ -115,7 +120,7 @@ class Getter {
     try {
       answer = await fetch(this.#url, { headers: sent, credentials, signal: signal ?? null });
     } catch (error) {
-      signal?.throwIfAborted(); // the caller's own wish is no error of the network's
+      this.checkWanted();
       throw new FetchError(`${this.place} cannot be fetched: ${said(error)}. Is the server there, and does it allow this page (CORS)?`, {
         cause: error,
       });
@@ -156,7 +161,7 @@ class Getter {
       }
     } catch (error) {
       if (error instanceof FetchError) throw error;
-      this.#options.signal?.throwIfAborted();
+      this.checkWanted();
       throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${due} bytes: ${said(error)}`, { cause: error });
     }
     if (part && parts.size < due) throw wrong(`${parts.size} bytes where it says ${due}`);
@@ -240,17 +245,20 @@ class RangeSource {
 
 /** Of a server that answers with the whole file: it is read as far as it is needed, and what was read is kept. @implements {Source} */
 class StreamSource {
+  #get;
   #reader;
+  #closed = false;
   #parts = new Collector();
   /** @type {Promise<unknown>} */
   #turn = Promise.resolve();
 
   /**
-   * @param {string} place
+   * @param {Getter} get
    * @param {Response} answer
    */
-  constructor(place, answer) {
-    this.place = place;
+  constructor(get, answer) {
+    this.#get = get;
+    this.place = get.place;
     this.size = answer.body ? -1 : 0;
     this.#reader = answer.body?.getReader();
   }
@@ -267,6 +275,7 @@ class StreamSource {
   }
 
   close() {
+    this.#closed = true;
     this.#reader?.cancel().catch(() => {});
   }
 
@@ -274,8 +283,10 @@ class StreamSource {
   async #fill(end) {
     while (this.size < 0 && this.#parts.size < end) {
       const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (this.#reader).read().catch((error) => {
+        this.#get.checkWanted();
         throw new FetchError(`${this.place}: the connection broke after ${this.#parts.size} bytes: ${said(error)}`, { cause: error });
       });
+      if (this.#closed) throw new FetchError(`${this.place} was closed before all of it was read. Open it again`);
       if (done) this.size = this.#parts.size;
       else this.#parts.add(value);
     }

@@ -227,6 +227,25 @@ test("a caller's own signal", async () => {
   await assert.rejects(opening, (error) => error === reason);
 });
 
+test("a caller's own signal, and a bundle that is closed, while a server without ranges still sends", async () => {
+  const data = await large(300_000);
+  const half = (_request, response) => {
+    response.writeHead(200);
+    response.write(data.subarray(0, 150_000)); // the rest never comes
+  };
+  const reason = new Error("enough");
+  const stop = new AbortController();
+  serve(half);
+  const ended = (await open(address, { signal: stop.signal })).modules[1].bytes();
+  stop.abort(reason);
+  await assert.rejects(ended, (error) => error === reason);
+  const bundle = await open(address);
+  const closed = bundle.modules[1].bytes();
+  bundle.close();
+  await refusal(closed, FetchError, /^'http:.*k\.devmod' was closed before all of it was read\. Open it again$/);
+  await refusal(bundle.modules[1].bytes(), FetchError, / was closed before all of it was read\. Open it again$/);
+});
+
 test("an address that is none", async () => {
   await refusal(open("http://"), FetchError, /^'http:\/\/' is no address that can be fetched$/);
 });
