@@ -642,6 +642,55 @@ def test_everything_may_be_left_behind_when_python_ends(validate: str, device: A
         assert python(LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
 
 
+FORKED = """
+import os, signal, sys, threading, warnings
+warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
+import numpy as np, devmod
+code = bytes.fromhex(CODE)
+def call():
+    f = devmod.create("vulkan", {"k": code}, "spv", {"k": devmod.FunctionInfo("main", ["handle"])})["k"]
+    f(np.ones(4, "float32"), grid=1)
+    return f
+device = devmod.device("vulkan")
+asked, threads, done = [call], [], threading.Event()
+if OPENED:
+    array = device.from_numpy(np.ones(4, "float32"))
+    launch = call().bind(array, grid=1)
+    asked += [launch, array.numpy, device.synchronize, device.stream]
+    def keep_going():
+        while not done.is_set(): launch(); device.synchronize()
+    threads += [threading.Thread(target=keep_going) for _ in range(2)]
+    for each in threads: each.start()
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        said = []
+        for ask in asked:
+            try: ask(); said.append("done")
+            except devmod.LaunchError as error: said.append(str(error))
+        print(*dict.fromkeys(said), sep="|", flush=True)
+        sys.exit(0)  # with all that runs at the end
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+for each in threads: each.join()
+call()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_forked_process_leaves_the_device_to_the_other(opened: bool, device: Any) -> None:
+    if not opened and "llvmpipe" not in device.name:
+        pytest.skip("whether a driver that is loaded and has opened no device can be used after a fork is its own affair")
+    program = FORKED.replace("CODE", repr(shader(TWICE).hex())).replace("OPENED", str(opened and 1))
+    said = (
+        f"{device} is closed: it was opened before this process was forked, and no driver can be used on both sides of a fork; start "
+        "processes that use it with multiprocessing's 'spawn' or 'forkserver'"
+    )
+    assert python(program) == f"{said if opened else 'done'}\n" * 3
+
+
 def needs_layers(validate: str) -> None:
     if not validate:
         return

@@ -151,6 +151,7 @@ class Instance:
         self.handle = handle
         self.version = version
         self.calls = Calls(handle)
+        self._process = os.getpid()
         self._messenger: Any = None
         if messenger is not None:
             out = ffi.new("VkDebugUtilsMessengerEXT *")
@@ -159,6 +160,8 @@ class Instance:
 
     def close(self) -> None:
         """Destroy it. Nothing that was made with it may be used again."""
+        if os.getpid() != self._process:  # a fork's: it waits for threads that stayed in the other process
+            return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)
         lib.vkDestroyInstance(self.handle, ffi.NULL)

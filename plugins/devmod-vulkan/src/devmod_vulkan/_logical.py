@@ -7,6 +7,7 @@ by their finalizers is used again.
 from __future__ import annotations
 
 import atexit
+import os
 from collections import deque
 from itertools import count
 from threading import Lock
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _MOST_QUEUES = 4
 _RECORDERS = 16
 _TIMERS = 64
+#: What is open in this process.
+_opened: list[Logical] = []
 
 
 class Queue:
@@ -81,13 +84,14 @@ class Logical:
     direct : bool
         Whether the host sees the memory of arrays as it sees its own, so that nothing need be staged.
     closed : bool
-        Whether it is destroyed.
+        Whether nothing may be asked of it: it is destroyed, or this process was forked from the one that opened it.
     """
 
     def __init__(self, device: VulkanDevice) -> None:
         self.device = device
         self.physical = physical = device.physical
         self.closed = False
+        self._closed_because = "Python is ending"
         self.validating = _driver.validating()
         self._lock = Lock()
         self._number = count()
@@ -103,6 +107,7 @@ class Logical:
         self.queues = [Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))]
         self._choose_memory()
         atexit.register(self.close)
+        _opened.append(self)
 
     def _open(self) -> Any:
         physical = self.physical
@@ -155,9 +160,17 @@ class Logical:
     # -- errors
 
     def check_open(self) -> None:
-        """LaunchError where the device is destroyed: whoever asks for it then, does so while Python ends."""
+        """LaunchError where the device is closed."""
         if self.closed:
-            raise LaunchError(f"{self.device} is closed: Python is ending", kind="vulkan")
+            raise LaunchError(f"{self.device} is closed: {self._closed_because}", kind="vulkan")
+
+    def abandon(self) -> None:
+        """Leave the device to the process that this one was forked from: the driver's threads and locks stayed there."""
+        self.closed = True
+        self._closed_because = (
+            "it was opened before this process was forked, and no driver can be used on both sides of a fork; start processes that use it "
+            "with multiprocessing's 'spawn' or 'forkserver'"
+        )
 
     def failed(self, what: str, code: int) -> LaunchError:
         """The LaunchError for a call that the driver refused; a lost device is told of as such."""
@@ -316,3 +329,27 @@ class Logical:
         self.staging.close()
         calls.vkDestroyDevice(self.handle, ffi.NULL)
         _driver.log_messages()
+
+
+# -- forks
+
+
+def _before_fork() -> None:
+    # So that no queue is locked in the child for ever. A lock that is not to be had is that of the thread that forks.
+    _locked.extend(queue.lock for logical in _opened for queue in logical.queues if queue.lock.acquire(timeout=1))
+
+
+def _after_fork() -> None:
+    while _locked:
+        _locked.pop().release()
+
+
+def _after_fork_in_child() -> None:
+    while _opened:
+        _opened.pop().abandon()
+    _after_fork()
+
+
+_locked: list[Lock] = []
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
