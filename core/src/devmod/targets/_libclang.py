@@ -9,10 +9,11 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 
-from devmod.errors import ToolchainNotFoundError
+from devmod.errors import CompileError, ToolchainNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod.targets import TargetSpec
@@ -22,6 +23,8 @@ _TERSE = 17
 _loading = Lock()
 #: A folder that is nowhere: what is given to libclang in memory lies there.
 NOWHERE = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
+#: Of a text that is no program clang tells as many errors as it has characters, and each takes time: so many are told.
+MOST_ERRORS = 1000
 #: libclang's kinds of types to ours, by number: cindex has no name for all of them.
 _NUMBERS = {
     3: "bool",
@@ -43,6 +46,21 @@ _NUMBERS = {
     32: "float16",
     39: "bfloat16",
 }
+#: What clang's parser goes into anew for: characters without an end of a statement, and words that statements begin with. A thousand
+#: of them take an eighth of its stack.
+_LONG = re.compile(r"[^;{}]{2000}")
+_BEGINS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
+_MOST_BEGINS = 2000
+#: Parses what it is given on stdin, and ends.
+_TRIAL = """
+import json, sys
+sys.path[:], main, arguments, files = json.load(sys.stdin)
+from clang import cindex
+try:
+    cindex.Index.create().parse(main, args=arguments, unsaved_files=[tuple(each) for each in files])
+except cindex.TranslationUnitLoadError:
+    pass
+"""
 _UNEXPOSED, _RECORD, _ENUM, _VECTORS = 1, 105, 106, (113, 176)
 _LARGEST_STRUCT = 0xFFFF
 
@@ -85,6 +103,44 @@ class Libclang:
         self._presumed.restype = None
         number = re.search(r"\d+(?:\.\d+)+", self._text(version()))
         self.toolchain = f"libclang {number[0] if number else 'unknown'}"
+
+    def parse(self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, what: str) -> Any:
+        """The translation unit of a program that is given in memory, as the first of the files; `what` in errors.
+
+        Raises
+        ------
+        CompileError
+            libclang gives none, or would end the process.
+        """
+        text = files[0][1]
+        if _LONG.search(text) or len(_BEGINS.findall(text)) > _MOST_BEGINS:
+            self._try(main, arguments, files, kind, what)
+        try:
+            return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files)
+        except self.cindex.TranslationUnitLoadError as error:
+            raise CompileError(f"libclang cannot parse {what}", kind=kind) from error
+
+    def _try(self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], kind: str, what: str) -> None:
+        """Have another process parse it first: clang's stack overflows on what is nested too deeply, and the process ends with it."""
+        import json
+        import subprocess
+        import sys
+
+        if getattr(sys, "frozen", False) or not sys.executable:
+            return  # no interpreter to ask
+        given = json.dumps([sys.path, main, list(arguments), files])
+        try:
+            done = subprocess.run(  # noqa: S603 - this interpreter
+                [sys.executable, "-c", _TRIAL], input=given, text=True, encoding="utf-8", capture_output=True, check=False
+            )
+        except OSError:
+            return
+        if done.returncode < 0 or (os.name == "nt" and done.returncode > 1):
+            raise CompileError(
+                f"libclang ends its process on {what}: an expression, a statement or brackets are nested too deeply for it. Write it "
+                "in steps, as with variables or a loop",
+                kind=kind,
+            )
 
     def declaration(self, cursor: Any) -> str:
         """A declaration as clang prints it: macros expanded, numbers evaluated, no body, string literals emptied."""

@@ -20,7 +20,9 @@ _TOKEN = re.compile(
     | (?P<instance>\btemplate)(?=(?:\s|\\\r?\n)*\[\[) | (?P<open>\[\[)(?=\s*[A-Za-z_])""",
     re.DOTALL | re.VERBOSE,
 )
-_PIECE = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\r\n])*"|[()\[\],]""", re.DOTALL)
+_PIECE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\r\n])*"|[()\[\],;{}]""", re.DOTALL)
+#: No attribute has brackets that are nested deeper. So a list that does not end is left soon.
+_DEEPEST = 32
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _PARAMETER = re.compile(r"([A-Za-z_]\w*)[^\S\n]*\[[^\[\]\n]*\]((?:[^\S\n]*\[[^\[\]\n]*\])*)(?!\[)")
 _WORD = re.compile(r"(?:\s|\\\r?\n)*([A-Za-z_]\w*)(?:\s|\\\r?\n)*(\((?P<inside>.*)\))?(?:\s|\\\r?\n)*", re.DOTALL)
@@ -94,19 +96,22 @@ class Rewritten:
 
 def _list(source: str, start: int) -> tuple[list[str], int]:
     """The attributes in a list that begins there, and where it ends; 0 where it does not."""
-    depth, begin, listed = 0, start, []
+    begin, listed, closing = start, [], ""
     for piece in _PIECE.finditer(source, start):
         mark = piece.group()
         if mark in ("(", "["):
-            depth += 1
-        elif mark == ")" or (mark == "]" and depth):
-            depth -= 1
-        elif mark == "," and not depth:
+            closing += ")" if mark == "(" else "]"
+            if len(closing) > _DEEPEST:
+                break
+        elif closing and mark == closing[-1]:
+            closing = closing[:-1]
+        elif mark in (")", ";", "{", "}") or (mark == "]" and closing):
+            break
+        elif not closing and mark in (",", "]"):
             listed.append(source[begin : piece.start()])
             begin = piece.end()
-        elif mark == "]":
-            listed.append(source[begin : piece.start()])
-            return (listed, piece.start() + 2) if source.startswith("]]", piece.start()) else ([], 0)
+            if mark == "]":
+                return (listed, piece.start() + 2) if source.startswith("]]", piece.start()) else ([], 0)
     return [], 0
 
 

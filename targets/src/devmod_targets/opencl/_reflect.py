@@ -12,7 +12,7 @@ import re
 from devmod._info import Param
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
-from devmod.targets._libclang import NOWHERE, Libclang, element, libclang
+from devmod.targets._libclang import MOST_ERRORS, NOWHERE, Libclang, element, libclang
 from devmod.targets.opencl.spec import SPEC
 from devmod_targets.opencl import _prelude
 
@@ -52,13 +52,12 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
         The program has errors other than unknown names and types.
     """
     library = libclang(SPEC, "OpenCL C")
-    clang = library.cindex
     chosen = any(option.startswith("-cl-std=") for option in done.options)
-    unit, errors, warnings = _parse(clang, request, done, "" if chosen else "1.2")
+    unit, errors, warnings = _parse(library, request, done, "" if chosen else "1.2")
     told = []
     if (errors or warnings) and not chosen:
         # A device takes a source that names no version for OpenCL C 1.2, so that comes first. What fits 2.0 better was written for that.
-        newer = _parse(clang, request, done, "2.0")
+        newer = _parse(library, request, done, "2.0")
         if (len(newer[1]), len(newer[2])) < (len(errors), len(warnings)):
             told = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0][1], count=1))]
             unit, errors, warnings = newer
@@ -84,7 +83,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
 _Diagnostic = tuple[tuple[str, int, int], str]
 
 
-def _parse(clang: Any, request: CompileRequest, done: Complete, standard: str) -> tuple[Any, list[_Diagnostic], list[_Diagnostic]]:
+def _parse(library: Libclang, request: CompileRequest, done: Complete, standard: str) -> tuple[Any, list[_Diagnostic], list[_Diagnostic]]:
     """The translation unit, its errors, and the errors that are only worth a warning."""
     main = os.path.join(request.folder or NOWHERE, request.name)
     defines = os.path.join(NOWHERE, _DEFINES)
@@ -98,11 +97,8 @@ def _parse(clang: Any, request: CompileRequest, done: Complete, standard: str) -
         (os.path.join(NOWHERE, _prelude.NAME), _prelude.text()),
         (defines, "".join(f"#define {name} {value}\n" for name, value in done.defines.items())),
     ]
-    try:
-        unit = clang.Index.create().parse(main, args=arguments, unsaved_files=files)
-    except clang.TranslationUnitLoadError as error:
-        with_options = f" with the options {' '.join(done.options)}" if done.options else ""
-        raise CompileError(f"libclang cannot parse the OpenCL C source {request.name}{with_options}", kind="opencl") from error
+    with_options = f" with the options {' '.join(done.options)}" if done.options else ""
+    unit = library.parse(main, arguments, files, kind="opencl", what=f"the OpenCL C source {request.name}{with_options}")
     names = dict(done.names) | {os.path.realpath(main): request.name, defines: "<defines>"}
     errors: list[_Diagnostic] = []
     warnings: list[_Diagnostic] = []
@@ -115,6 +111,8 @@ def _parse(clang: Any, request: CompileRequest, done: Complete, standard: str) -
         unknown = found.severity == found.Error and _UNKNOWN.search(found.spelling)
         line = f"{name}:{place.line}:{place.column}: {'warning' if unknown else 'error'}: {found.spelling}"
         (warnings if unknown else errors).append(((file, place.line, place.column), line))
+        if len(errors) == MOST_ERRORS:
+            break
     return unit, errors, warnings
 
 
