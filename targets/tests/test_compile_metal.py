@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -126,12 +127,77 @@ def test_arguments_stand_by_their_tables_and_indices() -> None:
             "device float *x [[buffer(N)]]",
             "the argument 'x' of the kernel 'k' has the attribute [[buffer(N)]], and what it counts is not known",
         ),
+        (
+            f"device float *x [[buffer({'0 + ' * 30}N)]]",
+            f"the argument 'x' of the kernel 'k' has the attribute [[buffer({'0 + ' * 25}…)]], and what it counts is not known",
+        ),
+        ("device float *x [[buffer(31)]]", "the argument 'x' of the kernel 'k' is at the buffer index 31, and Metal's last is 30"),
+        (
+            "threadgroup float *x [[threadgroup(31)]]",
+            "the argument 'x' of the kernel 'k' is at the threadgroup index 31, and Metal's last is 30",
+        ),
+        (
+            ", ".join(f"device float *x{i}" for i in range(32)),
+            "the argument 'x31' of the kernel 'k' is at the buffer index 31, and Metal's last is 30",
+        ),
+        (
+            "device float *x [[buffer(2)]], constant int &y [[buffer(2)]]",
+            "the argument 'y' of the kernel 'k' is at the buffer index 2, where 'x' is",
+        ),
     ],
 )
 def test_arguments_that_nobody_can_pass(argument: str, said: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(f"kernel void k({argument}) {{}}")
     assert str(caught.value) == f"<text>:3: {said}"
+
+
+def test_a_function_constant_chooses_between_two_arguments_of_one_index() -> None:
+    source = (
+        "constant bool wide [[function_constant(0)]]; constant bool narrow = !wide;\n"
+        "kernel void k(device float *x [[buffer(0), function_constant(narrow)]], device float4 *y [[buffer(0), function_constant(wide)]]) {}"
+    )
+    assert [(each[0], each[4]) for each in row(source)] == [("x", 0), ("y", 0)]
+
+
+# -- texts that are no programs
+
+
+_KERNEL = "kernel void k(device float *x [[buffer(0)]]) {}\n"
+
+
+@pytest.mark.parametrize("text", ["[[a /* ", "[[a (]] ", "[[a )) ", "[[a [[)) ", "[[a { ", "[[a, "])
+def test_attributes_that_never_end_take_no_time(text: str) -> None:
+    from devmod_targets.metal._attributes import Rewritten
+
+    start = time.perf_counter()
+    Rewritten(_KERNEL + text * 20_000)
+    assert time.perf_counter() - start < 5  # each was read to the end once: minutes
+
+
+@pytest.mark.parametrize("kind", ["metal", "opencl"])
+@pytest.mark.parametrize("deep", ["- ", "(int)", "1?1:", "x[0]=", "1+"])
+def test_what_is_nested_too_deeply_for_clang_does_not_end_the_process(kind: str, deep: str) -> None:
+    space, language = ("device", "Metal") if kind == "metal" else ("global", "OpenCL C")
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(f"kernel void k({space} float *x) {{ x[0] = {deep * 50_000}1; }}", kind)
+    assert str(caught.value) == (
+        f"libclang ends its process on the {language} source <text>: an expression, a statement or brackets are nested too deeply for it. "
+        "Write it in steps, as with variables or a loop"
+    )
+
+
+@pytest.mark.parametrize("statement", ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"])
+@pytest.mark.parametrize("kind", ["metal", "opencl"])
+def test_what_generators_write_is_read(kind: str, statement: str) -> None:
+    space = "device" if kind == "metal" else "global"
+    assert list(devmod.compile(f"kernel void k({space} float *x) {{ {statement} }}", kind).functions) == ["k"]
+
+
+def test_of_a_thousand_errors_no_more_are_told() -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled("+;\n" * 3000)
+    assert len(caught.value.log.splitlines()) == 1000
 
 
 # -- kernels

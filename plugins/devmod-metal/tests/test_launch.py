@@ -14,7 +14,7 @@ import pytest
 from metal_kernels import ADD, CONSTANTS, adder, kernel
 
 import devmod
-from devmod import Param
+from devmod import Block, Interface, Param
 
 VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
@@ -129,12 +129,30 @@ def test_images_and_samplers_are_listed_and_not_called(double: Any) -> None:
         ([Param("x", "buffer", "", "rw", 0), Param("y", "buffer", "", "rw", 0)], "argument 2 has the index of argument 1"),
         ([Param("x", "buffer", "", "rw", 0), Param("n", "scalar", "int32")], "argument 2 has the place None"),
         ([Param("x", "buffer", "", "rw", (0, 1))], "argument 1 has the place (0, 1)"),
+        ([Param("x", "buffer", "", "rw", 31)], "argument 1 has the place 31"),
+        ([Param("n", "scalar", "int32", at=1 << 40)], "argument 1 has the place 1099511627776"),
+        ([Param("t", "local", "float32", at=31)], "argument 1 has the place 31"),
+        ([Param("n", "scalar", "int32", at=(0, 0)), Block(31, 8)], "a block of scalars at 31"),
+        ([Param("n", "scalar", "int32", at=(0, 0)), Block((0, 1), 8)], "a block of scalars at (0, 1)"),
+        ([Param("n", "scalar", "int32", at=(0, 0)), Param("x", "buffer", at=2), Block(2, 8)], "a block of scalars at 2"),
+        (
+            [Param("n", "scalar", "int32", at=(0, 0)), Param("m", "scalar", "int32", at=(1, 0)), Block(2, 8), Block(2, 8)],
+            "a block of scalars at 2",
+        ),
     ],
 )
-def test_an_interface_of_another_kind_is_refused(params: list[Param], said: str, double: Any) -> None:
+def test_an_interface_of_another_kind_is_refused(params: list[Param | Block], said: str, double: Any) -> None:
+    blocks = [each for each in params if isinstance(each, Block)]
+    interface = Interface([each for each in params if isinstance(each, Param)], blocks)
+    source = TAKES.format("device float *x").encode()
+    types = ["handle" if each.kind in ("buffer", "local") else each.type for each in interface.params]
+    module = devmod.create("metal", {"takes": source}, "metal", {"takes": devmod.FunctionInfo("takes", types, (), (), interface)})
     with pytest.raises(devmod.FormatError) as caught:
-        kernel(TAKES.format("device float *x"), "takes", params)
-    assert str(caught.value) == f"the metal function 'takes': {said} in the payload's interface; Metal wants an index of its own"
+        module["takes"]
+    whose = "the metal function 'takes'"
+    said = f"{whose} has {said}" if blocks else f"{whose}: {said}"
+    assert str(caught.value) == f"{said} in the payload's interface; Metal wants an index of its own, up to 30"
+    assert "launch" not in double.names()
 
 
 # -- limits

@@ -24,6 +24,8 @@ _MOST_BYTES = 4096
 _STEP = 16
 #: The bytes of a scalar in TVM's struct.
 _TVM_SCALAR = 8
+#: Metal's places for buffers and values, and for threadgroup memory: it looks at none beyond them, nor says so.
+_PLACES = 31
 
 
 class MetalLauncher(Launcher):
@@ -119,11 +121,13 @@ class MetalKernel(Kernel):
             if isinstance(param.at, tuple) and param.kind in ("scalar", "uniform"):
                 continue  # it lies in a block
             index = param.at if isinstance(param.at, int) else -1
-            if index < 0 or (table, index) in taken:
-                wrong = f"the place {param.at!r}" if index < 0 else f"the index of argument {taken[table, index] + 1}"
+            beyond = index >= _PLACES and table in ("buffer", "threadgroup")
+            if index < 0 or beyond or (table, index) in taken:
+                own = index < 0 or beyond
+                wrong = f"the place {param.at!r}" if own else f"the index of argument {taken[table, index] + 1}"
                 raise FormatError(
                     f"the metal function {self._name!r}: argument {number + 1} has {wrong} in the payload's interface; Metal wants an "
-                    "index of its own",
+                    f"index of its own, up to {_PLACES - 1}",
                     kind="metal",
                 )
             taken[table, index] = number
@@ -134,12 +138,13 @@ class MetalKernel(Kernel):
             elif table == "buffer":
                 self._values.append((number, index))
         for at in self._blocks:
-            if not isinstance(at, int) or ("buffer", at) in taken:
+            if not isinstance(at, int) or not 0 <= at < _PLACES or ("buffer", at) in taken:
                 raise FormatError(
                     f"the metal function {self._name!r} has a block of scalars at {at!r} in the payload's interface; Metal wants an index "
-                    "of its own",
+                    f"of its own, up to {_PLACES - 1}",
                     kind="metal",
                 )
+            taken["buffer", at] = -1
 
     def shape(self, launch: LaunchShape) -> tuple[Dims, Dims]:
         if self._pipeline is None:

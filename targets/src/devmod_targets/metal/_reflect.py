@@ -15,7 +15,7 @@ from devmod._info import Param
 from devmod._launch.constants import Constant
 from devmod.errors import CompileError
 from devmod.targets._declared import Found
-from devmod.targets._libclang import NOWHERE, Libclang, element, kind_id, lane, libclang
+from devmod.targets._libclang import MOST_ERRORS, NOWHERE, Libclang, element, kind_id, lane, libclang
 from devmod.targets.metal.spec import SPEC
 from devmod_targets.metal import _prelude
 from devmod_targets.metal._attributes import Rewritten
@@ -65,6 +65,8 @@ _SAMPLER = re.compile(r"^(?:const )?(?:metal::array<)?metal::sampler\b")
 _ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
 #: What an argument may be declared with that Metal fills in itself.
 _TABLES = ("buffer", "texture", "sampler", "threadgroup")
+#: How many places each of them has.
+_PLACES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
 _BESIDE = (*_TABLES, "function_constant", "raster_order_group", "user")
 
 
@@ -102,14 +104,11 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
 
 
 def _parse(library: Libclang, request: CompileRequest, done: Complete, text: str) -> Any:
-    clang = library.cindex
     standard = next((found[1] + found[2] for found in map(_STANDARD.fullmatch, reversed(done.options)) if found), _DEFAULT)
     files = [(_MAIN, text), (os.path.join(NOWHERE, _prelude.NAME), _prelude.text())]
     files += [(os.path.join(NOWHERE, *name.split("/")), "") for name in _prelude.HEADERS]
-    try:
-        return clang.Index.create().parse(_MAIN, args=[*_ARGUMENTS, f"-D__METAL_VERSION__={standard}0"], unsaved_files=files)
-    except clang.TranslationUnitLoadError as error:
-        raise CompileError(f"libclang cannot parse the Metal source {request.name}", kind="metal") from error
+    arguments = [*_ARGUMENTS, f"-D__METAL_VERSION__={standard}0"]
+    return library.parse(_MAIN, arguments, files, kind="metal", what=f"the Metal source {request.name}")
 
 
 def _diagnostics(
@@ -136,6 +135,8 @@ def _diagnostics(
         elif not certain:
             continue
         (errors if certain else warnings).append(f"{where}: {'error' if certain else 'warning'}: {found.spelling}")
+        if len(errors) == MOST_ERRORS:
+            break
     return errors, warnings, unknown
 
 
@@ -268,7 +269,8 @@ class _Reader:
             argument = self._argument(name, where, own, given, type_.get_canonical(), unknown)
             if argument is not None:
                 arguments.append(argument)
-        params = [(type_name, param) for type_name, param in _placed(arguments)]
+        params = _placed(arguments)
+        self._check(name, where, [param for _, param in params], [mark for _, given, _ in described for mark in given])
         extra: dict[str, Any] = {}
         used = self._names.used_by(cursor.spelling) if self._constants else ()
         constants = [constant.to_dict() for constant in self._constants.values() if constant.name in used]
@@ -279,6 +281,20 @@ class _Reader:
         if most:
             extra["max_total_threads_per_threadgroup"] = most
         return Found(name, [type_name for type_name, _ in params], [param for _, param in params], block, where, extra=extra)
+
+    def _check(self, function: str, where: str, params: Sequence[Param], marks: Sequence[str]) -> None:
+        """Indices that no receiver takes are refused here."""
+        taken: dict[tuple[str, object], str] = {}
+        for param in params:
+            table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(param.kind, "buffer")
+            assert isinstance(param.at, int)
+            if param.at >= _PLACES[table]:
+                last = _PLACES[table] - 1
+                raise self._refused(function, where, param.name, f"is at the {table} index {param.at}, and Metal's last is {last}")
+            other = taken.setdefault((table, param.at), param.name)
+            # Which of two there is a function constant may say.
+            if other != param.name and not any(mark.startswith("metal.function_constant=") for mark in marks):
+                raise self._refused(function, where, param.name, f"is at the {table} index {param.at}, where {other!r} is")
 
     def _parameters(self, cursor: Any) -> list[tuple[str, list[str], Any]]:
         return [(each.spelling, self._marks(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL]
@@ -303,9 +319,9 @@ class _Reader:
         given = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
         if any(word not in _BESIDE for word in given):
             return None
-        kind, text = kind_id(type_), type_.spelling
-        texture = _TEXTURE.match(text)
-        table = "sampler" if _SAMPLER.match(text) else "texture" if texture else "buffer"
+        kind, spelled = kind_id(type_), type_.spelling
+        texture = _TEXTURE.match(spelled)
+        table = "sampler" if _SAMPLER.match(spelled) else "texture" if texture else "buffer"
         if kind in (_POINTER, _REFERENCE):
             target = type_.get_pointee().get_canonical()
             if target.get_address_space() == self._threadgroup:
@@ -315,9 +331,8 @@ class _Reader:
             if word in given:
                 index = self._number(given[word])
                 if index is None:
-                    raise self._refused(
-                        function, where, name, f"has the attribute [[{word}({given[word]})]], and what it counts is not known"
-                    )
+                    text = given[word] if len(given[word]) < 100 else f"{given[word][:100]}…"
+                    raise self._refused(function, where, name, f"has the attribute [[{word}({text})]], and what it counts is not known")
         if table == "texture" or (unknown and "texture" in given):
             return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
         if table == "sampler":
@@ -325,7 +340,7 @@ class _Reader:
         if kind not in (_POINTER, _REFERENCE):
             if unknown:
                 return table, index, "", Param(name, "scalar")
-            raise self._refused(function, where, name, f"is of the type {_plain(text)!r}, which devmod cannot pass")
+            raise self._refused(function, where, name, f"is of the type {_plain(spelled)!r}, which devmod cannot pass")
         if kind_id(target) == _RECORD and _size(target) < 0:
             self.unmade.add(_QUALIFIERS.sub("", target.spelling))
         element_type, align = ("", 0) if unknown else _element(target)
