@@ -423,6 +423,75 @@ def test_a_shader_that_does_not_compile_is_told_in_its_panel(
     assert said.startswith("the webgpu function 'mandelbrot' does not compile in this browser:\nline 3, column 11: ")
 
 
+def test_a_device_that_is_lost_is_told_and_replaced(page: Browser) -> None:
+    page.evaluate(
+        """
+        const { createCommandEncoder } = GPUDevice.prototype;
+        GPUDevice.prototype.createCommandEncoder = function (...given) {
+          GPUDevice.prototype.createCommandEncoder = createCommandEncoder;
+          this.destroy();
+          return createCommandEncoder.apply(this, given);
+        };
+        """
+    )
+    page.click("button[aria-label='Zoom in']")
+    page.wait("document.querySelector('#lost-device') && !document.querySelector('.run')")
+    assert page.text("#lost-device").startswith("The GPU device was lost")
+    page.click("#lost-device button")
+    page.wait(DRAWN)
+    assert page.evaluate("return document.querySelectorAll('.note, .bad').length") == 0
+
+
+def raw(path: Path, *modules: dict[str, Any]) -> Path:
+    """A bundle of modules with three bytes each that no kind knows, as the index has them."""
+    from hashlib import sha256
+
+    from msgpack import packb
+
+    known = {"size": 3, "sha256": sha256(b"abc").digest()}
+    index = packb({"roots": list(range(len(modules))), "modules": [{"offset": 64 * at, **known, **each} for at, each in enumerate(modules)]})
+    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256(index).digest() + index
+    path.write_bytes(head.ljust(-(-len(head) // 64) * 64, b"\0") + b"abc".ljust(64, b"\0") * (len(modules) - 1) + b"abc")
+    return path
+
+
+def test_names_that_are_words_of_javascript_and_texts_without_end(browser: Browser, tmp_path: Path) -> None:
+    origin = {"target": "t" * 9000, "options": ["-D" + "x" * 900] * 900, "sources": {"s" * 9000: "0" * 9000}}
+    names = ["constructor", "f" * 100_000]
+    module = {"kind": "constructor", "format": "tostring", "variant": "v" * 9000, "functions": names, "origin": origin}
+    show(browser, raw(tmp_path / "k.devmod", module), viewport={"width": 360, "height": 740})
+    browser.wait("document.querySelector('.details').innerText.includes('known to its own runtime alone')")
+    assert "native code" not in browser.text(".details")
+    assert "ffff… (100,000 characters)" in browser.text(".functions")
+    assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert browser.evaluate("return document.documentElement.scrollHeight") < 8000
+    assert browser.said() == []
+
+
+def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a call in JavaScript may have arguments."""
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    info = devmod.FunctionInfo("k", ("handle",) * 200_000)
+    module = devmod.create_with_fallback("webgpu", {"k": b"\n".join([b"1 " * 60] * 1200)}, "wgsl", {"k": info})
+    show(browser, saved(tmp_path / "k.devmod", module))
+    browser.wait("document.querySelector('[aria-label=Source]')")
+    assert browser.evaluate("return document.querySelectorAll('[aria-label=Source] .t-number').length") == 72_000
+    assert browser.text(".functions").endswith(", buffer, and 199940 more)")
+
+
+def test_the_module_that_is_chosen_is_in_sight(browser: Browser, bundle: Path) -> None:
+    """In a list that scrolls; the page itself stays where it is."""
+    many = [{"kind": "npu", "functions": [f"f{number}"]} for number in range(60)]
+    show(browser, raw(bundle.parent / "many.devmod", *many), viewport={"width": 360, "height": 740})
+    seen = """
+    const [inner, outer] = [document.querySelector("[aria-current=true]"), document.querySelector("nav")].map((each) => each.getBoundingClientRect());
+    return [inner.top >= outer.top && inner.bottom <= outer.bottom, scrollY];
+    """
+    assert browser.evaluate(seen) == [True, 0]
+    browser.evaluate("[...document.querySelectorAll('.tree button')].at(-1).click()")
+    assert browser.evaluate(seen) == [True, 0]
+
+
 def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = {"big": devmod.FunctionInfo("big", ("handle", "int32"))}

@@ -1,11 +1,12 @@
 // What is known of one module: facts, functions, source.
 
-import { el, size, visible } from "./dom.js";
+import { brief, el, size, visible } from "./dom.js";
 import { sourceBlock } from "./highlight.js";
 
 /** A module larger than this is read when it is asked for, not when it is chosen. */
 const READ_AT_ONCE = 4_000_000;
 const MOST = 300;
+const MOST_ARGUMENTS = 60;
 /** The kinds whose distributions are known. Of any other name in a file, nothing may become a command. */
 const KNOWN = ["cuda", "rocm", "metal", "vulkan", "opencl", "hexagon"];
 const NODES = {
@@ -22,25 +23,25 @@ export function titleOf(module) {
 export async function showDetails(place, module, current) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
-  if (module.format) fact("Format", visible(module.format));
-  if (module.variant) fact("Architecture", visible(module.variant));
+  if (module.format) fact("Format", brief(module.format));
+  if (module.variant) fact("Architecture", brief(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
   if (module.kind === "webgpu") fact("Runs", "in this browser, where it has WebGPU");
   else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
   else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime that nobody here knows");
   const { origin } = module;
-  if (origin?.target) fact("Target", el("code", {}, visible(origin.target)));
-  if (origin?.toolchain) fact("Made with", visible(origin.toolchain));
-  if (origin?.options?.length) fact("Options", el("code", {}, visible(origin.options.join(" "))));
+  if (origin?.target) fact("Target", el("code", {}, brief(origin.target, 500)));
+  if (origin?.toolchain) fact("Made with", brief(origin.toolchain, 500));
+  if (origin?.options?.length) fact("Options", el("code", {}, brief(origin.options.join(" "), 2000)));
   const sources = Object.entries(origin?.sources ?? {});
   for (const [name, digest] of sources.slice(0, 20)) {
-    fact("Source", `${visible(name)} `, el("small", { class: "quiet mono", title: visible(digest) }, `sha256 ${visible(digest.slice(0, 12))}…`));
+    fact("Source", `${brief(name)} `, el("small", { class: "quiet mono", title: brief(digest) }, `sha256 ${visible(digest.slice(0, 12))}…`));
   }
   if (sources.length > 20) fact("Source", `and ${sources.length - 20} more`);
   const title = el("h2", { id: "details-title", tabIndex: -1 }, titleOf(module));
   const rest = el("div", {});
   place.setAttribute("aria-labelledby", "details-title");
-  place.replaceChildren(title, ...(NODES[module.kind] ? [el("p", { class: "quiet" }, NODES[module.kind])] : []), ...(facts.children.length ? [facts] : []), rest);
+  place.replaceChildren(title, ...(Object.hasOwn(NODES, module.kind) ? [el("p", { class: "quiet" }, NODES[module.kind])] : []), ...(facts.children.length ? [facts] : []), rest);
   if (module.offset === null) return;
   rest.append(functionList(module.functionNames.map((name) => [name, null])));
   if (module.size > READ_AT_ONCE) {
@@ -70,12 +71,11 @@ export async function showDetails(place, module, current) {
 
 function functionList(functions) {
   if (!functions.length) return el("p", { class: "quiet" }, "It has no functions.");
-  const shown = functions.slice(0, MOST);
-  const items = shown.map(([name, info]) => {
+  const items = functions.slice(0, MOST).map(([name, info]) => {
     const block = info?.interface?.block;
-    const tags = info?.launchParamTags?.length && !info.interface ? `launch: ${info.launchParamTags.join(", ")}` : "";
+    const tags = info?.launchParamTags?.length && !info.interface ? `launch: ${info.launchParamTags.slice(0, MOST_ARGUMENTS).join(", ")}` : "";
     const where = [block ? `blocks of ${block.join(" × ")} threads` : "", tags].filter(Boolean).join(" · ");
-    return el("li", {}, el("code", {}, ...signature(name, info)), ...(where ? [el("p", { class: "quiet where" }, visible(where))] : []));
+    return el("li", {}, el("code", {}, signature(name, info)), ...(where ? [el("p", { class: "quiet where" }, brief(where, 500))] : []));
   });
   if (functions.length > MOST) items.push(el("li", { class: "quiet" }, `and ${functions.length - MOST} more`));
   const title = functions.length === 1 ? "Function" : `${functions.length} functions`;
@@ -83,13 +83,13 @@ function functionList(functions) {
 }
 
 function* signature(name, info) {
-  yield el("strong", {}, visible(name));
+  yield el("strong", {}, brief(name));
   if (!info) return;
   yield "(";
   const params = info.interface?.params ?? info.argTypes.map((type) => ({ name: "", kind: type === "handle" ? "buffer" : "scalar", type, access: "" }));
-  for (const [at, param] of params.entries()) {
+  for (const [at, param] of params.slice(0, MOST_ARGUMENTS).entries()) {
     if (at) yield ", ";
-    if (param.name) yield `${visible(param.name)}: `;
+    if (param.name) yield `${brief(param.name, 80)}: `;
     const type = param.type || (param.kind === "buffer" ? "bytes" : info.argTypes[at]);
     const shown = param.align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type === "handle" ? "buffer" : type;
     yield el("span", { class: "t-type" }, visible(param.kind === "buffer" && type !== "handle" ? `${shown}[]` : shown));
@@ -97,6 +97,7 @@ function* signature(name, info) {
     if (param.kind === "buffer" && access) yield el("span", { class: "t-keyword" }, access);
     if (!["buffer", "scalar", "uniform"].includes(param.kind)) yield el("span", { class: "t-keyword" }, ` ${param.kind}`);
   }
+  if (params.length > MOST_ARGUMENTS) yield `, and ${params.length - MOST_ARGUMENTS} more`;
   yield ")";
 }
 
@@ -110,7 +111,7 @@ function usage(name, info) {
     'import { open } from "devmod-webgpu";',
     "",
     'const bundle = await open("kernels.devmod");',
-    `const ${f} = await bundle.getFunction(${JSON.stringify(name)});`,
+    `const ${f} = await bundle.getFunction(${JSON.stringify(name.length > 1000 ? `${name.slice(0, 1000)}…` : name)});`,
     `await ${f}.run([${args.join(", ")}], { grid: [/* blocks in x, y, z */] });`,
   ].join("\n");
   return el("details", {}, el("summary", {}, "Call it from JavaScript"), sourceBlock(text, "js", "How to call it"));
@@ -118,7 +119,7 @@ function usage(name, info) {
 
 function constantList(constants) {
   const items = constants.slice(0, MOST).map(([name, { type, shape, data }]) =>
-    el("li", {}, el("code", {}, el("strong", {}, visible(name)), ": ", el("span", { class: "t-type" }, `${type}[${shape.join(" × ")}]`)), el("span", { class: "quiet" }, ` ${size(data.length)}`)),
+    el("li", {}, el("code", {}, el("strong", {}, brief(name)), ": ", el("span", { class: "t-type" }, `${type}[${shape.join(" × ")}]`)), el("span", { class: "quiet" }, ` ${size(data.length)}`)),
   );
   return el("div", {}, el("h3", {}, "Constants"), el("ul", { class: "functions" }, ...items));
 }

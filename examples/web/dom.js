@@ -1,7 +1,7 @@
 // Making elements. Whatever comes from a file becomes text, never HTML.
 
 /**
- * An element with properties and children; a string becomes text.
+ * An element with properties and children; a string becomes text, and of a list each part is a child.
  * `class`, `aria-*`, `data-*` and `role` are attributes, `on…` listeners, all else properties.
  */
 export function el(name, properties = {}, ...children) {
@@ -12,12 +12,27 @@ export function el(name, properties = {}, ...children) {
     else if (key === "class" || key === "role" || key === "for" || key.includes("-")) made.setAttribute(key, value);
     else made[key] = value;
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  fill(made, children);
   return made;
 }
 
+/** One after the other: a source of a stranger's may have more parts than a call may have arguments. */
+function fill(made, children) {
+  for (const child of children) {
+    if (typeof child === "object" && child !== null && !(child instanceof Node)) fill(made, child);
+    else if (child !== null && child !== undefined) made.append(child);
+  }
+}
+
 /** What does not show by itself, or turns the direction of what follows, as its code: names come from strangers' files. */
-export const ODD = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/u;
+export const ODD =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e01ef}]/u;
+
+/** The same, cut where it is long: a name of a stranger's may be as long as the file. */
+export function brief(text, most = 200) {
+  if (text.length <= most) return visible(text);
+  return `${visible([...text.slice(0, 2 * most)].slice(0, most).join(""))}… (${text.length.toLocaleString("en")} characters)`;
+}
 
 export function visible(text) {
   return [...text].map((char) => (ODD.test(char) || char === "\n" || char === "\t" ? code(char) : char)).join("");

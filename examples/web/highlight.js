@@ -26,13 +26,13 @@ const LANGUAGES = { wgsl: WGSL, ptx: PTX, js: JS };
 const TOKENS =
   /(?<comment>\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])'?)|(?<mark>@\w+|^[ \t]*#[ \t]*\w+|\[\[[\w()]+\]\])|(?<number>\b(?:0[xX][\da-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<=\D)\.\d+)[a-zA-Z]*)|(?<word>[A-Za-z_$]\w*)/gm;
 /** Beyond this a source is shown without colours, and beyond that cut: a browser has to lay it out. */
-const MOST_COLOURED = 300_000;
-const MOST_SHOWN = 2_000_000;
+const MOST_COLOURED = 150_000;
+const MOST_SHOWN = 1_000_000;
 
 /** A source as a block with line numbers. */
 export function sourceBlock(text, format, label) {
   const shown = text.slice(0, MOST_SHOWN);
-  const pre = el("pre", {}, el("code", {}, ...(shown.length > MOST_COLOURED ? plain(shown) : coloured(shown, format))));
+  const pre = el("pre", {}, el("code", {}, shown.length > MOST_COLOURED ? plain(shown) : coloured(shown, format)));
   if (shown.length < text.length) pre.append(el("span", { class: "t-odd" }, `\n… ${text.length - shown.length} more characters`));
   const count = shown.replace(/\n$/, "").split("\n").length;
   const numbers = el("pre", { class: "lines", "aria-hidden": "true" }, Array.from({ length: count }, (_, at) => at + 1).join("\n"));
@@ -40,7 +40,7 @@ export function sourceBlock(text, format, label) {
 }
 
 function* coloured(text, format) {
-  const language = LANGUAGES[format] ?? C;
+  const language = Object.hasOwn(LANGUAGES, format) ? LANGUAGES[format] : C;
   const keywords = new Set(language.keyword.split(" "));
   const types = new Set(language.type.split(" "));
   let at = 0;
@@ -55,7 +55,7 @@ function* coloured(text, format) {
       else sort = /^\s*\(/.test(text.slice(at, at + 20)) ? "call" : "";
     }
     const parts = [...plain(found[0])];
-    if (sort) yield el("span", { class: `t-${sort}` }, ...parts);
+    if (sort) yield el("span", { class: `t-${sort}` }, parts);
     else yield* parts;
   }
   yield* plain(text.slice(at));

@@ -14,6 +14,7 @@ async function show(from, name) {
   const mine = ++turn;
   const current = () => mine === turn;
   at("alert").replaceChildren();
+  at("notes").replaceChildren();
   at("status").textContent = "Reading the bundle…";
   try {
     const bundle = await open(from);
@@ -22,6 +23,7 @@ async function show(from, name) {
     opened = bundle;
     at("empty").hidden = true;
     at("bundle").hidden = false;
+    if (mine > 1) scrollTo(0, 0);
     document.title = `${visible(name)} – devmod`;
     const count = bundle.modules.filter(({ offset }) => offset !== null).length;
     const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])];
@@ -34,7 +36,7 @@ async function show(from, name) {
     });
     select(listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
     at("status").textContent = "";
-    await showRuns(at("runs"), bundle, current);
+    await showRuns(at("runs"), at("notes"), bundle, current);
   } catch (error) {
     if (current()) fail(error);
   }
@@ -45,6 +47,7 @@ function fail(error) {
   // What is no error of the package is one of this page: its name helps whoever reports it.
   const text = error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`;
   at("alert").replaceChildren(el("p", { class: "bad" }, visible(text)));
+  at("alert").scrollIntoView({ block: "nearest" }); // it may lie far above what is being looked at
   at("empty").hidden = opened !== null;
 }
 

@@ -27,15 +27,15 @@ async function ourDevice() {
   return device;
 }
 
-/** Show a panel for each kernel of the bundle that this page knows. */
-export async function showRuns(place, bundle, current) {
+/** Show a panel for each kernel of the bundle that this page knows; what keeps them from running is said in `notes`. */
+export async function showRuns(place, notes, bundle, current) {
   place.replaceChildren();
+  const note = (id, ...words) => notes.replaceChildren(el("p", { class: "note", id }, words));
   const names = new Set(bundle.webgpuModules.flatMap(({ functionNames }) => functionNames));
   if (!names.size) {
-    const note = bundle.modules.some(({ functionNames }) => functionNames.length)
-      ? "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu"
-      : "";
-    if (note) place.append(el("p", { class: "note", id: "no-webgpu" }, note));
+    if (bundle.modules.some(({ functionNames }) => functionNames.length)) {
+      note("no-webgpu", "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu");
+    }
     return;
   }
   const known = [];
@@ -48,16 +48,30 @@ export async function showRuns(place, bundle, current) {
     on = await ourDevice();
   } catch (error) {
     // Said once, and not in each panel: all else of the bundle can still be looked at.
-    if (current()) place.append(el("p", { class: "note", id: "no-device" }, `Kernels cannot run here: ${visibleLines(error.message)}.`));
+    document.body.classList.add("no-device");
+    if (current()) note("no-device", `Kernels cannot run here: ${visibleLines(error.message)}.`);
     return;
   }
-  for (const { functions, make } of known) {
+  document.body.classList.remove("no-device");
+  let gone = false;
+  on.lost.then(({ message }) => {
+    gone = true;
     if (!current()) return;
+    place.replaceChildren();
+    const again = () => {
+      notes.replaceChildren();
+      showRuns(place, notes, bundle, current);
+    };
+    const why = message ? ` (${visible(message)})` : "";
+    note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Run the kernels again"));
+  });
+  for (const { functions, make } of known) {
+    if (!current() || gone) return;
     const wanted = Object.keys(functions);
     const panel = el("section", { class: "run" });
     place.append(panel);
     const alert = el("div", { role: "alert" });
-    const failed = (error) => current() && alert.replaceChildren(el("p", { class: "bad" }, visibleLines(error.message)));
+    const failed = (error) => current() && panel.isConnected && alert.replaceChildren(el("p", { class: "bad" }, visibleLines(error.message)));
     try {
       const ready = {};
       for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });

@@ -1,7 +1,7 @@
 // The tree of modules: a list of buttons, in the order of the file. The arrow keys go up and down in it.
 
 import { titleOf } from "./details.js";
-import { el, size, visible } from "./dom.js";
+import { brief, el, size } from "./dom.js";
 
 /** How many modules are listed: a browser has to lay them out. */
 const MOST = 1000;
@@ -20,10 +20,10 @@ export function showTree(list, roots, choose) {
         "span",
         { class: "head" },
         el("strong", {}, titleOf(module)),
-        el("small", {}, visible([module.format, module.variant, module.offset === null ? "" : size(module.size)].filter(Boolean).join(" · "))),
+        el("small", {}, [module.format, module.variant, module.offset === null ? "" : size(module.size)].filter(Boolean).map((each) => brief(each, 60)).join(" · ")),
         ...(module.kind === "webgpu" && names.length ? [el("span", { class: "runs-here" }, "runs here")] : []),
       ),
-      ...(names.length ? [el("small", { class: "names mono" }, visible(names.slice(0, 4).join(", ")) + (names.length > 4 ? ` and ${names.length - 4} more` : ""))] : []),
+      ...(names.length ? [el("small", { class: "names mono" }, names.slice(0, 4).map((name) => brief(name, 60)).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : ""))] : []),
     );
     if (!buttons.has(module)) buttons.set(module, button);
     const below = [];
@@ -43,6 +43,7 @@ export function showTree(list, roots, choose) {
       const here = button.dataset.module === String(module.number);
       button.setAttribute("aria-current", String(here));
       button.tabIndex = here ? 0 : -1;
+      if (here) show(button, list.parentElement);
     }
     choose(module);
   };
@@ -55,4 +56,12 @@ export function showTree(list, roots, choose) {
     listed[to].focus();
   };
   return { select, listed: [...buttons.keys()] };
+}
+
+/** Scroll a button into what its list shows, where that scrolls, and leave the page where it is. */
+function show(button, frame) {
+  const [inner, outer] = [button.getBoundingClientRect(), frame.getBoundingClientRect()];
+  const room = 16;
+  if (inner.top < outer.top + room) frame.scrollTop -= outer.top + room - inner.top;
+  else if (inner.bottom > outer.bottom - room) frame.scrollTop += inner.bottom - outer.bottom + room;
 }
