@@ -194,6 +194,121 @@ def test_a_payload_that_says_something_else_of_its_shader(info: FunctionInfo, te
     assert str(caught.value) == text
 
 
+def with_params(*behind: Param, blocks: Any = None) -> FunctionInfo:
+    """What the compiler finds of `add`, with other arguments behind its buffers, and other blocks."""
+    info = add_info()
+    assert info.interface is not None
+    params = [*info.interface.params[:3], *behind]
+    types = [each.type if each.kind == "scalar" else "handle" for each in params]
+    return FunctionInfo("main", types, (), (), Interface(params, blocks or info.interface.blocks, (64, 1, 1)))
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (with_params(Param("n", "scalar", "int32", at=(1, 0))), "places argument 4 at (1, 0), which is in none of its 1 blocks"),
+        (with_params(Param("n", "scalar", "int32", at=0)), "places argument 4 at 0, which is in none of its 1 blocks"),
+        (with_params(Param("n", "scalar", "int32", at=(0, 4))), "places argument 4 at byte 4 of a block of 4 bytes"),
+        (with_params(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4)] * 2), "has two blocks of push constants"),
+        (
+            with_params(Param("n", "scalar", "int32", at=(0, 0)), blocks=[Block("push", 4), Block((0, 7), 0)]),
+            "has a block of no bytes at (0, 7)",
+        ),
+        (
+            with_params(Param("u", "uniform", "float32x4", at=(0, 7)), Param("n", "scalar", "int32", at=(0, 0))),
+            "gives the uniform argument 4 the type 'float32x4', which is no uint8xN",
+        ),
+    ],
+)
+def test_an_interface_that_would_lose_a_value(info: FunctionInfo, text: str, no_driver: None) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(ADD), info)["k"]
+    assert str(caught.value) == f"the interface of the vulkan function 'k' {text}"
+
+
+@pytest.mark.parametrize("dtype", ["int32x4", "complex128"])
+def test_without_an_interface_scalars_are_single_numbers(dtype: str, no_driver: None) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(ADD), FunctionInfo("main", ["handle"] * 3 + [dtype]))["k"]
+    assert str(caught.value) == (
+        f"the vulkan function 'k' takes argument 4, which is {dtype}, and its payload does not say where that lies: such arguments are "
+        "single numbers of at most 8 bytes"
+    )
+
+
+SIZED = """
+#version 450
+layout(local_size_x_id = 1, local_size_y_id = 2) in;
+layout(constant_id = 5) const int TIMES = 2;
+layout(binding = 0) buffer X { float x[]; };
+void main() { x[gl_GlobalInvocationID.x] *= TIMES; }
+""".strip()
+
+
+@pytest.mark.parametrize(
+    ("constants", "block_constants", "given", "text"),
+    [
+        ([{"name": "T", "id": 5, "type": "int64"}], None, {"T": 1}, "has the constant 5 of type int32, and the payload's fmap says int64"),
+        ([{"name": "T", "type": "int32"}], None, {"T": 1}, "has its constants by number, and the payload's fmap gives 'T' none"),
+        (
+            [{"name": "X", "id": 1, "type": "uint32"}],
+            None,
+            {"X": 32},
+            "has blocks of a size in x that depends on the constant 1, and the payload's fmap says 1",
+        ),
+        (
+            [{"name": "X", "id": 1, "type": "uint32"}, {"name": "Y", "id": 2, "type": "uint32"}],
+            [1, 0, -1],
+            {"X": 32},
+            "has blocks of a size in x that depends on the constant 1, and the payload's fmap says 1",
+        ),
+        ([{"name": "X", "id": 1, "type": "uint32"}], [0, -1, -1], {"X": 32}, ""),
+        ([{"name": "T", "id": 5, "type": "int32"}], [-1, -1, -1], {"T": 3}, ""),
+        ([{"name": "T", "id": 99, "type": "int64"}], None, {"T": 3}, ""),  # a constant that is not there is no harm
+    ],
+)
+def test_constants_that_are_not_the_shaders(constants: Any, block_constants: Any, given: Any, text: str, device: Any) -> None:
+    extra = {"constants": constants} | ({"block_constants": block_constants} if block_constants else {})
+    info = FunctionInfo("main", ["handle"], (), (), Interface([Param("x", "buffer", "float32", "rw", (0, 0))], (), (1, 1, 1), extra))
+    f = made(shader(SIZED), info)["k"]
+    if not text:
+        x = np.ones(32, "float32")
+        f.specialize(**given)(x, grid=1)
+        assert x[0] == given.get("T" if constants[0]["id"] == 5 else "", 2)
+        return
+    with pytest.raises(devmod.FormatError) as caught:
+        f.specialize(**given)
+    assert str(caught.value) == START + text
+
+
+def test_a_block_that_constants_give_is_held_against_the_shader_too(no_driver: None) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        made(shader(SIZED), FunctionInfo("main", ["handle"], (), (), Interface([Param("x", "buffer", at=(0, 0))], (), (64, 1, 1))))["k"]
+    assert str(caught.value) == START + "is built for blocks of (1, 1, 1) threads, and the payload's fmap says (64, 1, 1)"
+
+
+def test_structs_of_structs_are_counted_once_each(device: Any) -> None:
+    """Fifteen structs with a thousand members each, one in the other: the sum of all would take for ever."""
+    whole = np.frombuffer(words(TWICE), "<u4").tolist()
+    starts = [5]
+    while starts[-1] < len(whole):
+        starts.append(starts[-1] + (whole[starts[-1]] >> 16))
+    function = next(at for at in starts if whole[at] & 0xFFFF == 54)
+    label = next(at for at in starts if whole[at] & 0xFFFF == 248)
+    inner = next(whole[at + 1] for at in starts if whole[at] & 0xFFFF == 22)
+    new, types = whole[3], []
+    for _ in range(15):
+        types += [1002 << 16 | 30, new, *[inner] * 1000]
+        inner, new = new, new + 1
+    types += [4 << 16 | 32, new, 4, inner, 4 << 16 | 59, new, new + 1, 4]
+    load = [4 << 16 | 61, inner, new + 2, new + 1]
+    made_ = [*whole[:3], new + 3, *whole[4:function], *types, *whole[function : label + 2], *load, *whole[label + 2 :]]
+    with pytest.raises(
+        devmod.LaunchError, match=r"its maxComputeSharedMemorySize is \d+, and the shader has 40{45} bytes of shared memory"
+    ):
+        made(packed(np.array(made_, "<u4").tobytes()), FunctionInfo("main", ["handle"]))["k"]
+
+
 def test_a_uniform_that_is_too_small(no_driver: None) -> None:
     source = """
         #version 450

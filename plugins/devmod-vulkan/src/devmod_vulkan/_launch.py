@@ -68,9 +68,9 @@ class VulkanLauncher(Launcher):
     def specialized(self, constants: Mapping[str, object]) -> VulkanLauncher:
         made = specialize_constants("vulkan", self._shader.name, self._interface, constants)
         kept = dict(self._constants)
-        for (constant, _), data in zip(made.values, made.data, strict=True):
-            assert constant.id is not None
-            kept[constant.id] = data
+        set_ = [constant for constant, _ in made.values]
+        kept |= {constant.id: data for constant, data in zip(set_, made.data, strict=True) if constant.id is not None}
+        self._shader.check_constants(set_, kept, made.interface.block)
         return VulkanLauncher(self._shader, self._build, made.interface, tuple(sorted(kept.items())))
 
 
