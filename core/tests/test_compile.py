@@ -103,6 +103,32 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
         devmod.compile(tmp_path, "opencl")
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "what"),
+    [
+        ("k.comp", "webgpu", "GLSL by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl)"),
+        ("k.SPV", "webgpu", "SPIR-V by its suffix, a source for vulkan; webgpu takes WGSL (.wgsl)"),
+        ("k.metal", "opencl", "MSL by its suffix, a source for metal; opencl takes OpenCL C (.cl)"),
+        (
+            "k.wgsl",
+            "vulkan",
+            "WGSL by its suffix, a source for webgpu; vulkan takes GLSL (.comp), GLSL (.glsl), HLSL (.hlsl), SPIR-V (.spv)",
+        ),
+    ],
+)
+def test_a_file_that_is_another_targets_source(name: str, kind: str, what: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"\x03\x02\x23\x07")
+    language = what.partition(" takes ")[2].partition(" (")[0]
+    assert refused(devmod.CompileError, tmp_path / name, kind) == (
+        f"{name} is {what}. Where the suffix is wrong, devmod.compile(…, language={language!r}) says what it is"
+    )
+
+
+def test_a_language_that_is_said_goes_before_the_suffix(tmp_path: Path) -> None:
+    (tmp_path / "k.comp").write_text("kernel void k(global float *x) {}")
+    assert list(devmod.compile(tmp_path / "k.comp", "opencl", language="OpenCL C").functions) == ["k"]
+
+
 def test_a_str_with_a_lone_surrogate_is_no_source() -> None:
     assert refused(devmod.CompileError, "// \ud800\n" + KERNEL, "opencl") == (
         "<text>:1: the source has the character '\\ud800', which UTF-8 cannot hold"

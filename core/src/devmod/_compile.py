@@ -201,9 +201,26 @@ def _read(
         data = file.read()
     folder, name = os.path.split(path)
     suffix = os.path.splitext(name)[1][1:].lower()
+    if language is None and suffix not in spec.languages:
+        _refuse_others(spec, name, suffix)
     if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
         return "", data, name, folder, suffix
     return decode(data, name, spec.kind), None, name, folder, suffix
+
+
+def _refuse_others(spec: TargetSpec, name: str, suffix: str) -> None:
+    """Refuse a file whose suffix says that it is another target's source: the compiler's own words would not say so."""
+    from devmod.targets import BUILT_IN, find_spec
+
+    for other in filter(None, map(find_spec, BUILT_IN)):
+        if suffix in other.languages and spec.languages:
+            own = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+            default = next(iter(spec.languages.values()))
+            raise CompileError(
+                f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {own}. Where the suffix "
+                f"is wrong, devmod.compile(…, language={default!r}) says what it is",
+                kind=spec.kind,
+            )
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
