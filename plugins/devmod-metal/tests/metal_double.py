@@ -3,7 +3,7 @@ says that a kernel runs on one.
 
 Kernels that it does not know by name run as C++ on the CPU (`msl_on_cpu`).
 
-Sources are read by core's own reader of Metal, so that what has errors, no such function or other arguments is refused as a device would.
+Sources are read by devmod's own reader of Metal, so that what has errors, no such function or other arguments is refused as a device would.
 Commands run when they are waited for, and not before: what reads too early sees what was there.
 """
 
