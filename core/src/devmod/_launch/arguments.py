@@ -172,17 +172,19 @@ def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes,
     Raises
     ------
     FormatError
-        A scalar lies outside its block.
+        A scalar lies outside its block, or in a block that is not there.
     """
     sizes = tuple(block.size for block in interface.blocks)
     places = [
         (number, param.at[0], param.at[1])
         for number, param in enumerate(interface.params)
         # A uniform is a binding of its own, whose content is the value; its place is (set, binding).
-        if param.kind == "scalar" and isinstance(param.at, tuple) and param.at[0] < len(sizes)
+        if param.kind == "scalar" and isinstance(param.at, tuple)
     ]
 
     for number, block, offset in places:
+        if block >= len(sizes):
+            raise FormatError(f"argument {number + 1} lies in block {block}, and the blocks are {len(sizes)}, counted from 0")
         if offset >= sizes[block]:
             raise FormatError(f"argument {number + 1} lies at byte {offset} of a block of {sizes[block]} bytes")
 
