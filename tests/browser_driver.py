@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 JS = ROOT / "plugins" / "devmod-webgpu" / "js"
+#: What a command of the browser's may take at most, in seconds: after that it is ended, and the test fails.
+PATIENCE = 120
 #: Debian's Chromium computes on SwiftShader, without any GPU.
 WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 
@@ -35,7 +37,7 @@ def node() -> str:
 
 @functools.cache
 def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def _chromium() -> str:
@@ -64,17 +66,32 @@ class Browser:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the browser is gone; its driver ended with {self._process.poll()}"
+        guard = threading.Timer(PATIENCE, self._process.kill)
+        guard.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            guard.cancel()
+        assert line, f"the browser is gone, or took more than {PATIENCE} s: {str(command)[:200]}"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        return self._process.poll() is None
+
     def close(self) -> None:
         """End it."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -163,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-@contextmanager
+@contextlib.contextmanager
 def file_server() -> Iterator[FileServer]:
     """A server for the time of the body."""
     server = FileServer()

@@ -6,17 +6,20 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 from environments import install, make_venv, uninstall  # noqa: E402
 from wheels import build, distributions  # noqa: E402
+
+if TYPE_CHECKING:
+    from browser_driver import Browser
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -91,6 +94,24 @@ class Environment:
         )
         assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def _browsers() -> Iterator[list[Browser]]:
+    made: list[Browser] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def browser(_browsers: list[Browser]) -> Browser:
+    """Chromium with WebGPU, started once a session, and anew where it is gone. Each page opened in it has a context of its own."""
+    from browser_driver import WEBGPU, Browser
+
+    if not _browsers or not _browsers[-1].alive:
+        _browsers.append(Browser(*WEBGPU))
+    return _browsers[-1]
 
 
 @pytest.fixture

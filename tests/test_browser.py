@@ -17,18 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's kernels and what NumPy says of them
-from browser_driver import PRELUDE, WEBGPU, Browser, FileServer, file_server, received, sent  # noqa: E402
+from browser_driver import PRELUDE, Browser, FileServer, file_server, received, sent  # noqa: E402
 
 WGSL = ROOT / "examples" / "webgpu"
 TVM = ROOT / "core" / "tests" / "vectors" / "tvm"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium with WebGPU."""
-    made = Browser(*WEBGPU)
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -289,6 +281,22 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
 NAME = "the webgpu function 'scale'"
 
 
+@pytest.fixture(scope="module")
+def scale_server() -> Iterator[FileServer]:
+    with file_server() as made:
+        made.files["scale.devmod"] = compiled(SCALE)
+        yield made
+
+
+@pytest.fixture
+def scaling(browser: Browser, scale_server: FileServer) -> Browser:
+    """A page with the function above as `f`: one for all calls that are refused, which leave nothing behind."""
+    if browser.address() != scale_server.url:
+        browser.open(scale_server.url)
+        run(browser, 'window.f = await (await kit.open("scale.devmod")).getFunction("scale");')
+    return browser
+
+
 @pytest.mark.row("R34")
 @pytest.mark.parametrize(
     ("call", "name", "message"),
@@ -403,12 +411,10 @@ NAME = "the webgpu function 'scale'"
         ),
     ],
 )
-def test_a_wrong_call_is_refused_in_words(page: Browser, server: FileServer, call: str, name: str, message: str) -> None:
-    server.files["scale.devmod"] = compiled(SCALE)
+def test_a_wrong_call_is_refused_in_words(scaling: Browser, call: str, name: str, message: str) -> None:
     found = run(
-        page,
+        scaling,
         f"""
-        const f = await (await kit.open("scale.devmod")).getFunction("scale");
         const x = new Float32Array(4), y = new Float32Array(4), p = new Float32Array(2);
         const uniform = f.device.createBuffer({{ size: 16, usage: GPUBufferUsage.UNIFORM }});
         const small = f.device.createBuffer({{ size: 4, usage: GPUBufferUsage.STORAGE }});
@@ -417,7 +423,7 @@ def test_a_wrong_call_is_refused_in_words(page: Browser, server: FileServer, cal
         """,
     )
     assert found[0] == [name, message.replace("{invocations}", str(found[1]))]
-    assert page.said() == []
+    assert scaling.said() == []
 
 
 def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ PACKAGE = json.loads((JS / "package.json").read_text())
 
 
 def ran(*command: str, cwd: Path = JS) -> str:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -75,7 +75,7 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
     options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
     ran(*typescript(), *options, "good.ts", cwd=tmp_path)
     (tmp_path / "bad.ts").write_text(good.replace("grid: 1 }", 'grid: "1" }').replace('"scale", { device }', "7"))
-    done = subprocess.run([*typescript(), *options, "bad.ts"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([*typescript(), *options, "bad.ts"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.count("error TS") == 2, done.stdout
 
 
@@ -161,14 +161,17 @@ def test_the_wheel_of_the_source_distribution_has_it_too(tmp_path: Path) -> None
 
 
 SERVE = """
-import subprocess, sys, urllib.request
+import subprocess, sys, threading, urllib.request
 process = subprocess.Popen([sys.executable, "-u", "-m", "devmod", "view", sys.argv[1], "--no-open"], stdout=subprocess.PIPE, text=True)
+guard = threading.Timer(60, process.kill)
+guard.start()
 try:
     address = process.stdout.readline().split()[-1].partition("?")[0]
     for name in ("", "page.js", "devmod-webgpu/index.js", "devmod-webgpu/msgpack.js", "lake.png", "file/k.devmod"):
-        with urllib.request.urlopen(address + name) as answer:
+        with urllib.request.urlopen(address + name, timeout=20) as answer:
             print(name, answer.status, len(answer.read()))
 finally:
+    guard.cancel()
     process.terminate()
     process.wait()
     process.stdout.close()

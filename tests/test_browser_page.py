@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's references
-from browser_driver import WEBGPU, Browser, received  # noqa: E402
+from browser_driver import Browser, received  # noqa: E402
 
 from devmod._cli._serve import Server  # noqa: E402
 
@@ -31,13 +31,6 @@ PAGE = {
     "lake.png": ROOT / "examples" / "images" / "lake.png",
 }
 DRAWN = "['mandelbrot', 'blur'].every((id) => Number(document.getElementById(id)?.dataset.drawn) >= 1)"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    made = Browser(*WEBGPU)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -449,7 +442,9 @@ def raw(path: Path, *modules: dict[str, Any]) -> Path:
     from msgpack import packb
 
     known = {"size": 3, "sha256": sha256(b"abc").digest()}
-    index = packb({"roots": list(range(len(modules))), "modules": [{"offset": 64 * at, **known, **each} for at, each in enumerate(modules)]})
+    index = packb(
+        {"roots": list(range(len(modules))), "modules": [{"offset": 64 * at, **known, **each} for at, each in enumerate(modules)]}
+    )
     head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256(index).digest() + index
     path.write_bytes(head.ljust(-(-len(head) // 64) * 64, b"\0") + b"abc".ljust(64, b"\0") * (len(modules) - 1) + b"abc")
     return path
@@ -504,15 +499,13 @@ def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path:
         assert "binary, so there is no source" in browser.text(".details")
 
 
-def test_without_webgpu_the_page_shows_and_says_why_nothing_runs(bundle: Path) -> None:
-    browser = Browser()
-    try:
-        show(browser, bundle)
-        browser.wait("document.querySelector('#no-device')")
-        assert browser.text("#no-device").startswith("Kernels cannot run here: this browser has ")
-        assert "blur_rows" in browser.text(".details")
-    finally:
-        browser.close()
+def test_without_webgpu_the_page_shows_and_says_why_nothing_runs(browser: Browser, bundle: Path) -> None:
+    show(browser, bundle, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined })")
+    browser.wait("document.querySelector('#no-device')")
+    assert browser.text("#no-device").startswith("Kernels cannot run here: this browser has no WebGPU, so no kernel runs here. ")
+    assert "blur_rows" in browser.text(".details")
+    assert browser.evaluate("return [...document.querySelectorAll('.runs-here')].some((each) => each.offsetParent)") is False
+    assert browser.said() == []
 
 
 def test_a_tree_without_end_is_cut(browser: Browser, tmp_path: Path) -> None:

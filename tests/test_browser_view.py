@@ -246,6 +246,8 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "devmod", "view", str(file), "--no-open"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     assert process.stdout is not None
+    guard = threading.Timer(60, process.kill)
+    guard.start()
     try:
         found = re.fullmatch(
             r"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{20,})/\?file=file/k\.devmod)\n", process.stdout.readline()
@@ -260,6 +262,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
             assert (answer.status, len(answer.read()) > 0) == (200, True), name
         connection.close()
     finally:
+        guard.cancel()
         process.send_signal(signal.SIGINT)
         code = process.wait(20)
         process.stdout.close()

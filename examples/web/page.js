@@ -26,7 +26,7 @@ async function show(from, name) {
     if (mine > 1) scrollTo(0, 0);
     document.title = `${visible(name)} – devmod`;
     const count = bundle.modules.filter(({ offset }) => offset !== null).length;
-    const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])];
+    const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])].map((each) => each.replace(" ", "\u00a0"));
     at("file").replaceChildren(el("strong", {}, visible(name)), ` · ${facts.join(" · ")}`);
     at("file").hidden = false;
     let chosen = 0;

@@ -12,12 +12,14 @@ let page = null;
 let said = [];
 
 const commands = {
-  async open(url, options = {}) {
+  /** A fresh page; `script` runs in it before anything of its own. */
+  async open(url, { script = null, ...options } = {}) {
     await page?.context().close();
     said = [];
     page = await (await browser.newContext(options)).newPage();
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && said.push(`${message.type()}: ${message.text()}`));
     page.on("pageerror", (error) => said.push(`page: ${error.stack}`));
+    if (script) await page.addInitScript(script);
     await page.goto(url);
   },
   /** The body of an async function of one argument; its value comes back as JSON. (As text: a page's own policy may forbid eval.) */
@@ -28,6 +30,7 @@ const commands = {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   },
+  address: () => page?.url() ?? "",
   text: (selector) => page.locator(selector).innerText(),
   click: (selector) => page.locator(selector).click(),
   press: (key) => page.keyboard.press(key),
