@@ -52,7 +52,7 @@ class Shader:
     opaque : bool
         Whether it takes images or samplers, so that it cannot be called.
     module
-        The module, as core's reader has it.
+        The module, as the build side's reader has it.
 
     Raises
     ------
