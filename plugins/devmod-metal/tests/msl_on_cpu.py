@@ -44,7 +44,9 @@ def program(text: str, name: str) -> Callable[[Mapping[int, Any], Any, Any], Non
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
         command = [COMPILER, "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
-        done = subprocess.run([*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=100
+        )
         assert done.returncode == 0, done.stderr
         library = ctypes.CDLL(f"{folder}/k.so")
     finally:

@@ -32,7 +32,7 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
     try: ask()
     except devmod.DeviceNotFoundError as error: print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.stderr == ""
     said = (
         f"Metal needs macOS, and this is {sys.platform}: a metal module is compiled, saved, loaded and inspected here. To run it, on a Mac: "
