@@ -16,16 +16,21 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
   const original = el("input", { type: "checkbox", id: "blur-original" });
   const choose = el("input", { type: "file", accept: "image/*", id: "blur-choose" });
   const time = el("p", { class: "quiet", role: "status", id: "blur-time" });
-  let picture = null;
-  let name = "the picture of a lake";
-  let between = null;
+  /** What is blurred: its name, its pixels, and on the device the floats between the two launches. */
+  let scene = null;
+  let used = null;
 
   const draw = newest(async () => {
-    if (!picture) return; // it is still on its way
+    const mine = scene;
+    if (!mine) return; // it is still on its way
+    if (used !== mine) used?.between.destroy(); // here nothing is under way
+    used = mine;
+    const { picture, between } = mine;
     const { width, height } = picture;
-    if (original.checked) context.putImageData(picture, 0, 0);
+    const reach = Number(radius.value);
+    const plain = original.checked;
+    if (plain) context.putImageData(picture, 0, 0);
     else {
-      const reach = Number(radius.value);
       const weights = gauss(reach);
       const pixels = new Uint32Array(picture.data.buffer);
       const blurred = new Uint32Array(width * height);
@@ -34,24 +39,27 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       await blur_rows.run([pixels, between, weights, reach, width, height], { grid });
       await blur_columns.run([between, blurred, weights, reach, width, height], { grid });
       const taken = performance.now() - begun;
+      if (mine !== scene) return; // another picture came, and is drawn next
       context.putImageData(new ImageData(new Uint8ClampedArray(blurred.buffer), width, height), 0, 0);
       time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included, for ${width} × ${height} pixels.`;
     }
-    const how = original.checked || radius.value === "0" ? "as it is" : `blurred with a radius of ${radius.value} pixels`;
-    canvas.setAttribute("aria-label", `${name}, ${how}`);
+    const how = plain || reach === 0 ? "as it is" : `blurred with a radius of ${reach} pixels`;
+    canvas.setAttribute("aria-label", `${mine.name}, ${how}`);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
   }, failed);
 
-  const take = async (bitmap) => {
+  const take = async (bitmap, name) => {
     const scale = Math.min(1, LARGEST / Math.max(bitmap.width, bitmap.height));
     canvas.width = Math.max(1, Math.round(bitmap.width * scale));
     canvas.height = Math.max(1, Math.round(bitmap.height * scale));
     context.fillStyle = "#fff"; // the blur knows no transparency
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-    picture = context.getImageData(0, 0, canvas.width, canvas.height);
-    between?.destroy();
-    between = device.createBuffer({ size: 16 * canvas.width * canvas.height, usage: BUFFER });
+    scene = {
+      name,
+      picture: context.getImageData(0, 0, canvas.width, canvas.height),
+      between: device.createBuffer({ size: 16 * canvas.width * canvas.height, usage: BUFFER }),
+    };
     await draw();
   };
   radius.addEventListener("input", () => {
@@ -66,8 +74,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
     try {
       alert.replaceChildren();
       const bitmap = await createImageBitmap(file);
-      name = file.name;
-      await take(bitmap);
+      await take(bitmap, file.name);
     } catch (error) {
       failed(new Error(`${file.name} is no picture that this browser reads: ${error.message}`));
     }
@@ -88,7 +95,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
   );
   const answer = await fetch("lake.png");
   if (!answer.ok) throw new Error(`the example picture cannot be fetched: ${answer.status}`);
-  await take(await createImageBitmap(await answer.blob(), { colorSpaceConversion: "none" }));
+  await take(await createImageBitmap(await answer.blob(), { colorSpaceConversion: "none" }), "the picture of a lake");
 }
 
 /** The 2 · radius + 1 weights of a Gaussian, which sum to one; at 9 those of the demo. */

@@ -108,15 +108,14 @@ export function newest(work, failed) {
       return;
     }
     busy = true;
-    try {
-      do {
-        again = false;
+    do {
+      again = false;
+      try {
         await work();
-      } while (again);
-    } catch (error) {
-      failed(error);
-    } finally {
-      busy = false;
-    }
+      } catch (error) {
+        failed(error);
+      }
+    } while (again);
+    busy = false;
   };
 }
