@@ -187,7 +187,9 @@ def test_what_is_nested_too_deeply_for_clang_does_not_end_the_process(kind: str,
     )
 
 
-@pytest.mark.parametrize("statement", ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"])
+@pytest.mark.parametrize(
+    "statement", ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"], ids=["choices", "sum"]
+)
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
 def test_what_generators_write_is_read(kind: str, statement: str) -> None:
     space = "device" if kind == "metal" else "global"

@@ -86,6 +86,12 @@ def test_signatures_are_read() -> None:
             "<text>:1: the kernel 'k' takes 'struct s' as argument 1 'v', which devmod cannot pass; "
             "it takes numbers by value, and pointers to numbers and structs",
         ),
+        pytest.param(
+            f"void k(int *x) {{ *x = {'- ' * 50_000}1; }}",
+            "libclang ends its process on the C source <text>: an expression, a statement or brackets are nested too deeply for it. "
+            "Write it in steps, as with variables or a loop",
+            id="too deep",
+        ),
         ("static void k(void) {}", "the C source <text> has no kernel: it defines no function that is neither static nor inline"),
     ],
 )

@@ -62,23 +62,19 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 def _read(text: str, options: tuple[str, ...], name: str) -> tuple[dict[str, Found], str]:
     """The kernels of a payload by name, and the toolchain. What libclang reads is what the receiver's compiler will read."""
     library = libclang(SPEC, "C")
-    clang = library.cindex
     main = os.path.join(_NOWHERE, os.path.basename(name))
     arguments = ["-x", "c", "-std=gnu11", "-target", "x86_64-unknown-linux-gnu", "-nostdinc", "-isystem", _NOWHERE, "-w"]
     arguments += ["-ferror-limit=0", "-Werror=implicit-function-declaration", "-include", os.path.join(_NOWHERE, _headers.PRELUDE_NAME)]
     arguments += [option for option in options if option.startswith(("-D", "-U"))]
     files = [(main, text), *((os.path.join(_NOWHERE, header), content) for header, content in _headers.files().items())]
-    try:
-        unit = clang.Index.create().parse(main, args=arguments, unsaved_files=files)
-    except clang.TranslationUnitLoadError as error:
-        raise CompileError(f"libclang cannot parse the C source {name}", kind="host") from error
+    unit = library.parse(main, arguments, files, kind="host", what=f"the C source {name}")
     errors = [_line(library, found) for found in unit.diagnostics if found.severity >= found.Error]
     if errors:
         more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
         raise CompileError(f"the C source does not compile: {errors[0]}{more}", kind="host", log="\n".join(errors))
     kernels = {}
     for cursor in unit.cursor.get_children():
-        if cursor.kind == clang.CursorKind.FUNCTION_DECL and cursor.is_definition():
+        if cursor.kind == library.cindex.CursorKind.FUNCTION_DECL and cursor.is_definition():
             before = library.declaration(cursor).partition(cursor.spelling)[0]
             if not re.search(r"\b(static|inline)\b", before):
                 kernels[cursor.spelling] = _kernel(library, cursor)
