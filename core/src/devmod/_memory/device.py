@@ -79,8 +79,8 @@ class Stream(ABC):
     def batch(self) -> AbstractContextManager[object]:
         """Hand the launches of a ``with`` body to the driver together, where the kind can do that; else one by one, as ever.
 
-        They run in their order, as they would without. What waits for the stream inside the body (`synchronize`, `record`, an array's
-        ``numpy()``) sends what was queued until then.
+        They run in their order, as they would without; where the body raises, those before it run. What waits for the stream inside the
+        body (`synchronize`, `record`, an array's ``numpy()``) sends what was queued until then.
         """
         from contextlib import nullcontext
 
