@@ -229,10 +229,12 @@ function readParam(value, refuse) {
   if (typeof name !== "string") throw refuse("a parameter's name is a string");
   const where = `the parameter ${shown(name)}`;
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
-    throw refuse(`${where} has a kind that is none of ${PARAM_KINDS.join(", ")}`);
+    const given = typeof kind === "string" ? `the kind ${shown(kind)}` : "a kind that is no string";
+    throw refuse(`${where} has ${given}; a kind is one of ${PARAM_KINDS.join(", ")}`);
   }
   if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
-    throw refuse(`${where} has an access that is not 'r', 'w', 'rw' or ''`);
+    const given = typeof access === "string" ? `the access ${shown(access)}` : "an access that is no string";
+    throw refuse(`${where} has ${given}; an access is 'r', 'w', 'rw' or ''`);
   }
   if (typeof type !== "string") throw refuse(`${where} has a type that is not a string`);
   if (type && !parseDtype(type)) throw refuse(`${shown(type)} is not a type`);

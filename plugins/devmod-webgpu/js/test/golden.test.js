@@ -128,3 +128,24 @@ test("functions that take the same are read alike, and those with an interface a
   const found = decode("webgpu", Buffer.concat([Buffer.from([0x85]), ...functions, Buffer.from([0x80])])).functions;
   assert.deepEqual([...found.values()].map((info) => info.interface?.block ?? null), [null, [1, 2, 3], null, [1, 2, 3], [4, 5, 6]]);
 });
+
+test("a parameter of no known kind, or with another access", () => {
+  const same = Buffer.from([0x90]); // an empty array
+  const str = (text) => Buffer.concat([Buffer.from([0xa0 | text.length]), Buffer.from(text)]);
+  const types = Buffer.from([0x91, 0x93, 3, 64, 1]);
+  const param = (key, value) => Buffer.concat([Buffer.from([0x83]), str("name"), str("x"), str("kind"), key === "kind" ? value : str("buffer"), str("access"), key === "access" ? value : str("")]);
+  const module = (key, value) =>
+    Buffer.concat([
+      Buffer.from([0x81]), str("f"), Buffer.from([0x95]), str("e"), types, same, same,
+      Buffer.from([0x81]), str("params"), Buffer.from([0x91]), param(key, value), Buffer.from([0x80]),
+    ]);
+  const where = "the bytes of the webgpu module: fmap of 'f', interface: the parameter 'x' has ";
+  for (const [key, value, text] of [
+    ["kind", str("bufer"), "the kind 'bufer'; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
+    ["kind", Buffer.from([7]), "a kind that is no string; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
+    ["access", str("x"), "the access 'x'; an access is 'r', 'w', 'rw' or '', at byte 3"],
+    ["access", Buffer.from([0xc0]), "an access that is no string; an access is 'r', 'w', 'rw' or '', at byte 3"],
+  ]) {
+    assert.throws(() => decode("webgpu", module(key, value)), (error) => error instanceof FormatError && error.message === where + text, text);
+  }
+});
