@@ -301,3 +301,50 @@ def test_tvms_shaders() -> None:
         ]
         assert info.interface.blocks == (Block((0, 3), 4),)
         assert info.interface.block == block
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fn f() { " + "var a = (1 + 2) * 3; if a < 4 && a > 2 { a = -a; } else { a++; } " * 2000 + "}",
+        "const a = array(" + "1u << 3, vec2<f32>(0.1, -2.0).x, " * 4000 + ");",
+        "fn f() { let a = vec4(" + "f32(a < b) + f32(c <= d), " * 4000 + "); }",
+        "struct S { " + "m: array<vec2<f32>, 3 + 4>, " * 4000 + "}",
+        "/* ( /* ( */ ( */ // (\n" * 4000,
+        "fn f() { let a = " + "+".join(["b[i].x * c"] * 300) + "; }",
+        "fn f() { let a = " + "(" * 250 + "1" + ")" * 250 + "; }",
+    ],
+)
+def test_plain_shaders_are_not_too_deep(text: str) -> None:
+    from devmod_targets.webgpu import check_depth
+
+    check_depth(text, "plain.wgsl")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("(" * 256, "1:256"),
+        ("f(a, " * 256, "1:1277"),
+        ("vec2<1, " * 256, "1:2045"),
+        ("( /* /* */ ) */" * 256, "1:3826"),
+        ("( // )\r" * 256, "256:1"),
+        ("[{(" * 86, "1:256"),
+    ],
+)
+def test_brackets_that_stand_too_deep(text: str, where: str) -> None:
+    from devmod_targets.webgpu import check_depth
+
+    with pytest.raises(devmod.CompileError) as caught:
+        check_depth(text, "deep.wgsl")
+    assert str(caught.value) == (
+        f"the WGSL source is refused at deep.wgsl:{where}: brackets stand more than 255 deep in each other, for which a compiler has no room"
+    )
+
+
+@pytest.mark.parametrize("text", ["1" + "+1" * 2001, "!" * 2001, "a" + ".x" * 2001, "a" + "[0]" * 2001, "if a {}" + " else if a {}" * 2001])
+def test_operators_that_hang_together(text: str) -> None:
+    from devmod_targets.webgpu import check_depth
+
+    with pytest.raises(devmod.CompileError, match=r"more than 2000 operators hang together, for which a compiler has no room$"):
+        check_depth(text, "deep.wgsl")

@@ -28,3 +28,21 @@ def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) 
     from devmod_targets.webgpu._reflect import read
 
     return read(text, name, constants)
+
+
+def check_depth(text: str, name: str) -> None:
+    """Refuse a text on which a compiler would run out of stack, and the process with it.
+
+    Parameters
+    ----------
+    text, name
+        The text, and what messages call it.
+
+    Raises
+    ------
+    CompileError
+        Brackets or operators stand deeper in each other than any shader needs.
+    """
+    from devmod_targets.webgpu._depth import check_depth as check
+
+    check(text, name)
