@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 
 from devmod import Device, Event, Stream
@@ -35,6 +36,8 @@ class WebGPUDevice(Device):
     ----------
     backend : str
         What it is reached through, such as "Vulkan".
+    elsewhere : bool
+        Whether another process has it open, from which this one was forked.
     """
 
     kind = "webgpu"
@@ -42,6 +45,7 @@ class WebGPUDevice(Device):
     def __init__(self, adapter: Any, index: int) -> None:
         self._adapter = adapter
         self.index = index
+        self.elsewhere = False
         self.name = str(adapter.info["device"]).strip()
         self.vendor = str(adapter.info["vendor"]).strip()
         self.driver_version = str(adapter.info["description"]).strip()
@@ -58,15 +62,35 @@ class WebGPUDevice(Device):
 
     @property
     def gpu(self) -> Any:
-        """wgpu's GPUDevice; buffers made on it can be arguments beside devmod's arrays."""
+        """wgpu's GPUDevice; buffers made on it can be arguments beside devmod's arrays.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            It cannot be opened.
+        LaunchError
+            This process was forked from one that had opened it.
+        """
 
         def make() -> Any:
             try:
-                return _driver.open_device(self._adapter)
+                made = _driver.open_device(self._adapter)
             except (_driver.Error, RuntimeError) as error:
                 raise DeviceNotFoundError(f"{self} cannot be opened: {_driver.words(error)}", kind="webgpu") from error
+            _opened.append((self, made))
+            return made
 
+        self.check_here()
         return self._made.get("gpu", make)
+
+    def check_here(self) -> None:
+        """LaunchError where the device belongs to the process that this one was forked from."""
+        if self.elsewhere:
+            raise LaunchError(
+                f"{self} is closed: it was opened before this process was forked, and no driver can be used on both sides of a fork; "
+                "start processes that use it with multiprocessing's 'spawn' or 'forkserver'",
+                kind="webgpu",
+            )
 
     @property
     def opened(self) -> bool:
@@ -250,3 +274,19 @@ def devices() -> list[WebGPUDevice]:
         "devices", lambda: [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
     )
     return found
+
+
+# -- forks
+
+
+def _after_fork_in_child() -> None:
+    # The driver's threads stayed in the other process: whatever waits here, the end of Python with it, would wait for ever.
+    while _opened:
+        device, gpu = _opened.pop()
+        device.elsewhere = True
+        _driver.never_release(gpu)
+
+
+_opened: list[tuple[WebGPUDevice, Any]] = []
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -5,6 +5,8 @@ Importing this file loads wgpu-native; where that cannot be done it raises Devic
 
 from __future__ import annotations
 
+import contextlib
+
 from devmod.errors import DeviceNotFoundError, LaunchError
 
 try:
@@ -27,7 +29,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Error", "adapters", "backend_words", "limits_of", "nanoseconds", "open_device", "pass_times", "wait", "wgpu", "words"]
+__all__ = [
+    "Error",
+    "adapters",
+    "backend_words",
+    "limits_of",
+    "nanoseconds",
+    "never_release",
+    "open_device",
+    "pass_times",
+    "wait",
+    "wgpu",
+    "words",
+]
 
 #: What wgpu raises for what it, or the driver below it, refuses.
 Error = wgpu.GPUError
@@ -101,8 +115,9 @@ def limits_of(adapter: Any) -> dict[str, int]:
 
 def wait(device: Any) -> None:
     """Wait until all that a device's queue holds is done."""
-    # Encoding is what tells of a lost device; submitting to one would end the process (wgpu-native panics).
-    device.create_command_encoder().finish()
+    # finish() is what tells of a lost device; submitting to one would end the process (wgpu-native panics). Submitting is what makes writes
+    # to buffers begin, and what gives the encoder's memory back.
+    device.queue.submit([device.create_command_encoder().finish()])
     # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback has another signature than the library's.
     poll = getattr(device, "_poll_wait", None)
     if poll is not None:
@@ -110,6 +125,14 @@ def wait(device: Any) -> None:
         return
     usage = wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
     device.queue.read_buffer(device.create_buffer(size=4, usage=usage), 0, 4)
+
+
+def never_release(device: Any) -> None:
+    """Have a device outlive its Python object: releasing it waits for threads that a forked process does not have."""
+    with contextlib.suppress(AttributeError, ImportError):
+        from wgpu.backends.wgpu_native import lib
+
+        lib.wgpuDeviceAddRef(device._internal)
 
 
 def nanoseconds(queue: Any) -> float:

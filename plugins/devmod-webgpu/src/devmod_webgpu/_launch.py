@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from copy import copy
+from math import isfinite
 
 from devmod import Interface
 from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, Unfit, constants_of, specialize_constants
-from devmod.errors import CompileError, FormatError, LaunchError
+from devmod.errors import ArgumentError, CompileError, FormatError, LaunchError
 from devmod_targets.webgpu import read_wgsl
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings, tvm_interface
@@ -61,6 +62,9 @@ class WebGPULauncher(Launcher):
 
     def specialized(self, constants: Mapping[str, object]) -> WebGPULauncher:
         done = specialize_constants("webgpu", self._name, self._interface, constants)
+        for constant, value in done.values:
+            if not isfinite(value):
+                raise self._cannot(f"the constant {constant.shown!r} is {value}, and WebGPU takes finite numbers alone", constant.shown)
         interface = done.interface
         made = copy(self)
         made._values = {**self._values, **{constant.name: value for constant, value in done.values}}
@@ -68,13 +72,23 @@ class WebGPULauncher(Launcher):
         # The size of a workgroup, and of its memory, may be worked out from constants: the text says how.
         try:
             found = read_wgsl(self._text, self._name, made._values).get(self._info.name)
-        except CompileError:  # the device's compiler has the last word
-            found = None
+        except CompileError as error:
+            try:
+                read_wgsl(self._text, self._name)
+            except CompileError:  # nothing that was set is to blame, and the device's compiler has the last word
+                found = None
+            else:
+                raise self._cannot(f"with these constants, {error}", next(iter(constants), "")) from error
         if found is not None:
             extra = {**interface.extra, _MEMORY: found.extra.get(_MEMORY, 0)}
             interface = Interface(interface.params, interface.blocks, found.block, extra)
         made._interface = interface
         return made
+
+    def _cannot(self, text: str, argument: str) -> ArgumentError:
+        return ArgumentError(
+            f"the webgpu function {self._name!r} cannot be specialized so: {text}", kind="webgpu", function=self._name, argument=argument
+        )
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, wgpu.GPUBuffer):
@@ -195,6 +209,8 @@ class WebGPUKernel(Kernel):
             raise self._over(f"its maxComputeInvocationsPerWorkgroup is {most}, and the shader's workgroup {block} has {x * y * z} threads")
 
     def _build(self, module: WebGPUModule, text: str, entry: str, constants: Mapping[str, bool | int | float]) -> None:
+        if "\0" in entry:  # where C ends a name
+            raise FormatError(f"the webgpu function {self._name!r} has the entry point {entry!r}, which is no name", kind="webgpu")
         shader = module.shader(self._device, text)
         gpu = self._device.gpu
         try:
@@ -272,39 +288,49 @@ class WebGPUKernel(Kernel):
                 groups = self._groups(uniforms, values)
                 _dispatch(gpu, self._pipeline, groups, x, y, z)
             except error_type as error:
-                raise self._failed(error) from error
+                raise self._failed(error, values) from error
             free.append(uniforms)
 
         return call
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, WebGPUStream)
-        gpu, (x, y, z, pack) = stream.gpu, shape
+        gpu, (x, y, z, pack), device = stream.gpu, shape, self._device
+        error_type = _driver.Error
         uniforms = self._uniforms()
         try:
             self._fill(uniforms, values, pack)
             groups = self._groups(uniforms, values)
-        except _driver.Error as error:
-            raise self._failed(error) from error
+        except error_type as error:
+            raise self._failed(error, values) from error
+        self._check_shared(values)
         if not all(self._device.owns(values[each.argument]) for each in self._buffers):
             # Somebody else may destroy or map a buffer of theirs. Binding it tells; submitting it then would end the process.
             kept = tuple(values)
 
             def careful() -> None:
-                _dispatch(gpu, self._pipeline, self._groups(uniforms, kept), x, y, z)
+                try:
+                    _dispatch(gpu, self._pipeline, self._groups(uniforms, kept), x, y, z)
+                except error_type as error:
+                    raise self._failed(error, kept) from error
 
             return careful
         encode, submit, pipeline = gpu.create_command_encoder, gpu.queue.submit, self._pipeline
 
         def launch() -> None:
-            encoder = encode()
-            run = encoder.begin_compute_pass()
-            run.set_pipeline(pipeline)
-            for number, group in groups:
-                run.set_bind_group(number, group)
-            run.dispatch_workgroups(x, y, z)
-            run.end()
-            submit((encoder.finish(),))
+            if device.elsewhere:
+                device.check_here()
+            try:
+                encoder = encode()
+                run = encoder.begin_compute_pass()
+                run.set_pipeline(pipeline)
+                for number, group in groups:
+                    run.set_bind_group(number, group)
+                run.dispatch_workgroups(x, y, z)
+                run.end()
+                submit((encoder.finish(),))
+            except error_type as error:
+                raise self._failed(error) from error
 
         return launch
 
@@ -330,7 +356,7 @@ class WebGPUKernel(Kernel):
             began, ended = device.times(queries, 2)
             return max(ended - began, 0.0)
         except _driver.Error as error:
-            raise self._failed(error) from error
+            raise self._failed(error, values) from error
 
     def _uniforms(self) -> list[Any]:
         """Buffers for the blocks, in the order of `_blocks`."""
@@ -399,7 +425,22 @@ class WebGPUKernel(Kernel):
         name = self._interface.params[binding.argument].name
         return f"argument {binding.argument + 1} {name!r}" if name else f"argument {binding.argument + 1}"
 
-    def _failed(self, error: Exception) -> LaunchError:
+    def _check_shared(self, values: Sequence[Any]) -> None:
+        """LaunchError where one buffer is bound for reading alone and for writing, which WebGPU allows in no dispatch."""
+        first: dict[int, Binding] = {}
+        for each in self._buffers:
+            other = first.setdefault(id(values[each.argument]), each)
+            if other.type != each.type:
+                raise LaunchError(
+                    f"the webgpu function {self._name!r} cannot be launched: {self._label(other)} and {self._label(each)} are one buffer, "
+                    "and the shader declares one of them as read-only; WebGPU does not let a launch write to what it binds so. Pass a copy",
+                    kind="webgpu",
+                    function=self._name,
+                )
+
+    def _failed(self, error: Exception, values: Sequence[Any] = ()) -> LaunchError:
+        if values and not _driver.is_lost(error):
+            self._check_shared(values)
         return refused(f"a launch of the webgpu function {self._name!r} was refused", self._device, error)
 
     def _over(self, text: str) -> LaunchError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from devmod.backend import RealModule, read_payload, source_text
 from devmod.errors import FormatError
 from devmod.targets import find_spec
+from devmod_targets.webgpu import check_depth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ class WebGPUModule(RealModule):
         ------
         FormatError
             The map has none, or it is no text with a compute entry.
+        CompileError
+            It goes so deep that naga would end the process.
         """
         entry = self.entry(name, info)
         text = source_text("webgpu", f"the webgpu shader {entry!r}", self.payload(entry)[1])
         # What is no WGSL never gets to wgpu, which takes GLSL too.
         if "@compute" not in text.replace(" ", ""):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
+        check_depth(text, entry)
         return text
 
     def shader(self, device: WebGPUDevice, text: str) -> Any:
