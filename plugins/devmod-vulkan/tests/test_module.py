@@ -226,6 +226,43 @@ def test_an_interface_that_would_lose_a_value(info: FunctionInfo, text: str, no_
     assert str(caught.value) == f"the interface of the vulkan function 'k' {text}"
 
 
+N = Param("n", "scalar", "int32", at=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "info", "asked"),
+    [
+        (
+            "maxUniformBufferRange",
+            lambda most: with_params(N, blocks=[Block("push", 4), Block((0, 7), most + 16)]),
+            lambda most: f"takes a uniform block of {most + 16} bytes",
+        ),
+        (
+            "maxBoundDescriptorSets",
+            lambda most: with_params(Param("d", "buffer", at=(most, 0)), N),
+            lambda most: f"uses the set {most}",
+        ),
+        (
+            "maxPerStageDescriptorStorageBuffers",
+            lambda most: with_params(*(Param("d", "buffer", at=(0, 3 + each)) for each in range(most)), N),
+            lambda most: f"takes {most + 3} of them",
+        ),
+        (
+            "maxPerStageDescriptorUniformBuffers",
+            lambda most: with_params(*(Param("u", "uniform", "uint8x16", at=(0, 3 + each)) for each in range(most + 1)), N),
+            lambda most: f"takes {most + 1} of them",
+        ),
+    ],
+)
+def test_bindings_beyond_a_limit(limit: str, info: Any, asked: Any, device: Any) -> None:
+    most = device.limits[limit]
+    if most > 100_000:
+        pytest.skip(f"{device} has a {limit} of {most}, which no payload of a test's size is beyond")
+    with pytest.raises(devmod.LaunchError) as caught:
+        made(shader(ADD), info(most))["k"]
+    assert str(caught.value) == f"the vulkan function 'k' cannot run on {device}: its {limit} is {most}, and the shader {asked(most)}"
+
+
 @pytest.mark.parametrize("dtype", ["int32x4", "complex128"])
 def test_without_an_interface_scalars_are_single_numbers(dtype: str, no_driver: None) -> None:
     with pytest.raises(devmod.FormatError) as caught:
@@ -558,6 +595,26 @@ def pieces(device: Any) -> int:
     device.empty(1, "uint8")
     taken = sum(block.size - sum(block.sizes) for block in device.logical.local.blocks)
     return int(taken // device.physical.alignment)
+
+
+def test_an_empty_block_is_kept_and_a_large_one_given_back(device: Any) -> None:
+    from devmod_vulkan._memory import Heap
+
+    heap = Heap(device.logical, device.logical.local._kind, mapped=False)
+    first = heap.allocate(1000)
+    (block,) = heap.blocks
+    del first
+    for _ in range(3):
+        heap.allocate(1000)  # and dropped at once
+    assert heap.blocks == [block]
+    large = heap.allocate(block.size)
+    larger = heap.allocate(block.size + 1)
+    assert [each.size for each in heap.blocks][1:] == [larger._block.size]
+    del larger
+    assert heap.blocks == [block]
+    del large
+    assert heap.blocks == [block]
+    heap.close()
 
 
 def test_pieces_join_their_neighbours() -> None:
