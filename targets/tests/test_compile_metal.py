@@ -231,6 +231,32 @@ def test_which_kernels_there_are(source: str, names: list[str]) -> None:
     assert [info.name for info in compiled(source).functions.values()] == names
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("kernel void k(device float *x) {}\nkernel void k(device int *x) {}", "k"),
+        ('[[host_name("k")]] kernel void a() {}\nkernel void k() {}', "k"),
+        (
+            "template <class T> kernel void a(device T *x) {}\n"
+            'template [[host_name("b")]] kernel void a<int>(device int *x); template [[host_name("b")]] kernel void a<uint>(device uint *x);',
+            "b",
+        ),
+    ],
+    ids=["overloads", "a host_name", "two host_names"],
+)
+def test_two_kernels_of_one_name(source: str, name: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compiled(source)
+    last = 3 + source.count("\n")
+    assert str(caught.value) == (
+        f"<text>:{last if name == 'b' else 3} and <text>:{last}: two kernels are called {name!r}, and a library has one of each name"
+    )
+
+
+def test_a_kernel_that_is_declared_first_is_one() -> None:
+    assert len(row("kernel void k(device float *x);\nkernel void k(device float *x) {}")) == 1
+
+
 def test_an_instance_takes_what_its_template_takes() -> None:
     source = (
         "template <class T, int N> kernel void a(device const vec<T, N> *x [[buffer(4)]], constant T &s [[buffer(1)]],\n"

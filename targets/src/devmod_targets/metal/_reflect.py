@@ -187,7 +187,14 @@ class _Reader:
                     if host or pattern is None:
                         found.append((host or scope + cursor.spelling, cursor, marks))
         kernels: dict[str, Found] = {}
+        first: dict[str, Any] = {}
         for name, cursor, marks in found:
+            # A declaration and its definition are one.
+            if first.setdefault(name, cursor.canonical) != cursor.canonical:
+                lines = " and ".join(f"{self._name}:{self._library.place(each.location)[1]}" for each in (first[name], cursor))
+                raise CompileError(
+                    f"{lines}: two kernels are called {name!r}, and a library has one of each name", kind="metal", function=name
+                )
             kernels[name] = self._kernel(name, cursor, marks)
         return kernels
 
