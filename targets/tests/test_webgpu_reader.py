@@ -348,3 +348,21 @@ def test_operators_that_hang_together(text: str) -> None:
 
     with pytest.raises(devmod.CompileError, match=r"more than 2000 operators hang together, for which a compiler has no room$"):
         check_depth(text, "deep.wgsl")
+
+
+INNER = "struct In { a: f32, @align(32) b: f32 }"
+STORED = "@group(0) @binding(0) var<storage, read_write> x: array<Out>; @compute @workgroup_size(1) fn main() { x[1].n = 1u; }"
+
+
+@pytest.mark.parametrize("members", ["n: u32, m: In", "m: In, n: u32", "n: u32, m: array<In, 2>"])
+def test_an_alignment_that_naga_does_not_heed(members: str) -> None:
+    kind = "array<In, 2>" if "array" in members else "In"
+    text = (
+        f"the struct 'Out' at <text>:2 has the member 'm' of {kind}, which an @align inside aligns to 32 bytes; naga, the compiler of wgpu and "
+        "Firefox, does not heed that here, and lays the struct out otherwise. Write @align(32) before the member too"
+    )
+    with pytest.warns(UserWarning, match="naga") as caught:
+        info_of(f"{INNER}\nstruct Out {{ {members} }} {STORED}")
+    assert [str(each.message) for each in caught] == [text]
+    info_of(f"{INNER}\nstruct Out {{ {members.replace('m:', '@align(32) m:')} }} {STORED}")  # warnings are errors
+    info_of(f"{INNER}\nstruct Out {{ {members} }} var<private> x: array<Out, 2>; @compute @workgroup_size(1) fn main() {{ x[1].n = 1u; }}")

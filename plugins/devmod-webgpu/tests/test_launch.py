@@ -118,6 +118,19 @@ def test_buffers_of_vectors_structs_and_atomics(device: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("members", ["n: u32, @align(32) m: In", "@align(32) m: In, n: u32", "n: u32, @align(32) m: array<In, 2>"])
+def test_alignments_inside_structs(members: str, device: Any) -> None:
+    which = "m[1].b" if "array" in members else "m.b"
+    f = function(
+        f"struct In {{ a: f32, @align(32) b: f32 }} struct Out {{ {members} }} @group(0) @binding(0) var<storage, read_write> x: array<Out>;",
+        f"x[id.x].n = 5u; x[id.x].{which} = 2.0;",
+    )
+    size, n, b = {"n": (160, 0, 128), "@": (96, 64, 32)}[members[0]] if "array" in members or members[0] == "@" else (96, 0, 64)
+    x = np.zeros(2, np.dtype({"names": ["n", "b"], "formats": ["u4", "f4"], "offsets": [n, b], "itemsize": size}))
+    f(x, grid=2)
+    assert (x["n"].tolist(), x["b"].tolist()) == ([5, 5], [2, 2])
+
+
 def test_empty_arrays_and_zero_grids(device: Any) -> None:
     f = function(
         "struct P { a: vec4f, b: mat4x4f } @group(0) @binding(0) var<storage, read_write> x: array<f32>; @group(0) @binding(1) "

@@ -45,8 +45,10 @@ def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> di
     return _read(text, name, constants)[0]
 
 
-def survey(text: str, name: str) -> tuple[dict[str, Found], str]:
-    """The compute entries, as `read` gives them, and a sentence about names that nobody has; "" where there is none.
+def survey(text: str, name: str) -> tuple[dict[str, Found], str, str]:
+    """The compute entries, as `read` gives them, a sentence about names that nobody has, and one about memory that naga lays out otherwise.
+
+    A sentence is "" where there is nothing to say.
 
     Raises
     ------
@@ -55,22 +57,24 @@ def survey(text: str, name: str) -> tuple[dict[str, Found], str]:
     """
     from devmod_targets.webgpu._names import unknown
 
-    found, module = _read(text, name, None)
-    return found, unknown(module)
+    found, reader = _read(text, name, None)
+    return found, unknown(reader.module), reader.misplaced
 
 
-def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, Found], Module]:
+def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, Found], _Reader]:
     source = Source(text, name)
     try:
-        module = parse(source)
-        return _Reader(module, constants).entries(), module
+        reader = _Reader(parse(source), constants)
+        return reader.entries(), reader
     except RecursionError:
         raise source.wrong(0, "its declarations stand deeper in each other than this Python can follow") from None
 
 
 class _Reader:
     def __init__(self, module: Module, constants: Mapping[str, Any] | None) -> None:
-        self._module = module
+        self.module = self._module = module
+        #: A sentence about memory that naga lays out otherwise.
+        self.misplaced = ""
         self._source = module.source
         self._values = Values(module, constants)
         self._types = Types(module, self._values)
@@ -142,6 +146,18 @@ class _Reader:
                 )
             if space == "uniform":
                 self._check_uniform(declared, of)
+            self.misplaced = self.misplaced or self._misplaced(of)
+
+    def _misplaced(self, of: Type) -> str:
+        for part, _, _ in _parts(of, 0, None):
+            if part.misplaced is not None:
+                member, kind = part.misplaced
+                return (
+                    f"the struct {part.name!r} at {self._source.where(member.at)} has the member {member.name!r} of {kind.name}, which an "
+                    f"@align inside aligns to {kind.align} bytes; naga, the compiler of wgpu and Firefox, does not heed that here, and lays "
+                    f"the struct out otherwise. Write @align({kind.align}) before the member too"
+                )
+        return ""
 
     def _check_uniform(self, declared: Declaration, of: Type) -> None:
         name, at = declared.name, declared.at

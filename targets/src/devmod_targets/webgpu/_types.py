@@ -58,9 +58,28 @@ class Type:
         Whether it is, or ends with, an array without a length.
     access : str
         Of an image: "r", "w" or "rw".
+    natural : int
+        The alignment that it would have without any @align: that of naga (wgpu, Firefox), where what stands in a struct asks for no more.
+    misplaced : tuple or None
+        Of a struct that naga lays out otherwise: the member because of which, and its type.
     """
 
-    __slots__ = ("access", "align", "count", "dtype", "element", "kind", "lanes", "members", "name", "shareable", "size", "unsized")
+    __slots__ = (
+        "access",
+        "align",
+        "count",
+        "dtype",
+        "element",
+        "kind",
+        "lanes",
+        "members",
+        "misplaced",
+        "name",
+        "natural",
+        "shareable",
+        "size",
+        "unsized",
+    )
 
     def __init__(self, kind: str, name: str, size: int = 0, align: int = 0, dtype: str = "", lanes: int = 1) -> None:
         self.kind, self.name, self.size, self.align, self.dtype, self.lanes = kind, name, size, align, dtype, lanes
@@ -70,6 +89,8 @@ class Type:
         self.shareable = size > 0
         self.unsized = False
         self.access = ""
+        self.natural = align
+        self.misplaced: tuple[Declaration, Type] | None = None
 
     @property
     def stride(self) -> int:
@@ -182,7 +203,7 @@ class Types:
         if element.unsized:
             raise self._module.source.wrong(at, f"an array's elements have a size, and {element.name} has none of its own")
         made = Type(ARRAY, f"array<{element.name}>", 0, element.align, element.dtype)
-        made.element, made.shareable = element, element.shareable
+        made.element, made.shareable, made.natural = element, element.shareable, element.natural
         if len(given) == 1:
             made.unsized = True
             return made
@@ -205,6 +226,8 @@ class Types:
         made = Type(STRUCT, declared.name)
         made.shareable = True
         end, align = 0, 1
+        end_of_naga, align_of_naga = 0, 1
+        unheeded: tuple[Declaration, Type] | None = None
         for number, member in enumerate(declared.members):
             assert member.type is not None
             of = self.of(member.type)
@@ -217,6 +240,13 @@ class Types:
             if own_size < of.size:
                 raise source.wrong(member.at, f"@size({own_size}) of {member.name!r} is less than the {of.size} bytes of {of.name}")
             offset = _up(end, own_align or 1)
+            heeded = own_align if "align" in member.attributes else of.natural
+            if heeded < own_align:
+                unheeded = unheeded or (member, of)
+            end_of_naga, align_of_naga = _up(end_of_naga, heeded or 1) + own_size, max(align_of_naga, heeded)
+            made.natural = max(made.natural, of.natural)
+            if unheeded and end_of_naga != offset + own_size:
+                made.misplaced = unheeded
             made.members.append((member, of, offset))
             end, align = offset + own_size, max(align, own_align)
             made.shareable &= of.shareable
@@ -224,6 +254,8 @@ class Types:
             if end > _MOST_BYTES:
                 raise source.wrong(member.at, f"a struct of {end} bytes is no struct of a shader")
         made.size, made.align = _up(end, align), align
+        if unheeded and _up(end_of_naga, align_of_naga) != made.size:
+            made.misplaced = unheeded
         dtypes = {of.dtype for _, of, _ in made.members}
         made.dtype = dtypes.pop() if len(dtypes) == 1 else ""
         return made

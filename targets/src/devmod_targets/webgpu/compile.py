@@ -44,17 +44,20 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Warns
     -----
     UserWarning
-        No naga is there to tell, and the source has names that it does not declare and WGSL does not have.
+        No naga is there to tell, and the source has names that it does not declare and WGSL does not have. Or naga lays out a struct of
+        it otherwise than WGSL does.
     """
     _refuse(request)
-    found, doubt = survey(request.text, request.name)
+    found, doubt, misplaced = survey(request.text, request.name)
     if not found:
         raise CompileError(f"the WGSL source {request.name} has no compute entry: no function in it is marked @compute", kind="webgpu")
-    if not check(request.text, request.name) and doubt:
+    if check(request.text, request.name):
+        doubt = ""
+    for each in filter(None, (doubt, misplaced)):
         import warnings
 
         # The caller of devmod.compile: above it stand this function, and two of devmod.compile's own.
-        warnings.warn(doubt, UserWarning, stacklevel=4)
+        warnings.warn(each, UserWarning, stacklevel=4)
     if "main" in found and request.stem != "main":
         if request.stem in found:
             raise CompileError(
