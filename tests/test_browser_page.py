@@ -497,6 +497,8 @@ def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path:
         browser.click(".details button")
         browser.wait("document.querySelector('.functions').innerText.includes('big(buffer, int32)')")
         assert "binary, so there is no source" in browser.text(".details")
+        assert browser.evaluate("return document.activeElement.id") == "details-title"
+        assert browser.evaluate("return document.querySelectorAll('.details button').length") == 0
 
 
 def test_without_webgpu_the_page_shows_and_says_why_nothing_runs(browser: Browser, bundle: Path) -> None:

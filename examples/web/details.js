@@ -45,9 +45,12 @@ export async function showDetails(place, module, current) {
   if (module.offset === null) return;
   rest.append(functionList(module.functionNames.map((name) => [name, null])));
   if (module.size > READ_AT_ONCE) {
-    await new Promise((resolve) => {
-      rest.append(el("p", {}, el("button", { class: "plain", type: "button", onclick: resolve }, `Read its ${size(module.size)}, for signatures and source`)));
-    });
+    const button = el("button", { class: "plain", type: "button" }, `Read its ${size(module.size)}, for signatures and source`);
+    const asked = el("p", {}, button);
+    rest.append(asked);
+    await new Promise((resolve) => button.addEventListener("click", resolve, { once: true }));
+    asked.replaceChildren("Reading it…");
+    title.focus(); // where the button had it
   }
   try {
     const contents = await module.contents();
