@@ -414,6 +414,9 @@ def test_a_shader_that_does_not_compile_is_told_in_its_panel(
     browser.wait("document.querySelector('.run .bad')")
     said = browser.text(".run .bad")
     assert said.startswith("the webgpu function 'mandelbrot' does not compile in this browser:\nline 3, column 11: ")
+    assert "mono" in browser.evaluate(
+        "return getComputedStyle(document.querySelector('.run .bad .log')).fontFamily"
+    )  # its mark stands below a column
 
 
 def test_a_device_that_is_lost_is_told_and_replaced(page: Browser) -> None:

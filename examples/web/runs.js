@@ -71,7 +71,7 @@ export async function showRuns(place, notes, bundle, current) {
     const panel = el("section", { class: "run" });
     place.append(panel);
     const alert = el("div", { role: "alert" });
-    const failed = (error) => current() && panel.isConnected && alert.replaceChildren(el("p", { class: "bad" }, visibleLines(error.message)));
+    const failed = (error) => current() && panel.isConnected && alert.replaceChildren(problem(error.message));
     try {
       const ready = {};
       for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });
@@ -93,7 +93,13 @@ async function fits(bundle, functions) {
   return true;
 }
 
-/** A message of several lines, as a compiler's. */
+/** A message, and below it what a compiler said, in which columns count. */
+function problem(message) {
+  const [first, ...rest] = message.split("\n").map(visible);
+  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+}
+
+/** A message of several lines. */
 function visibleLines(text) {
   return text.split("\n").map(visible).join("\n");
 }
