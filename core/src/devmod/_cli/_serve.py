@@ -1,8 +1,8 @@
 """The server of `devmod view`: one file and a page, to the browsers of this machine alone.
 
 Another page in the same browser must not read the file: its requests come with another Host where its name was made to point here,
-and without the address's secret part in any case. No other user of the machine knows that part either. Nothing outside the page and
-the one file is served, and no folder is listed.
+and without the address's secret part in any case. Nor does another user of the machine know that part, but where they may read the
+command line of the browser that was opened with it. Nothing outside the page and the one file is served, and no folder is listed.
 """
 
 from __future__ import annotations
