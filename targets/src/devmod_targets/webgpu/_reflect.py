@@ -153,9 +153,9 @@ class _Reader:
             if part.misplaced is not None:
                 member, kind = part.misplaced
                 return (
-                    f"the struct {part.name!r} at {self._source.where(member.at)} has the member {member.name!r} of {kind.name}, which an "
-                    f"@align inside aligns to {kind.align} bytes; naga, the compiler of wgpu and Firefox, does not heed that here, and lays "
-                    f"the struct out otherwise. Write @align({kind.align}) before the member too"
+                    f"the struct {part.name!r} at {self._source.where(member.at)} has the member {member.name!r} of {kind.name}, which "
+                    f"an @align inside aligns to {kind.align} bytes; naga, the compiler of wgpu and Firefox, does not heed that here, and "
+                    f"lays the struct out otherwise. Write @align({kind.align}) before the member too"
                 )
         return ""
 
