@@ -61,11 +61,37 @@ def test_a_kind_with_a_map_of_shaders_conforms_too(tmp_path: Path) -> None:
     assert "failed" not in {each["outcome"] for each in found.values()}
 
 
+@pytest.mark.row("R31")
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("text", [("skipped", "no sample's payload is source that the receiver compiles")] * 2),
+        (
+            "first",
+            [
+                (
+                    "failed",
+                    "what the replaced compiler was given, all functions asked for twice, is [b'toy negate'], and must be [b'toy axpy', "
+                    "b'toy negate']",
+                ),
+                ("failed", "TypeError: negate() takes…"),
+            ],
+        ),
+    ],
+)
+def test_who_compiles_the_shaders_of_a_map(how: str, said: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOYMAP", how)
+    found = results(put_map(tmp_path / "site"), tmp_path / "cache", "--row", "R31-once", "--row", "R31-used", kind="toymap")
+    for (outcome, reason), row in zip(said, ("R31-once", "R31-used"), strict=True):
+        assert found[row]["outcome"] == outcome
+        assert matches(found[row]["reason"], reason), found[row]["reason"]
+
+
 @pytest.mark.row("R24", "R28")
 def test_a_backend_of_the_very_least_is_judged_by_what_it_has(tmp_path: Path) -> None:
     found = results(put_least(tmp_path / "site"), tmp_path / "cache", kind="least")
     no_target = "the kind 'least' has no target spec, so it has no fallback and no format of its own (devmod.targets)"
-    no_builds = "builds cannot be counted: its payloads are no text, and it does not override Conformance.builds"
+    no_builds = "builds cannot be counted: its payloads are no source, and it does not override Conformance.builds"
     no_devices = "the backend names no devices (devmod.device.least)"
     assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
         **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
@@ -173,7 +199,7 @@ for cases in (Binary(), Counted()):
     for result in run(cases, ["R32-once", "R32-failure"]):
         print(result.row.id, result.outcome, result.reason)
 """
-    unknown = "builds cannot be counted: its payloads are no text, and it does not override Conformance.builds"
+    unknown = "builds cannot be counted: its payloads are no source, and it does not override Conformance.builds"
     assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
         f"R32-once skipped {unknown}\nR32-failure skipped {unknown}\nR32-once passed \nR32-failure passed \n"
     )

@@ -1,7 +1,12 @@
-"""A backend that conforms, of a kind with a map of shaders, one format and no driver; it says itself how its builds are seen."""
+"""A backend that conforms, of a kind with a map of shaders, one format and no driver; it says itself how its builds are seen.
+
+The environment's TOYMAP has it otherwise: "text" gives its payloads as text that is no source, "first" builds every function from the
+first shader.
+"""
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from devmod_toy._conformance import AXPY, NEGATE, axpy, negate
@@ -17,6 +22,7 @@ TARGET = TargetSpec(
     distribution="devmod-toymap",
     formats=("toyshader",),
     text_formats=("toyshader",),
+    source_formats=() if os.environ.get("TOYMAP") == "text" else None,
     shader_map=True,
     fields=("fmap", "code"),
     pack=lambda code: b"TOYFILE" + code,
@@ -33,7 +39,7 @@ def make(fmap, code, source=None, wire=None):
 
     class MapModule(ToyModule):
         def launcher(self, name, info):
-            _, shader = self.payload(name)
+            _, shader = self.payload(next(iter(self.code)) if os.environ.get("TOYMAP") == "first" else name)
             return MapLauncher(driver().KERNELS[parse(shader)])
 
     return MapModule(TARGET, "toyshader", fmap, code, source, wire=wire)

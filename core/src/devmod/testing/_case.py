@@ -163,19 +163,19 @@ class Conformance:
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
         """Have `on_build` called wherever this backend builds a module of `sample`, once a build, while the body runs.
 
-        What `on_build` raises must come out of that build. The default replaces the compiler of a payload that is text
+        What `on_build` raises must come out of that build. The default replaces the compiler of a payload that is source
         (`devmod.set_compiler`); a backend whose payloads are binaries overrides this, and wraps its own loading step.
 
         Raises
         ------
         NotImplementedError
-            The payload is no text, and the backend does not override this.
+            The payload is no source, and the backend does not override this.
         """
         from devmod.targets import find_spec
 
         spec = find_spec(self.kind)
-        if spec is None or sample.fmt not in spec.text_formats:
-            raise NotImplementedError("its payloads are no text, and it does not override Conformance.builds")
+        if spec is None or sample.fmt not in spec.source_formats:
+            raise NotImplementedError("its payloads are no source, and it does not override Conformance.builds")
 
         def compiler(code: bytes) -> tuple[str, bytes]:
             on_build()

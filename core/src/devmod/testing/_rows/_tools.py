@@ -64,12 +64,12 @@ def fallback(case: Conformance, sample: Sample) -> FallbackModule:
     return FallbackModule(spec_of(case), sample.fmt, sample.fmap, sample.code, sample.source)
 
 
-def text_samples(case: Conformance) -> list[Sample]:
-    """The samples that the receiver compiles: those whose payload is text."""
+def source_samples(case: Conformance) -> list[Sample]:
+    """The samples that the receiver compiles: those whose payload is source."""
     spec = spec_of(case)
-    found = [sample for sample in samples_of(case) if sample.fmt in spec.text_formats]
+    found = [sample for sample in samples_of(case) if sample.fmt in spec.source_formats]
     if not found:
-        raise Skip("no sample's payload is text that the receiver compiles")
+        raise Skip("no sample's payload is source that the receiver compiles")
     return found
 
 

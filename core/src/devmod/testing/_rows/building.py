@@ -24,7 +24,7 @@ from devmod.testing._rows._tools import (
     row,
     same,
     samples_of,
-    text_samples,
+    source_samples,
 )
 from devmod.testing._rows.making import JUNK, with_code
 from devmod.testing._turn import device_turn
@@ -95,7 +95,7 @@ def when(case: Conformance) -> None:
 @row("R31-once")
 def replaced(case: Conformance) -> None:
     """The replaced compiler gets the code alone, once a module (once a shader), and changes nothing that is saved."""
-    for sample in text_samples(case):
+    for sample in source_samples(case):
         given: list[bytes] = []
 
         def compiler(code: bytes, sample: Sample = sample, given: list[bytes] = given) -> tuple[str, bytes]:
@@ -120,20 +120,25 @@ def replaced(case: Conformance) -> None:
 @row("R31-used")
 def replaced_is_used(case: Conformance) -> None:
     """What the replaced compiler returns is what runs."""
-    sample = text_samples(case)[0]
-    fine = bytes(next(iter([sample.code] if isinstance(sample.code, (bytes, memoryview)) else sample.code.values())))
+    samples = source_samples(case)
+    sample = next((each for each in samples if each.calls), samples[0])
+    junk: Any = JUNK
+    fine: dict[bytes, Any] = {JUNK: sample.code}
+    if not isinstance(sample.code, (bytes, memoryview)):
+        junk = {name: JUNK + name.encode() for name in sample.code}  # each its own, to tell which shader is asked for
+        fine = {junk[name]: shader for name, shader in sample.code.items()}
     given: list[bytes] = []
 
     def compiler(code: bytes) -> tuple[str, bytes]:
         given.append(code)
-        return sample.fmt, fine
+        return sample.fmt, bytes(fine[bytes(code)])
 
-    module = real(case, with_code(sample, JUNK))
+    module = real(case, Sample(junk, sample.fmt, sample.fmap))
     devmod.set_compiler(case.kind, compiler)
     try:
         function_of(module, next(iter(sample.fmap)))
         must(given, "get_function never asks the replaced compiler")
-        for call in sample.calls if isinstance(sample.code, (bytes, memoryview)) else ():  # of a map, every shader is the first one now
+        for call in sample.calls:
             arguments, wanted = call.make_arguments(), expected(call)
             launch(case, function_of(module, call.function), arguments, **call.shape)
             compare(call, arguments, wanted, "with a replaced compiler")
