@@ -26,6 +26,8 @@ from devmod._launch.scalars import Unfit as Unfit
 from devmod._launch.specialize import specialize_source as specialize_source
 from devmod._memory.array import DeviceArray as DeviceArray
 from devmod._memory.array import name_of as dtype_name_of
+from devmod._memory.device import begun_at as begun_at
+from devmod._memory.device import waited_for as waited_for
 from devmod._once import Once as Once
 from devmod._payload import CompileRequest as CompileRequest
 from devmod._payload import Payload as Payload
@@ -61,6 +63,7 @@ __all__ = [
     "RealModule",
     "Specialized",
     "Unfit",
+    "begun_at",
     "block_packer",
     "cache_dir",
     "complete_source",
@@ -77,6 +80,7 @@ __all__ = [
     "specialize_constants",
     "specialize_source",
     "split_options",
+    "waited_for",
     "write_access",
     "write_private",
 ]

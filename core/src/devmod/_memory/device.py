@@ -20,9 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any
+    from typing import Any, TypeVar
 
     import numpy as np
+
+    Own = TypeVar("Own", bound="Event")
 
 GROUP = "devmod.device"
 
@@ -212,6 +214,36 @@ class Device(ABC):
 
     def __repr__(self) -> str:
         return f"{self.kind} device {self.index} ({self.name})"
+
+
+def waited_for(event: Event, own: type[Own], device: Device) -> Own:
+    """The event that a stream of `device` is to wait for.
+
+    Raises
+    ------
+    ArgumentError
+        It is none of the class `own`.
+    """
+    if not isinstance(event, own):
+        raise ArgumentError(
+            f"a stream of {device} cannot wait for {event!r}, which is no event of kind {device.kind}", kind=device.kind, argument="event"
+        )
+    return event
+
+
+def begun_at(earlier: Event, own: type[Own], device: Device) -> Own:
+    """The event that the time of another one of `device` is to be counted from.
+
+    Raises
+    ------
+    ArgumentError
+        It is none of the class `own`, or its `device` is another one.
+    """
+    whose: Device | None = getattr(earlier, "device", None) if isinstance(earlier, own) else None
+    if not isinstance(earlier, own) or whose is not device:
+        what = f"one of {whose}" if whose else repr(earlier)
+        raise ArgumentError(f"elapsed takes an event of {device}, not {what}", kind=device.kind, argument="earlier")
+    return earlier
 
 
 def device(kind: str, index: int = 0) -> Device:

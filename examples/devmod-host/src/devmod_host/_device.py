@@ -8,8 +8,8 @@ from threading import Lock
 from time import perf_counter
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
-from devmod.errors import ArgumentError, LaunchError
+from devmod.backend import Once, begun_at, waited_for
+from devmod.errors import LaunchError
 from devmod_host import _driver
 
 TYPE_CHECKING = False
@@ -88,10 +88,7 @@ class HostStream(Stream):
         return HostEvent(self.device, perf_counter())
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, HostEvent):
-            raise ArgumentError(
-                f"a stream of {self.device} cannot wait for {event!r}, which is no event of kind host", kind="host", argument="event"
-            )
+        waited_for(event, HostEvent, self.device)
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"
@@ -110,9 +107,7 @@ class HostEvent(Event):
         pass
 
     def elapsed(self, earlier: Event) -> float:
-        if not isinstance(earlier, HostEvent):
-            raise ArgumentError(f"elapsed takes an event of {self.device}, not {earlier!r}", kind="host", argument="earlier")
-        return self.at - earlier.at
+        return self.at - begun_at(earlier, HostEvent, self.device).at
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"

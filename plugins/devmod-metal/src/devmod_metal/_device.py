@@ -6,8 +6,8 @@ import weakref
 from threading import Lock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
-from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
+from devmod.backend import Once, begun_at, waited_for
+from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import Refused, metal
 
 TYPE_CHECKING = False
@@ -194,10 +194,7 @@ class MetalStream(Stream):
             return MetalEvent(self.device, event, self._count, commands, self._last_launch or commands)
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, MetalEvent):
-            raise ArgumentError(
-                f"a stream of {self.device} cannot wait for {event!r}, which is no event of kind metal", kind="metal", argument="event"
-            )
+        event = waited_for(event, MetalEvent, self.device)
         with self._lock:
             try:
                 self._remember(metal().wait_for(self.queue, event.handle, event.value))
@@ -223,9 +220,7 @@ class MetalEvent(Event):
             raise self.device.failed(failed)
 
     def elapsed(self, earlier: Event) -> float:
-        if not isinstance(earlier, MetalEvent) or earlier.device is not self.device:
-            whose = f"one of {earlier.device}" if isinstance(earlier, MetalEvent) else repr(earlier)
-            raise ArgumentError(f"elapsed takes an event of {self.device}, not {whose}", kind="metal", argument="earlier")
+        earlier = begun_at(earlier, MetalEvent, self.device)
         earlier.synchronize()
         self.synchronize()
         return metal().times(self.timed)[1] - metal().times(earlier.timed)[1]

@@ -6,8 +6,8 @@ import weakref
 from threading import Lock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
-from devmod.errors import ArgumentError, LaunchError
+from devmod.backend import Once, begun_at, waited_for
+from devmod.errors import LaunchError
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_opencl._pocl import repair
@@ -220,10 +220,7 @@ class OpenCLStream(Stream):
         return OpenCLEvent(self.device, marker, timer)
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, OpenCLEvent):
-            raise ArgumentError(
-                f"a stream of {self.device} cannot wait for {event!r}, which is no event of kind opencl", kind="opencl", argument="event"
-            )
+        event = waited_for(event, OpenCLEvent, self.device)
         if event.device.context != self.device.context:
             event.synchronize()  # queues of two contexts cannot wait for each other
             return
@@ -253,9 +250,7 @@ class OpenCLEvent(Event):
             raise refused(f"{self.device} reports a fault of a launch", error) from error
 
     def elapsed(self, earlier: Event) -> float:
-        if not isinstance(earlier, OpenCLEvent) or earlier.device is not self.device:
-            whose = f"one of {earlier.device}" if isinstance(earlier, OpenCLEvent) else repr(earlier)
-            raise ArgumentError(f"elapsed takes an event of {self.device}, not {whose}", kind="opencl", argument="earlier")
+        earlier = begun_at(earlier, OpenCLEvent, self.device)
         try:
             cl.wait_for_events([self.timer, earlier.timer])
             return float(self.timer.profile.end - earlier.timer.profile.end) * 1e-9

@@ -10,7 +10,8 @@ import weakref
 from collections import deque
 
 from devmod import Event, Stream
-from devmod.errors import ArgumentError, LaunchError
+from devmod.backend import begun_at, waited_for
+from devmod.errors import LaunchError
 from devmod_vulkan._driver import array, ffi, make, vk
 
 TYPE_CHECKING = False
@@ -224,10 +225,7 @@ class VulkanStream(Stream):
         return VulkanEvent(self, self.flush(), timer)
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, VulkanEvent):
-            raise ArgumentError(
-                f"a stream of {self.device} cannot wait for {event!r}, which is no event of kind vulkan", kind="vulkan", argument="event"
-            )
+        event = waited_for(event, VulkanEvent, self.device)
         if event.stream.logical is not self.logical:
             event.synchronize()  # a semaphore is its device's
             return
@@ -291,9 +289,7 @@ class VulkanEvent(Event):
         self.stream.wait_until(self.value)
 
     def elapsed(self, earlier: Event) -> float:
-        if not isinstance(earlier, VulkanEvent) or earlier.device is not self.device:
-            whose = f"one of {earlier.device}" if isinstance(earlier, VulkanEvent) else repr(earlier)
-            raise ArgumentError(f"elapsed takes an event of {self.device}, not {whose}", kind="vulkan", argument="earlier")
+        earlier = begun_at(earlier, VulkanEvent, self.device)
         if self.timer is None or earlier.timer is None:
             raise LaunchError(f"{self.device} has no timestamps, so the time between events is not known", kind="vulkan")
         earlier.synchronize()

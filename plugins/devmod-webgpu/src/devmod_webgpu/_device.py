@@ -6,8 +6,8 @@ import os
 import weakref
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once
-from devmod.errors import ArgumentError, DeviceNotFoundError, LaunchError
+from devmod.backend import Once, begun_at, waited_for
+from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_webgpu import _driver
 from devmod_webgpu._driver import refused, wgpu
 
@@ -222,10 +222,7 @@ class WebGPUStream(Stream):
         return WebGPUEvent(device, queries)
 
     def wait(self, event: Event) -> None:
-        if not isinstance(event, WebGPUEvent):
-            raise ArgumentError(
-                f"a stream of {self.device} cannot wait for {event!r}, which is no event of kind webgpu", kind="webgpu", argument="event"
-            )
+        event = waited_for(event, WebGPUEvent, self.device)
         if event.device is not self.device:
             event.synchronize()  # queues of two devices cannot wait for each other
 
@@ -247,9 +244,7 @@ class WebGPUEvent(Event):
         self.device.synchronize()
 
     def elapsed(self, earlier: Event) -> float:
-        if not isinstance(earlier, WebGPUEvent) or earlier.device is not self.device:
-            whose = f"one of {earlier.device}" if isinstance(earlier, WebGPUEvent) else repr(earlier)
-            raise ArgumentError(f"elapsed takes an event of {self.device}, not {whose}", kind="webgpu", argument="earlier")
+        earlier = begun_at(earlier, WebGPUEvent, self.device)
         device = self.device
         if self.queries is None or earlier.queries is None:
             raise LaunchError(f"{device} keeps no time of an event: it does not have the feature timestamp-query", kind="webgpu")
