@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import subprocess
@@ -618,6 +619,79 @@ def test_a_batch_is_one_submission(device: Any) -> None:
         launch()
         launch.no_such_name = 1 / 0
     assert seen == [32, 2, 1, 1, 1]  # what was launched before the body raised is under way
+    stream.synchronize()
+
+
+@pytest.mark.parametrize("way", ["bound", "plain", "batch"])
+def test_an_interrupt_behind_a_submission_leaves_the_stream_sound(way: str, device: Any) -> None:
+    """Ctrl-C in a loop of launches is heard when the driver's function returns, nearly always."""
+    f = kernel(TWICE)
+    stream = device.stream()
+    x = device.from_numpy(np.ones(4, "float32"))
+    launch = f.bind(x, grid=1, stream=stream)
+    values = []
+    real = stream._submit
+
+    def submit(queue: Any, count: int, info: Any, fence: Any) -> int:
+        values.append(stream._cell[0])
+        assert real(queue, count, info, fence) == 0
+        raise KeyboardInterrupt
+
+    def once() -> None:
+        if way == "plain":
+            f(x, grid=1, stream=stream)
+        elif way == "bound":
+            launch()
+        else:
+            with stream.batch():
+                launch()
+                launch()
+
+    stream._submit = submit
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            once()
+    stream._submit = real
+    once()
+    stream.synchronize()
+    assert (values, stream._value, len(stream.held)) == ([1, 2, 3], 4, 0)
+    np.testing.assert_array_equal(x.numpy(), np.full(4, 2.0 ** (8 if way == "batch" else 4)))
+
+
+def test_an_interrupt_before_a_submission_loses_nothing_of_a_batch(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = kernel(TWICE)
+    stream = device.stream()
+    x = device.from_numpy(np.ones(4, "float32"))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), stream.batch():  # noqa: PT012 - the end of the batch raises
+        f(x, grid=1, stream=stream)
+        patch.setattr(stream, "submission", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    f(x, grid=1, stream=stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
+
+
+def test_what_was_interrupted_while_it_was_recorded_is_not_used_again(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = kernel(TWICE)
+    x = device.from_numpy(np.ones(4, "float32"))
+    f(x, grid=1)
+    device.synchronize()
+    ended = []
+
+    def end(handle: Any) -> int:
+        ended.append(handle)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device.logical.calls, "vkEndCommandBuffer", end)
+        for ask in (lambda: f(x, grid=1), lambda: f.bind(x, grid=1)):
+            with pytest.raises(KeyboardInterrupt):
+                ask()
+    from devmod_vulkan._driver import ffi
+
+    free = {int(ffi.cast("uintptr_t", handle)) for handle, _ in device.logical._recorders}
+    assert not free & {int(ffi.cast("uintptr_t", handle)) for handle in ended}
+    f(x, grid=1)
+    np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
 
 
 def test_what_waits_for_another_stream_says_so_to_the_driver(device: Any, add: Any) -> None:
@@ -736,6 +810,45 @@ def test_what_dies_while_it_is_used_lives_until_it_is_done(device: Any) -> None:
         others = [device.empty(1, "uint32") for _ in range(4)]
         assert place not in [(each.memory.buffer, each.memory.offset) for each in others]
         device.synchronize()
+
+
+@pytest.mark.parametrize("way", ["bound", "plain"])
+@pytest.mark.parametrize("cycle", [True, False])
+def test_what_dies_with_its_stream_lives_until_it_is_done(way: str, cycle: bool, device: Any) -> None:
+    """Function, stream, launch and array are dropped together while the launch runs."""
+    from devmod_vulkan._driver import ffi
+
+    logical = device.logical
+    device.synchronize()
+    gc.collect()  # what other tests left
+    f: Any = kernel(SLOW)
+    x: Any = device.from_numpy(np.zeros(4096, "uint32"))
+    stream: Any = device.stream()
+    launch: Any = f.bind(x, 60_000, grid=4096, stream=stream) if way == "bound" else None
+    if way == "bound":
+        launch()
+    else:
+        f(x, 60_000, grid=4096, stream=stream)
+    held: Any = [f, x, launch, stream]
+    if cycle:
+        held.append(held)
+        stream.user = held
+    there = pipelines(logical), len(logical._recorders)
+    semaphore, value = stream.semaphore, stream._value
+    del f, x, launch, stream, held
+    gc.collect()
+    now = pipelines(logical), len(logical._recorders)
+    out = ffi.new("uint64_t *")
+    logical.calls.vkGetSemaphoreCounterValue(logical.handle, semaphore, out)
+    if out[0] < value:  # it runs still
+        assert now == there
+    device.synchronize()
+    gc.collect()
+    assert pipelines(logical) < there[0]
+
+
+def pipelines(logical: Any) -> int:
+    return sum(function == "vkDestroyPipeline" for function, _ in logical._owned)
 
 
 def test_events_of_other_devices(device: Any) -> None:

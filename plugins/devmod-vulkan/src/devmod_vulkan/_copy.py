@@ -94,9 +94,11 @@ def _record(logical: Logical, source: Memory, source_offset: int, target: Memory
     region = make("VkBufferCopy", srcOffset=source.offset + source_offset, dstOffset=target.offset + target_offset, size=size)
     handle = recorder.handle
     with recorder.lock:
+        recorder.recording = True
         logical.check(calls.vkBeginCommandBuffer(handle, _ONCE), "cannot record")
         calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
         calls.vkCmdCopyBuffer(handle, source.buffer, target.buffer, 1, region)
         calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
         logical.check(calls.vkEndCommandBuffer(handle), "cannot record")
+        recorder.recording = False
     return recorder

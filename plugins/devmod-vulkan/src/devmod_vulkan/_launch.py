@@ -98,7 +98,7 @@ class VulkanKernel(Kernel):
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, VulkanStream)
-        recording, submit, submission = self._recording, stream.submit, stream.submission
+        recording, submit, submission, number = self._recording, stream.submit, stream.submission, stream.number
         free = self._free
         take, give = free.pop, free.append
 
@@ -111,8 +111,8 @@ class VulkanKernel(Kernel):
             except IndexError:
                 launchable = Launchable(recording)
             launchable.record(ONCE, shape, values)
-            if launchable.stream is not stream:
-                launchable.stream, launchable.info = stream, submission([launchable.handle])
+            if launchable.stream_number != number:
+                launchable.stream_number, launchable.info = number, submission([launchable.handle])
             submit(launchable.info, launchable.handle, (launchable, values), done)
 
         return call

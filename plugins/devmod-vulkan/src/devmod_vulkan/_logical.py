@@ -40,17 +40,21 @@ class Queue:
 
 
 class Recorder:
-    """A command buffer. Whoever records it holds the lock, which it shares with the others of its pool."""
+    """A command buffer. Whoever records it holds the lock, which it shares with the others of its pool, and sets `recording` meanwhile:
+    one that was interrupted is not used again.
+    """
 
-    __slots__ = ("free", "handle", "lock")
+    __slots__ = ("free", "handle", "lock", "recording")
 
     def __init__(self, handle: Any, lock: Lock, free: deque[tuple[Any, Lock]]) -> None:
         self.handle = handle
         self.lock = lock
         self.free = free
+        self.recording = False
 
     def __del__(self) -> None:
-        self.free.append((self.handle, self.lock))
+        if not self.recording:
+            self.free.append((self.handle, self.lock))
 
 
 class Timer:
@@ -101,6 +105,9 @@ class Logical:
         self._timers: deque[tuple[Any, Any, int]] = deque()
         #: Streams that are there, by the number of each, and what those that are gone have left: semaphore, last value, what is held.
         self.streams: dict[int, Any] = {}
+        #: What the submissions of each stream hold, by its number: held here too, lest it be collected in a cycle with the stream, whose
+        #: finalizers run in any order.
+        self.held: dict[int, deque[Any]] = {}
         self.orphans: deque[tuple[Any, int, Any]] = deque()
         self.handle = self._open()
         self.calls = Calls(instance().handle, self.handle)

@@ -55,7 +55,7 @@ class Launchable:
         Vulkan's command buffer.
     """
 
-    __slots__ = ("_infos", "_recorder", "_recording", "_sets", "_uniforms", "_writes", "handle", "info", "stream")
+    __slots__ = ("_infos", "_recorder", "_recording", "_sets", "_uniforms", "_writes", "handle", "info", "stream_number")
 
     def __init__(self, recording: Recording) -> None:
         self._sets: Any = None
@@ -64,8 +64,9 @@ class Launchable:
         places, logical = pipeline.places, pipeline.logical
         self._recorder = logical.recorder()
         self.handle = self._recorder.handle
+        #: What submits it, on the stream of that number. It does not hold the stream, which holds it until it is done.
         self.info: Any = None
-        self.stream: Any = None
+        self.stream_number = -1
         self._uniforms = logical.staging.allocate(recording.uniform_bytes) if recording.uniforms else None
         number = len(places.bindings)
         if not number:
@@ -134,6 +135,7 @@ class Launchable:
         if self._sets is not None:
             calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
         with self._recorder.lock:
+            self._recorder.recording = True
             logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record")
             calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
             calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
@@ -145,6 +147,7 @@ class Launchable:
             calls.vkCmdDispatch(handle, *grid)
             calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
             logical.check(calls.vkEndCommandBuffer(handle), "cannot record")
+            self._recorder.recording = False
 
     def _too_large(self, number: int, nbytes: int) -> LaunchError:
         pipeline = self._recording.pipeline

@@ -35,6 +35,8 @@ class VulkanStream(Stream):
 
     Attributes
     ----------
+    number : int
+        Its number among the streams that the device has had.
     semaphore
         Vulkan's timeline semaphore.
     held
@@ -46,7 +48,7 @@ class VulkanStream(Stream):
     def __init__(self, device: VulkanDevice, logical: Logical) -> None:
         self.device = device
         self.logical = logical
-        self._number, queue = logical.next_queue()
+        self.number, queue = logical.next_queue()
         self._queue, self._lock = queue.handle, queue.lock
         self._submit = logical.calls.vkQueueSubmit
         self._validating = logical.validating
@@ -64,14 +66,16 @@ class VulkanStream(Stream):
         self._batches = 0
         #: Whether a submission has to go the long way: something is waited for or gathered.
         self._special = False
-        logical.streams[self._number] = weakref.ref(self)
+        logical.held[self.number] = self.held
+        logical.streams[self.number] = weakref.ref(self)
 
     def __del__(self) -> None:
         if hasattr(self, "_special"):  # else it was never made
             logical = self.logical
-            logical.streams.pop(self._number, None)
+            logical.streams.pop(self.number, None)
             if not logical.closed:
                 logical.orphans.append((self.semaphore, self._value, self.held))
+            logical.held.pop(self.number, None)
 
     # -- submitting
 
@@ -115,21 +119,22 @@ class VulkanStream(Stream):
                 value = self._value
             else:
                 value = self._cell[0] = self._value + 1
+                # Python hears Ctrl-C where a call has returned. So all that belongs to the submission is written down before it, and
+                # without a call: an interrupt finds either both or neither.
+                self.held += ((value, held, done),)
+                self._value = value
                 code = self._submit(self._queue, 1, info, ffi.NULL)
                 if code:
-                    raise self.logical.failed(f"{self.device} refused a submission", code)
-                self._value = value
-                self.held.append((value, held, done))
+                    raise self._refused(code, 1)
         if not value % _LOOK_AFTER:
             self._look()
 
     def _flush(self) -> None:
         """Submit what is gathered. The queue's lock is held."""
         self.logical.check_open()
-        gathered, self._gathered = self._gathered, []
-        waits, self._waits = self._waits, []
-        self._special = self._batches > 0
+        gathered, waits = self._gathered, self._waits
         if not gathered and not waits:
+            self._special = self._batches > 0
             return
         info = self.submission([handle for handle, _, _ in gathered])
         timeline = make(
@@ -142,17 +147,25 @@ class VulkanStream(Stream):
         stages = array("VkPipelineStageFlags", [_ALL_STAGES] * len(waits))
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
         info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
-        self._cell[0] = self._value + 1
+        value = self._cell[0] = self._value + 1
+        entries = [(value, held, done) for _, held, done in gathered]
+        entries.append((value, [stream for _, _, stream in waits], None))
+        # As in `submit`: no call from here on.
+        self.held += entries
+        self._gathered, self._waits, self._special = [], [], self._batches > 0
+        self._value = value
         code = self._submit(self._queue, 1, info, ffi.NULL)
         if code:
-            raise self.logical.failed(f"{self.device} refused a submission", code)
-        self._value += 1
-        if waits:
-            self.held.append((self._value, [stream for _, _, stream in waits], None))
-        value = self._value
-        self.held.extend([(value, held, done) for _, held, done in gathered])
+            raise self._refused(code, len(entries))
         if self._validating:
             self.logical.check(0, "")
+
+    def _refused(self, code: int, count: int) -> LaunchError:
+        """The LaunchError of a submission that the driver did not take: it never was, nor what it was to hold. The queue's lock is held."""
+        self._value -= 1
+        for _ in range(count):
+            self.held.pop()
+        return self.logical.failed(f"{self.device} refused a submission", code)
 
     def flush(self) -> int:
         """Submit what is gathered; gives the value that the semaphore has when all is done."""
