@@ -316,9 +316,9 @@ def test_tvms_shaders() -> None:
     ],
 )
 def test_plain_shaders_are_not_too_deep(text: str) -> None:
-    from devmod_targets.webgpu import check_depth
+    from devmod_targets.webgpu import check_for_naga
 
-    check_depth(text, "plain.wgsl")
+    check_for_naga(text, "plain.wgsl")
 
 
 @pytest.mark.parametrize(
@@ -333,10 +333,10 @@ def test_plain_shaders_are_not_too_deep(text: str) -> None:
     ],
 )
 def test_brackets_that_stand_too_deep(text: str, where: str) -> None:
-    from devmod_targets.webgpu import check_depth
+    from devmod_targets.webgpu import check_for_naga
 
     with pytest.raises(devmod.CompileError) as caught:
-        check_depth(text, "deep.wgsl")
+        check_for_naga(text, "deep.wgsl")
     assert str(caught.value) == (
         f"the WGSL source is refused at deep.wgsl:{where}: brackets stand more than 255 deep in each other, for which a compiler has no room"
     )
@@ -344,10 +344,10 @@ def test_brackets_that_stand_too_deep(text: str, where: str) -> None:
 
 @pytest.mark.parametrize("text", ["1" + "+1" * 2001, "!" * 2001, "a" + ".x" * 2001, "a" + "[0]" * 2001, "if a {}" + " else if a {}" * 2001])
 def test_operators_that_hang_together(text: str) -> None:
-    from devmod_targets.webgpu import check_depth
+    from devmod_targets.webgpu import check_for_naga
 
     with pytest.raises(devmod.CompileError, match=r"more than 2000 operators hang together, for which a compiler has no room$"):
-        check_depth(text, "deep.wgsl")
+        check_for_naga(text, "deep.wgsl")
 
 
 INNER = "struct In { a: f32, @align(32) b: f32 }"
@@ -366,3 +366,27 @@ def test_an_alignment_that_naga_does_not_heed(members: str) -> None:
     assert [str(each.message) for each in caught] == [text]
     info_of(f"{INNER}\nstruct Out {{ {members.replace('m:', '@align(32) m:')} }} {STORED}")  # warnings are errors
     info_of(f"{INNER}\nstruct Out {{ {members} }} var<private> x: array<Out, 2>; @compute @workgroup_size(1) fn main() {{ x[1].n = 1u; }}")
+
+
+@pytest.mark.parametrize("type_name", ["Out", "array<Out, 2>", "Top"])
+def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
+    from devmod_targets.webgpu import check_for_naga
+
+    text = (
+        "struct In { a: vec4f, m: mat4x2f } struct Out { i: In } struct Top { o: array<Out, 3> }\n"
+        f"@group(0) @binding(0) var<uniform> u: {type_name}; @compute @workgroup_size(1) fn main() {{ _ = u; }}"
+    )
+    said = (
+        "the uniform 'u' holds a matrix of two rows in In, which lies in Out; naga, the compiler of "
+        "wgpu and Firefox, ends the process on that. Make it a storage variable, or the columns vectors"
+    )
+    with pytest.raises(devmod.CompileError) as caught:
+        check_for_naga(text, "<text>")
+    assert str(caught.value) == f"the WGSL source is refused at <text>:2:36: {said}"
+    with pytest.warns(UserWarning, match="naga") as warned:
+        info_of(text)
+    assert [str(each.message) for each in warned] == [f"<text>:2: {said}"]
+    for fine in ("mat4x3f", "array<vec4f, 2>"):
+        check_for_naga(text.replace("mat4x2f", fine), "<text>")
+    check_for_naga(text.replace("i: In", "i: array<In, 1>"), "<text>")
+    check_for_naga(text.replace("uniform", "storage"), "<text>")

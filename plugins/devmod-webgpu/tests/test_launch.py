@@ -839,6 +839,24 @@ for text in (
 """
 
 
+MATRICES = """
+import devmod
+text = (
+    "struct In { a: vec4f, m: mat4x2f } struct Out { i: In } @group(0) @binding(0) var<uniform> u: Out;"
+    "@group(0) @binding(1) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k() { x[0] = u.i.m[i32(x[1])].y; }"
+)
+module = devmod.create("webgpu", {"k": text.encode()}, "wgsl", {"k": devmod.FunctionInfo("k", [], interface=devmod.Interface())})
+try:
+    module["k"]
+except devmod.CompileError as error:
+    print("matrix of two rows" in str(error))
+"""
+
+
+def test_matrices_on_which_naga_ends_the_process(device: Any) -> None:
+    assert python(MATRICES) == "True\n"
+
+
 def test_a_shader_that_would_overflow_the_stack(device: Any) -> None:
     assert python(DEEP) == ""  # naga would end the process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.backend import RealModule, read_payload, source_text
 from devmod.errors import FormatError
 from devmod.targets import find_spec
-from devmod_targets.webgpu import check_depth
+from devmod_targets.webgpu import check_for_naga
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class WebGPUModule(RealModule):
         FormatError
             The map has none, or it is no text with a compute entry.
         CompileError
-            It goes so deep that naga would end the process.
+            naga would end the process on it.
         """
         entry = self.entry(name, info)
         text = source_text("webgpu", f"the webgpu shader {entry!r}", self.payload(entry)[1])
         # What is no WGSL never gets to wgpu, which takes GLSL too.
         if "@compute" not in text.replace(" ", ""):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
-        check_depth(text, entry)
+        check_for_naga(text, entry)
         return text
 
     def shader(self, device: WebGPUDevice, text: str) -> Any:

@@ -30,8 +30,8 @@ def read_wgsl(text: str, name: str, constants: Mapping[str, Any] | None = None) 
     return read(text, name, constants)
 
 
-def check_depth(text: str, name: str) -> None:
-    """Refuse a text on which a compiler would run out of stack, and the process with it.
+def check_for_naga(text: str, name: str) -> None:
+    """Refuse a text on which naga, the compiler of wgpu, would end the process.
 
     Parameters
     ----------
@@ -41,8 +41,10 @@ def check_depth(text: str, name: str) -> None:
     Raises
     ------
     CompileError
-        Brackets or operators stand deeper in each other than any shader needs.
+        Brackets or operators stand deeper in each other than any shader needs, or a uniform has matrices that naga cannot take.
     """
-    from devmod_targets.webgpu._depth import check_depth as check
+    from devmod_targets.webgpu._depth import check_depth
+    from devmod_targets.webgpu._reflect import check_matrices
 
-    check(text, name)
+    check_depth(text, name)
+    check_matrices(text, name)

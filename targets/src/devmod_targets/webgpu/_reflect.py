@@ -46,7 +46,7 @@ def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> di
 
 
 def survey(text: str, name: str) -> tuple[dict[str, Found], str, str]:
-    """The compute entries, as `read` gives them, a sentence about names that nobody has, and one about memory that naga lays out otherwise.
+    """The compute entries, as `read` gives them, a sentence about names that nobody has, and one about what naga does otherwise.
 
     A sentence is "" where there is nothing to say.
 
@@ -58,7 +58,28 @@ def survey(text: str, name: str) -> tuple[dict[str, Found], str, str]:
     from devmod_targets.webgpu._names import unknown
 
     found, reader = _read(text, name, None)
-    return found, unknown(reader.module), reader.misplaced
+    misplaced = reader.misplaced
+    if reader.fatal is not None:
+        misplaced = f"{reader.module.source.where(reader.fatal[0])}: {reader.fatal[1]}"
+    return found, unknown(reader.module), misplaced
+
+
+def check_matrices(text: str, name: str) -> None:
+    """Refuse a uniform on whose matrices naga ends the process; what is no WGSL is left to it.
+
+    Raises
+    ------
+    CompileError
+        There is one.
+    """
+    if "uniform" not in text or not any(f"mat{columns}x2" in text for columns in "234"):
+        return
+    try:
+        _, reader = _read(text, name, None)
+    except CompileError:
+        return
+    if reader.fatal is not None:
+        raise reader.module.source.wrong(*reader.fatal)
 
 
 def _read(text: str, name: str, constants: Mapping[str, Any] | None) -> tuple[dict[str, Found], _Reader]:
@@ -75,6 +96,8 @@ class _Reader:
         self.module = self._module = module
         #: A sentence about memory that naga lays out otherwise.
         self.misplaced = ""
+        #: What naga would end the process on.
+        self.fatal: tuple[int, str] | None = None
         self._source = module.source
         self._values = Values(module, constants)
         self._types = Types(module, self._values)
@@ -146,7 +169,19 @@ class _Reader:
                 )
             if space == "uniform":
                 self._check_uniform(declared, of)
+                self._check_matrices(declared, of)
             self.misplaced = self.misplaced or self._misplaced(of)
+
+    def _check_matrices(self, declared: Declaration, of: Type) -> None:
+        # naga 29 makes other types of these for SPIR-V, and forgets those of a struct that lies in a struct.
+        for outer, _, _ in _parts(of, 0, None):
+            for _, inner, _ in outer.members:
+                if self.fatal is None and inner.kind == _types.STRUCT and any(_of_two_rows(part) for part, _, _ in _parts(inner, 0, None)):
+                    self.fatal = (
+                        declared.at,
+                        f"the uniform {declared.name!r} holds a matrix of two rows in {inner.name}, which lies in {outer.name}; naga, the "
+                        "compiler of wgpu and Firefox, ends the process on that. Make it a storage variable, or the columns vectors",
+                    )
 
     def _misplaced(self, of: Type) -> str:
         for part, _, _ in _parts(of, 0, None):
@@ -350,6 +385,10 @@ def _parts(of: Type, offset: int, behind: int | None) -> Iterator[tuple[Type, in
     for number, (_, part, place) in enumerate(of.members):
         follows = of.members[number + 1][2] - place if number + 1 < len(of.members) and part.kind == _types.STRUCT else None
         yield from _parts(part, place, follows)
+
+
+def _of_two_rows(of: Type) -> bool:
+    return of.kind == _types.MATRIX and of.name[5] == "2"
 
 
 def _unshareable(of: Type) -> str:
