@@ -752,6 +752,6 @@ def test_scalars_that_lie_in_blocks_are_packed_where_the_interface_says() -> Non
     assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww", b"uuuu"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
     with pytest.raises(devmod.FormatError) as caught:
         block_packer(Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]))
-    with pytest.raises(devmod.FormatError, match="^argument 1 lies in block 1, and the blocks are 1, counted from 0$"):
+    with pytest.raises(devmod.FormatError, match=r"^argument 1 lies in block 1, and the blocks are 1, counted from 0$"):
         block_packer(Interface([Param("n", "scalar", "int32", at=(1, 0))], [devmod.Block("push", 16)]))
     assert str(caught.value) == "argument 1 lies at byte 16 of a block of 16 bytes"
