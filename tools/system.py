@@ -50,6 +50,7 @@ RUN = (
 )
 #: For the tests alone.
 TESTS = (
+    Need("spirv-cross", "writes Metal source from SPIR-V, as Metal's reader meets it", _program("spirv-cross")),
     Need("vulkan-validationlayers", "tells wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
     Need("chromium", "WebGPU in a browser", _program("chromium", "chromium-browser", "google-chrome")),
 )
