@@ -50,7 +50,14 @@ class RealModule(PayloadModule):
     """A module that can run. A backend gives `launcher`; nothing here opens a driver before the first get_function.
 
     The parameters are those of `PayloadModule`.
+
+    Attributes
+    ----------
+    target : str
+        The kind whose spec `create`, `load` and `read` take. A backend sets it, and its entry points are then one call each.
     """
+
+    target: str = ""
 
     def __init__(
         self,
@@ -64,6 +71,33 @@ class RealModule(PayloadModule):
     ) -> None:
         super().__init__(spec, fmt, fmap, code, source, wire=wire)
         self._made = Once()
+
+    @classmethod
+    def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
+        """The module of a payload; the arguments are those of `devmod.create`."""
+        return cls(cls._own_spec(), fmt, fmap, code, source)
+
+    @classmethod
+    def load(cls, data: Binary) -> Self:
+        """The module in the bytes that `save_to_bytes` gave, as `from_wire` reads them."""
+        return cls.from_wire(cls._own_spec(), data)
+
+    @classmethod
+    def read(cls, path: str, fmt: str) -> Self:
+        """The module of a payload file and the metadata file beside it, as `devmod.backend.read_payload` reads them."""
+        from devmod._formats.raw import read_payload
+
+        spec = cls._own_spec()
+        fmt, fmap, code = read_payload(spec, path, fmt)
+        return cls(spec, fmt, fmap, code)
+
+    @classmethod
+    def _own_spec(cls) -> TargetSpec:
+        from devmod.targets import find_spec
+
+        spec = find_spec(cls.target)
+        assert spec is not None, f"{cls.__name__}.target is {cls.target!r}, which no spec is of"
+        return spec
 
     @classmethod
     def from_wire(cls, spec: TargetSpec, data: Binary) -> Self:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, read_payload, source_text
+from devmod.backend import RealModule, source_text
 from devmod.errors import FormatError
-from devmod.targets import find_spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
     from devmod import FunctionInfo
     from devmod.backend import Launcher
-    from devmod.targets import TargetSpec
     from devmod_opencl._program import Programs
 
 _SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
@@ -24,21 +19,7 @@ _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fEL
 class OpenCLModule(RealModule):
     """OpenCL C, or a program's binary. It is built for a device at the first get_function on it, once for all its functions."""
 
-    @classmethod
-    def create(cls, code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Self:
-        """The module of a payload; the arguments are those of `devmod.create`."""
-        return cls(_spec(), fmt, fmap, code, source)
-
-    @classmethod
-    def load(cls, data: bytes | memoryview) -> Self:
-        """The module in the bytes that `save_to_bytes` gave."""
-        return cls.from_wire(_spec(), data)
-
-    @classmethod
-    def read(cls, path: str, fmt: str) -> Self:
-        """The module of a payload file and the metadata file beside it."""
-        fmt, fmap, code = read_payload(_spec(), path, fmt)
-        return cls(_spec(), fmt, fmap, code)
+    target = "opencl"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         programs = self.programs()
@@ -96,9 +77,3 @@ def _pocl_cut_short(code: bytes | memoryview) -> bool:
     if start < len(name):
         return len(code) <= 256
     return start + 4 + int.from_bytes(head[start : start + 4], "little") > len(code)
-
-
-def _spec() -> TargetSpec:
-    spec = find_spec("opencl")
-    assert spec is not None  # it is one of core's own
-    return spec

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, read_payload
-from devmod.targets import find_spec
+from devmod.backend import RealModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Self
-
     from devmod import FunctionInfo
     from devmod.backend import Launcher
-    from devmod.targets import TargetSpec
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._pipeline import Pipeline
     from devmod_vulkan._shader import Shader
@@ -21,23 +16,7 @@ if TYPE_CHECKING:
 class VulkanModule(RealModule):
     """A map of SPIR-V shaders. Nothing in it is looked at before a function is asked for, and then that function's shader alone."""
 
-    @classmethod
-    def create(
-        cls, code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
-    ) -> Self:
-        """The module of a payload; the arguments are those of `devmod.create`."""
-        return cls(_spec(), fmt, fmap, code, source)
-
-    @classmethod
-    def load(cls, data: bytes | memoryview) -> Self:
-        """The module in the bytes that `save_to_bytes` gave."""
-        return cls.from_wire(_spec(), data)
-
-    @classmethod
-    def read(cls, path: str, fmt: str) -> Self:
-        """The module of a payload file and the metadata file beside it."""
-        fmt, fmap, code = read_payload(_spec(), path, fmt)
-        return cls(_spec(), fmt, fmap, code)
+    target = "vulkan"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         from devmod_vulkan._shader import Shader
@@ -57,9 +36,3 @@ class VulkanModule(RealModule):
             ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
         )
         return made
-
-
-def _spec() -> TargetSpec:
-    spec = find_spec("vulkan")
-    assert spec is not None  # it is one of core's own
-    return spec

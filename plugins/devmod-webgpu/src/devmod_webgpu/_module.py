@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, read_payload, source_text
+from devmod.backend import RealModule, source_text
 from devmod.errors import FormatError
-from devmod.targets import find_spec
 from devmod_targets.webgpu import check_for_naga
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Self
+    from typing import Any
 
     from devmod import FunctionInfo
     from devmod.backend import Launcher
-    from devmod.targets import TargetSpec
     from devmod_webgpu._device import WebGPUDevice
 
 
 class WebGPUModule(RealModule):
     """A map of entry name to WGSL text. A shader is compiled for a device at the first get_function on it, equal texts once."""
 
-    @classmethod
-    def create(
-        cls, code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
-    ) -> Self:
-        """The module of a payload; the arguments are those of `devmod.create`."""
-        return cls(_spec(), fmt, fmap, code, source)
-
-    @classmethod
-    def load(cls, data: bytes | memoryview) -> Self:
-        """The module in the bytes that `save_to_bytes` gave."""
-        return cls.from_wire(_spec(), data)
-
-    @classmethod
-    def read(cls, path: str, fmt: str) -> Self:
-        """The module of a payload file and the metadata file beside it."""
-        fmt, fmap, code = read_payload(_spec(), path, fmt)
-        return cls(_spec(), fmt, fmap, code)
+    target = "webgpu"
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
         text = self.text(name, info)
@@ -74,9 +55,3 @@ class WebGPUModule(RealModule):
         from devmod_webgpu._launch import compile_shader
 
         return self.once(("shader", device, text), lambda: compile_shader(device, text))
-
-
-def _spec() -> TargetSpec:
-    spec = find_spec("webgpu")
-    assert spec is not None  # it is one of core's own
-    return spec
