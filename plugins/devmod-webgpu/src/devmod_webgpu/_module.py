@@ -52,6 +52,6 @@ class WebGPUModule(RealModule):
         CompileError
             wgpu refuses it; `log` has naga's words.
         """
-        from devmod_webgpu._launch import compile_shader
+        from devmod_webgpu._kernel import compile_shader
 
         return self.once(("shader", device, text), lambda: compile_shader(device, text))
