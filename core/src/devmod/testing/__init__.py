@@ -41,6 +41,9 @@ the kit can use. `import devmod` imports nothing of it.
 
 from __future__ import annotations
 
+from devmod.testing._calls import axpy_call as axpy_call
+from devmod.testing._calls import count_call as count_call
+from devmod.testing._calls import transpose_call as transpose_call
 from devmod.testing._case import Call as Call
 from devmod.testing._case import Conformance as Conformance
 from devmod.testing._case import Sample as Sample
@@ -52,4 +55,18 @@ from devmod.testing._row import rows as rows
 from devmod.testing._row import run as run
 from devmod.testing._turn import device_turn as device_turn
 
-__all__ = ["Call", "Conformance", "Result", "Row", "Sample", "Skip", "device_turn", "find", "rows", "run"]
+__all__ = [
+    "Call",
+    "Conformance",
+    "Result",
+    "Row",
+    "Sample",
+    "Skip",
+    "axpy_call",
+    "count_call",
+    "device_turn",
+    "find",
+    "rows",
+    "run",
+    "transpose_call",
+]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample
+from devmod.testing import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    pass
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
 
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
@@ -54,19 +51,6 @@ def _linear_info() -> dict[str, FunctionInfo]:
     }
 
 
-def _axpy(x: Array, y: Array, a: float, n: int) -> None:
-    y[:n] += x.dtype.type(a) * x[:n]
-
-
-def _count(values: Array, counts: Array, n: int) -> None:
-    for value in values[:n] & 7:
-        counts[value] += 1
-
-
-def _transpose(source: Array, target: Array, width: int, height: int) -> None:
-    target[...] = source.T
-
-
 class OpenCLConformance(Conformance):
     """OpenCL C with its interface, as TVM declares it (without one), and as devmod compiles it."""
 
@@ -79,23 +63,15 @@ class OpenCLConformance(Conformance):
             _linear_info(),
             source={"cl": _LINEAR},
             calls=[
-                Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
-                Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8),
+                axpy_call(),
+                count_call(),
             ],
         ),
         Sample(
             _TRANSPOSE,
             "cl",
             {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _FLAT)},
-            calls=[
-                Call(
-                    "transpose",
-                    lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
-                    _transpose,
-                    grid=(4, 3),
-                    block=(4, 4),
-                )
-            ],
+            calls=[transpose_call()],
         ),
         Sample.compiled(
             "__kernel void scale(__global float *x) { x[get_global_id(0)] *= FACTOR; }",

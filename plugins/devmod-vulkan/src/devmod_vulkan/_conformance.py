@@ -11,16 +11,13 @@ from contextlib import contextmanager
 from zlib import decompress
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample
+from devmod.testing import Conformance, Sample, axpy_call, count_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
 
 # #version 450
 # layout(local_size_x = 32) in;
@@ -123,29 +120,6 @@ def _linear_info() -> dict[str, FunctionInfo]:
     }
 
 
-def _axpy(x: Array, y: Array, a: float, n: int) -> None:
-    y[:n] += x.dtype.type(a) * x[:n]
-
-
-def _count(values: Array, counts: Array, n: int) -> None:
-    for value in values[:n] & 7:
-        counts[value] += 1
-
-
-def _transpose(source: Array, target: Array, width: int, height: int) -> None:
-    target[...] = source.T
-
-
-def _transposing(name: str) -> Call:
-    return Call(
-        name,
-        lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
-        _transpose,
-        grid=(4, 3),
-        block=(4, 4),
-    )
-
-
 class VulkanConformance(Conformance):
     """SPIR-V with its interface, and as TVM declares it: scalars in push constants, and in a uniform buffer by the flag."""
 
@@ -158,21 +132,21 @@ class VulkanConformance(Conformance):
             _linear_info(),
             source={"spv": "; a listing"},
             calls=[
-                Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
-                Call("count", lambda rng: [rng.integers(0, 99, 64, "int32"), rng.integers(0, 9, 8, "uint32"), 64], _count, grid=8, block=8),
+                axpy_call(),
+                count_call(),
             ],
         ),
         Sample(
             {"transpose": _shader(_TRANSPOSE), "transpose_uniform": _shader(_TRANSPOSE_UNIFORM, 1)},
             "spv",
             {name: FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS) for name in ("transpose", "transpose_uniform")},
-            calls=[_transposing("transpose"), _transposing("transpose_uniform")],
+            calls=[transpose_call(), transpose_call("transpose_uniform")],
         ),
         Sample(
             {"transpose": _shader(_TRANSPOSE)},
             "spv",
             {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS)},
-            calls=[_transposing("transpose")],
+            calls=[transpose_call()],
         ),
     )
     bad_payloads = (

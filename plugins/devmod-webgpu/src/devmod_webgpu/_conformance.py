@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample
+from devmod.testing import Call, Conformance, Sample, axpy_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,10 +91,6 @@ def _linear_info() -> dict[str, FunctionInfo]:
     }
 
 
-def _axpy(x: Array, y: Array, a: float, n: int) -> None:
-    y[:n] += x.dtype.type(a) * x[:n]
-
-
 def _count(counts: Array, values: Array) -> None:
     for value in values & 7:
         counts[value] += 1
@@ -102,10 +98,6 @@ def _count(counts: Array, values: Array) -> None:
 
 def _scale(source: Array, scaled: Array, by: float, n: int) -> None:
     scaled[:n] = source.dtype.type(by) * source[:n]
-
-
-def _transpose(source: Array, turned: Array, width: int, height: int) -> None:
-    turned[...] = source.T
 
 
 def _bad(text: bytes, interface: Interface | None = None, types: tuple[str, ...] = ("handle",), entry: str = "k") -> Sample:
@@ -124,7 +116,7 @@ class WebGPUConformance(Conformance):
             _linear_info(),
             source={"wgsl": _LINEAR.decode()},
             calls=[
-                Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
+                axpy_call(),
                 Call("count", lambda rng: [rng.integers(0, 9, 8, "uint32"), rng.integers(0, 99, 64, "int32")], _count, grid=8, block=8),
             ],
         ),
@@ -139,15 +131,7 @@ class WebGPUConformance(Conformance):
         Sample.compiled(
             _TRANSPOSE,
             "webgpu",
-            calls=[
-                Call(
-                    "transpose",
-                    lambda rng: [rng.random((9, 14), "float32"), rng.random((14, 9), "float32"), 14, 9],
-                    _transpose,
-                    grid=(4, 3),
-                    block=(4, 4),
-                )
-            ],
+            calls=[transpose_call()],
         ),
     )
     bad_payloads = (
