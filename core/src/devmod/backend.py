@@ -35,6 +35,7 @@ from devmod._payload import PayloadModule as PayloadModule
 from devmod._real import RealModule as RealModule
 from devmod._real import source_text as source_text
 from devmod.errors import function_not_found as function_not_found
+from devmod.errors import source_refused as source_refused
 from devmod.targets._declared import Found as Found
 from devmod.targets._declared import merge as merge_declared
 from devmod.targets._declared import source_payload as source_payload
@@ -76,6 +77,7 @@ __all__ = [
     "read_payload",
     "run_compiler",
     "source_payload",
+    "source_refused",
     "source_text",
     "specialize_constants",
     "specialize_source",

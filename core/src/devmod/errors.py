@@ -9,7 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "ArgumentError",
@@ -138,6 +138,12 @@ def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str 
     if close:
         message += f". Did you mean {close[0]!r}?"
     return FunctionNotFoundError(message, kind=kind, function=name)
+
+
+def source_refused(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:
+    """The error of a source in which there are errors: the first of them, how many more there are, and all that was said in `log`."""
+    more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
+    return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
 
 
 def runtime_not_linked(

@@ -10,7 +10,7 @@ import os
 import re
 
 from devmod import Param
-from devmod.backend import CompileRequest, Found, Payload, complete_source, libclang, source_payload
+from devmod.backend import CompileRequest, Found, Payload, complete_source, libclang, source_payload, source_refused
 from devmod.errors import CompileError
 from devmod_host import _headers
 from devmod_host._options import check_options
@@ -70,8 +70,7 @@ def _read(text: str, options: tuple[str, ...], name: str) -> tuple[dict[str, Fou
     unit = library.parse(main, arguments, files, kind="host", what=f"the C source {name}")
     errors = [_line(library, found) for found in unit.diagnostics if found.severity >= found.Error]
     if errors:
-        more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-        raise CompileError(f"the C source does not compile: {errors[0]}{more}", kind="host", log="\n".join(errors))
+        raise source_refused("host", "C", errors, "\n".join(errors))
     kernels = {}
     for cursor in unit.cursor.get_children():
         if cursor.kind == library.cindex.CursorKind.FUNCTION_DECL and cursor.is_definition():

@@ -13,7 +13,7 @@ from functools import cache
 
 from devmod._info import Param
 from devmod._launch.constants import Constant
-from devmod.errors import CompileError
+from devmod.errors import CompileError, source_refused
 from devmod.targets._declared import Found
 from devmod.targets._libclang import MOST_ERRORS, NOWHERE, Libclang, element, kind_id, lane, libclang
 from devmod.targets.metal.spec import SPEC
@@ -90,8 +90,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
         unit = _parse(library, request, done, program.text)
     errors, warnings, unknown = _diagnostics(library, unit, request.name, done.text, program)
     if errors:
-        more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-        raise CompileError(f"the Metal source does not compile: {errors[0]}{more}", kind="metal", log="\n".join((*errors, *warnings)))
+        raise source_refused("metal", "Metal", errors, "\n".join((*errors, *warnings)))
     told = ["\n".join(("the Metal source has names that are not Metal's own:", *warnings))] if warnings else []
     reader = _Reader(library, unit, request.name, program.text, unknown)
     kernels = reader.kernels()

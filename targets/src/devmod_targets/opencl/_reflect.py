@@ -10,7 +10,7 @@ import os
 import re
 
 from devmod._info import Param
-from devmod.errors import CompileError
+from devmod.errors import CompileError, source_refused
 from devmod.targets._declared import Found
 from devmod.targets._libclang import MOST_ERRORS, NOWHERE, Libclang, element, libclang
 from devmod.targets.opencl.spec import SPEC
@@ -62,10 +62,7 @@ def read(request: CompileRequest, done: Complete) -> tuple[dict[str, Found], lis
             told = [_NEWER.format(name=request.name, why=_LABEL.sub(": ", (errors or warnings)[0][1], count=1))]
             unit, errors, warnings = newer
     if errors:
-        more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-        raise CompileError(
-            f"the OpenCL C source does not compile: {errors[0][1]}{more}", kind="opencl", log="\n".join(_lines(errors, warnings))
-        )
+        raise source_refused("opencl", "OpenCL C", [text for _, text in errors], "\n".join(_lines(errors, warnings)))
     carried = {os.path.realpath(path) for path in done.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))

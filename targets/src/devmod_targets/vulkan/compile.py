@@ -7,7 +7,7 @@ import re
 from tempfile import TemporaryDirectory
 
 from devmod._payload import CompileRequest, Origin, Payload
-from devmod.errors import CompileError, FormatError
+from devmod.errors import CompileError, FormatError, source_refused
 from devmod.targets._declared import Found, merge, tell
 from devmod.targets._shader import found_shader
 from devmod.targets._source import options_and_defines
@@ -232,11 +232,8 @@ class _Build:
         status, said = _tools.run(command, folder)
         errors, warnings = files.messages(said)
         if status or not os.path.exists(out):
-            first = errors[0] if errors else next((line for line in said.splitlines() if line.strip()), f"exit status {status}")
-            more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
-            raise CompileError(
-                f"the {language} source does not compile: {first}{more}", kind="vulkan", log="\n".join(errors + warnings) or said
-            )
+            first = next((line for line in said.splitlines() if line.strip()), f"exit status {status}")
+            raise source_refused("vulkan", language, errors or [first], "\n".join(errors + warnings) or said)
         self._warnings |= dict.fromkeys(warnings)
         with open(out, "rb") as file:
             return file.read()
