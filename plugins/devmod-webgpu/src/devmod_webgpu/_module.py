@@ -41,7 +41,7 @@ class WebGPUModule(RealModule):
         # What is no WGSL never gets to wgpu, which takes GLSL too.
         if "@compute" not in text.replace(" ", ""):
             raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
-        check_for_naga(text, entry)
+        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # functions of one file have one text
         return text
 
     def shader(self, device: WebGPUDevice, text: str) -> Any:
