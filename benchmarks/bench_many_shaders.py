@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -115,12 +115,9 @@ def compare(kind: str, many: Path, singles: Sequence[Path], count: int, *, one_m
     step = max(1, count // len(singles))
     first_call(singles[0], singles[0].stem.partition("-")[2])
     for round_, single in enumerate(singles[1:]):
-        turns: list[Callable[[], None]] = [
-            lambda number=round_ * step: with_many.append(first_call(many, f"k{number}")),  # type: ignore[misc]
-            lambda path=single: with_one.append(first_call(path, path.stem.partition("-")[2])),  # type: ignore[misc]
-        ]
-        for turn in turns if round_ % 2 else reversed(turns):
-            turn()
+        turns = [(with_many, many, f"k{round_ * step}"), (with_one, single, single.stem.partition("-")[2])]
+        for times, path, name in turns if round_ % 2 else reversed(turns):
+            times.append(first_call(path, name))
     more = statistics.median(with_many) - statistics.median(with_one)
     shape = f"one module of {count:,} shaders" if one_module else f"{count:,} modules of one shader"
     print(
