@@ -2,11 +2,12 @@
 # PYTHON names the interpreter that .venv is made with: make test PYTHON=python3.12
 PYTHON ?= python3
 JOBS ?= 2
+SECONDS ?= 600
 BIN := .venv/bin
-CODE := core/src targets/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
+CODE := core/src targets/src conformance/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test test-metal lint types format pre-commit pythons bench golden rows docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal lint types format pre-commit pythons bench golden rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +23,12 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 
 test: setup test-setup lint types  ## lint, types and all tests; ends with a list of what could not run here
 	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
+	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py
+
+fuzz: setup  ## fuzz every reader of files for SECONDS, guided by coverage where atheris installs; READERS="bundle wgsl" chooses
+	@$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --jobs $(JOBS) $(if $(READERS),--readers $(READERS))
 
 lint: setup  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .
@@ -39,7 +46,7 @@ pre-commit: lint types  ## what the pre-commit hook runs
 test-metal: setup  ## on a Mac: Metal's tests, with the real framework and its GPU
 	@$(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
 
-pythons: setup  ## core's tests with each Python of 3.11 to 3.13 on this machine
+pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
 
 bench: setup  ## run every benchmark and print its table
@@ -50,6 +57,9 @@ golden: setup  ## write the golden files anew (after a wanted change of a format
 
 rows: setup  ## write docs/rows.md anew: which test shows each row of the contract
 	@$(BIN)/python tools/rows.py
+
+commands: setup  ## write docs/commands.md anew: every command with its options
+	@$(BIN)/python tools/commands.py
 
 docs: setup  ## build the pages of docs/ into build/docs; any warning fails
 	@rm -rf build/docs

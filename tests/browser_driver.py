@@ -1,4 +1,4 @@
-"""Chromium for tests: playwright-core in a process of its own, and a server that counts what it sends."""
+"""Chromium for tests: playwright-core in a separate process, and a server that counts the bytes that it sends."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 JS = ROOT / "plugins" / "devmod-webgpu" / "js"
-#: What a command of the browser's may take at most, in seconds: after that it is ended, and the test fails.
-PATIENCE = 120
-#: Debian's Chromium computes on SwiftShader, without any GPU.
+#: The seconds after which a command of the browser is aborted and the test fails.
+TIMEOUT = 120
+#: Debian's Chromium supports WebGPU without a GPU, on SwiftShader.
 WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 
 
 def node() -> str:
-    """Node's program; skips where it is missing or too old."""
+    """Return the path of node. Skip the test if node is missing or too old."""
     found = shutil.which("node") or shutil.which("nodejs")
     if found is None:
-        pytest.skip("node is not here (Debian and Ubuntu: apt-get install nodejs npm)")
+        pytest.skip("node is not installed (Debian and Ubuntu: apt-get install nodejs npm)")
     if int(_output(found, "--version").removeprefix("v").split(".")[0]) < 20:
         pytest.skip(f"node is older than 20: {_output(found, '--version')}")
     return found
@@ -45,7 +45,7 @@ def _chromium() -> str:
         found = shutil.which(name)
         if found:
             return found
-    pytest.skip("chromium is not here (Debian and Ubuntu: apt-get install chromium)")
+    pytest.skip("chromium is not installed (Debian and Ubuntu: apt-get install chromium)")
 
 
 class Browser:
@@ -54,7 +54,7 @@ class Browser:
     def __init__(self, *flags: str) -> None:
         program, driver = node(), JS / "test" / "browser" / "driver.mjs"
         if not (JS / "node_modules" / "playwright-core").is_dir():
-            pytest.skip("playwright-core is not here (npm install in plugins/devmod-webgpu/js)")
+            pytest.skip("playwright-core is not installed (npm install in plugins/devmod-webgpu/js)")
         command = [program, str(driver), _chromium(), "--no-sandbox", "--disable-dev-shm-usage", *flags]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -66,24 +66,24 @@ class Browser:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-        guard = threading.Timer(PATIENCE, self._process.kill)
+        guard = threading.Timer(TIMEOUT, self._process.kill)
         guard.start()
         try:
             line = self._process.stdout.readline()
         finally:
             guard.cancel()
-        assert line, f"the browser is gone, or took more than {PATIENCE} s: {str(command)[:200]}"
+        assert line, f"the browser ended, or took more than {TIMEOUT} s: {str(command)[:200]}"
         answer = json.loads(line)
         assert "error" not in answer, answer["error"]
         return answer["value"]
 
     @property
     def alive(self) -> bool:
-        """Whether it still answers."""
+        """Whether the browser is still running."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it."""
+        """End the browser."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -96,13 +96,13 @@ class Browser:
         self._process.stdout.close()
 
 
-def sent(array: np.ndarray) -> str:
-    """An array as it goes into the page."""
+def encode_array(array: np.ndarray) -> str:
+    """Encode an array for the page."""
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
 
 
-def received(text: str, dtype: str) -> np.ndarray:
-    """An array as it came out of the page."""
+def decode_array(text: str, dtype: str) -> np.ndarray:
+    """Decode an array from the page."""
     return np.frombuffer(base64.b64decode(text), dtype)
 
 

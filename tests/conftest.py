@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 from environments import install, make_venv, uninstall  # noqa: E402
-from wheels import build, distributions  # noqa: E402
+from wheels import build, distributions, is_backend  # noqa: E402
 
 if TYPE_CHECKING:
     from browser_driver import Browser
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "distribution": list(found),
         "code_distribution": [name for name in found if name != "devmod"],
         "speaking_distribution": [name for name in found if "entry-points" in found[name]],
-        "plugin": [name for name in found if "entry-points" in found[name] and name != "devmod-core"],
+        "plugin": [name for name in found if is_backend(found[name])],
     }
     for argument, names in arguments.items():
         if argument in metafunc.fixturenames:
@@ -72,14 +72,8 @@ class Environment:
         self.python = make_venv(folder / "venv", python=interpreter)
 
     def install(self, *requirements: str) -> None:
-        """Install; what the installer has cached is not asked for again."""
-        install(self.python, [*requirements, *self._unpublished(requirements)], cached=True)
-
-    def _unpublished(self, requirements: tuple[str, ...]) -> list[str]:
-        """What an index would bring: the build side, for the wheels that depend on it."""
-        needs = ("devmod-vulkan", "devmod_vulkan", "devmod-webgpu", "devmod_webgpu", "devmod-core[build")
-        needed = "--no-deps" not in requirements and any(name in each for each in requirements for name in needs)
-        return [self.wheels.direct("devmod-targets")] if needed else []
+        """Install from the built wheels and the installer's cache; the network is asked only for what both lack."""
+        install(self.python, ["--find-links", str(self.wheels["devmod-core"].parent), *requirements], cached=True)
 
     def uninstall(self, *names: str) -> None:
         """Take distributions out."""

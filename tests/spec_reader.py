@@ -70,7 +70,7 @@ def objects(data: bytes | memoryview, count: int, most: int) -> list[Any]:
 def pairs_of(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
     need(all(type(key) is str for key, _ in pairs), "the keys of a map are strings")
     made = dict(pairs)
-    need(len(made) == len(pairs), "a key stands twice")
+    need(len(made) == len(pairs), "a key is repeated")
     return made
 
 
@@ -87,6 +87,16 @@ def values(value: Any) -> int:
     return 1
 
 
+def containers(value: Any) -> int:
+    """How many arrays and maps a value has, itself included."""
+    parts = list(value.values()) if type(value) is dict else value if type(value) is list else None
+    return 0 if parts is None else 1 + sum(map(containers, parts))
+
+
+def need_room(free: Iterable[Any], data: bytes | memoryview) -> None:
+    need(sum(map(containers, free)) <= 1024 + len(data) // 8, "too many arrays and maps in values of any sort")
+
+
 def deep(value: Any) -> int:
     """The most arrays and maps of `value` that one value in it lies in."""
     parts = list(value.values()) if type(value) is dict else value if type(value) is list else []
@@ -94,27 +104,27 @@ def deep(value: Any) -> int:
 
 
 def text(value: Any) -> str:
-    need(type(value) is str, "a string is due")
+    need(type(value) is str, "expected a string")
     return str(value)
 
 
 def array(value: Any) -> list[Any]:
-    need(type(value) is list, "an array is due")
+    need(type(value) is list, "expected an array")
     return list(value)
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    need(type(value) is dict, "a map is due")
+    need(type(value) is dict, "expected a map")
     return dict(value)
 
 
 def number(value: Any, low: int, high: int) -> int:
-    need(type(value) is int and low <= value <= high, f"an integer from {low} to {high} is due")
+    need(type(value) is int and low <= value <= high, f"expected an integer from {low} to {high}")
     return int(value)
 
 
 def binary(value: Any) -> bytes:
-    need(type(value) is bytes, "a binary is due")
+    need(type(value) is bytes, "expected a binary")
     return bytes(value)
 
 
@@ -131,6 +141,7 @@ def read_module(kind: str, data: bytes | memoryview, spec: Mapping[str, tuple[tu
         if field == "fmt":
             made["format"] = text(value)
         elif field == "fmap":
+            need_room((info[4] for info in mapping(value).values() if type(info) is list and len(info) == 5), data)
             made["functions"] = {name: function(info) for name, info in mapping(value).items()}
         elif field == "code":
             made["code"] = binary(value)
@@ -207,7 +218,9 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("at") is not None:
         made["at"] = place(fields["at"])
     align = number(fields.get("align", 0), 0, FAR)
-    return made | ({"align": align} if align else {}) | unknown(fields, "name", "kind", "type", "access", "at", "align")
+    size = number(fields.get("size", 0), 0, FAR)
+    made |= ({"align": align} if align else {}) | ({"size": size} if size else {})
+    return made | unknown(fields, "name", "kind", "type", "access", "at", "align", "size")
 
 
 def block(fields: dict[str, Any]) -> dict[str, Any]:
@@ -240,7 +253,7 @@ def constant(parts: list[Any]) -> dict[str, Any]:
     code, bits, lanes = type_numbers(parts[0])
     shape = [number(each, 0, FAR) for each in array(parts[1])]
     need(len(shape) <= 64, "at most 64 dimensions")
-    size = 8 if (code, bits, lanes) == (1, 1, 1) else bits * lanes
+    size = 8 * lanes if (code, bits, lanes) == (1, 1, 1) or (code, bits) == (3, 0) else bits * lanes
     data = binary(parts[2])
     need(len(data) == -(-math.prod(shape) * size // 8), "the bytes of a constant")
     return {"type": type_name(parts[0]), "shape": shape, "data": data}
@@ -295,6 +308,7 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     (fields,) = map(mapping, objects(index, 1, 2**22))
     need("roots" in fields and "modules" in fields, "roots and modules")
     pass_over(unknown(fields, "roots", "modules"))
+    need_room([*unknown(fields, "roots", "modules").values(), *of_modules(array(fields["modules"]))], index)
     modules = [module(mapping(each)) for each in array(fields["modules"])]
     roots = [number(each, 0, len(modules) - 1) for each in array(fields["roots"])]
     need(roots and len(set(roots)) == len(roots), "one root or more, none twice")
@@ -310,8 +324,16 @@ def read_bundle(data: bytes) -> dict[str, Any]:
             need(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of a module's bytes")
         if each["kind"] in KINDS:
             need(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
+        if each["kind"] == "const_loader":
+            need(list(read_constants(each["bytes"])["symbols"]) == each["functions"], "the init symbols of constants")
     need(start + end == len(data), "the end of the file")
     return {"roots": roots, "modules": modules}
+
+
+def of_modules(modules: list[Any]) -> list[Any]:
+    """What stands in modules where a value of any sort may stand."""
+    known = ("kind", "imports", "format", "functions", "variant", "offset", "size", "sha256")
+    return [value for each in modules for value in unknown(mapping(each), *known).values()]
 
 
 def module(fields: dict[str, Any]) -> dict[str, Any]:
@@ -355,6 +377,8 @@ def check_tree(roots: list[int], modules: list[dict[str, Any]]) -> None:
         for child in each["imports"]:
             need(at < child < len(modules), "an import's number")
             depth[child] = max(depth.get(child, 0), depth[at] + 1)
+    bare = sum("offset" not in each for each in modules)
+    need(bare - (len(modules) - bare) <= 1024, "at most 1024 nodes without bytes more than modules with some")
 
 
 def up(offset: int) -> int:

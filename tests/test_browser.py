@@ -1,4 +1,4 @@
-"""The npm package in Chromium: real WebGPU compute, held against NumPy; what crosses the network; what is refused."""
+"""The npm package in Chromium: results compared with NumPy, network requests, and errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import devmod
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
-import cases  # noqa: E402 - the demo's kernels and what NumPy says of them
-from browser_driver import PRELUDE, Browser, FileServer, file_server, received, sent  # noqa: E402
+import cases  # noqa: E402 - the demo's kernels with their results in NumPy
+from browser_driver import PRELUDE, Browser, FileServer, decode_array, encode_array, file_server  # noqa: E402
 
 WGSL = ROOT / "examples" / "webgpu"
 TVM = ROOT / "core" / "tests" / "vectors" / "tvm"
@@ -31,7 +31,7 @@ def server() -> Iterator[FileServer]:
 
 @pytest.fixture
 def page(browser: Browser, server: FileServer) -> Browser:
-    """An empty page of the server's."""
+    """An empty page of the server."""
     browser.open(server.url)
     return browser
 
@@ -53,7 +53,7 @@ def compiled(text: str) -> bytes:
 # -- the examples, with the demo's own references
 
 
-class Held:
+class DeviceBuffer:
     """An array on the browser's device."""
 
     def __init__(self, page: Browser, number: int, shape: tuple[int, ...], dtype: str) -> None:
@@ -67,14 +67,14 @@ class Held:
             const [number, size] = argument;
             const room = device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
             const encoder = device.createCommandEncoder();
-            encoder.copyBufferToBuffer(held[number], 0, room, 0, size);
+            encoder.copyBufferToBuffer(buffers[number], 0, room, 0, size);
             device.queue.submit([encoder.finish()]);
             await room.mapAsync(GPUMapMode.READ);
             return text(new Uint8Array(room.getMappedRange()));
             """,
             [self.number, size],
         )
-        return received(found, self._dtype).reshape(self._shape)
+        return decode_array(found, self._dtype).reshape(self._shape)
 
 
 class BrowserRunner(cases.Runner):
@@ -82,30 +82,30 @@ class BrowserRunner(cases.Runner):
 
     def __init__(self, page: Browser, address: str) -> None:
         self.page, self.seconds, self.shaders, self._count = page, 0.0, True, 0
-        start = "window.device = await kit.defaultDevice(); window.held = []; window.bundle = await kit.open(argument);"
+        start = "window.device = await kit.defaultDevice(); window.buffers = []; window.bundle = await kit.open(argument);"
         run(page, start, address)
 
-    def put(self, array: np.ndarray) -> Held:
+    def put(self, array: np.ndarray) -> DeviceBuffer:
         made = self.empty(array.shape, str(array.dtype))
-        write = "device.queue.writeBuffer(held[argument[0]], 0, bytes(argument[1]))"
-        run(self.page, write, [made.number, sent(array)])
+        write = "device.queue.writeBuffer(buffers[argument[0]], 0, bytes(argument[1]))"
+        run(self.page, write, [made.number, encode_array(array)])
         return made
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Held:
+    def empty(self, shape: tuple[int, ...], dtype: str) -> DeviceBuffer:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         usage = "GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST"
-        number = run(self.page, f"return held.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
-        return Held(self.page, number, shape, dtype)
+        number = run(self.page, f"return buffers.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
+        return DeviceBuffer(self.page, number, shape, dtype)
 
     def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
-        given = [{"held": each.number} if isinstance(each, Held) else each for each in args]
+        given = [{"buffers": each.number} if isinstance(each, DeviceBuffer) else each for each in args]
         listed = list(grid) if isinstance(grid, tuple) else grid
         run(
             self.page,
             """
             const [name, given, grid] = argument;
             const f = await bundle.getFunction(name);
-            const launch = await f.bind(given.map((each) => (typeof each === "object" ? held[each.held] : each)), { grid });
+            const launch = await f.bind(given.map((each) => (typeof each === "object" ? buffers[each.buffers] : each)), { grid });
             launch.launch();
             launch.launch(); // again, before the first has finished
             await launch.done();
@@ -117,7 +117,7 @@ class BrowserRunner(cases.Runner):
 
 @pytest.fixture(scope="module")
 def examples() -> bytes:
-    """All examples in WGSL, and TVM's kernels, as one bundle; OpenCL's candidates stand before them."""
+    """All examples in WGSL, and TVM's kernels, as one bundle."""
     modules: list[devmod.Module] = [devmod.compile(path, "webgpu") for path in sorted(WGSL.glob("*.wgsl"))]
     for name in ("vadd", "matmul"):
         modules += devmod.interop.tvm.load_imports((TVM / f"{name}.webgpu.tvmimports").read_bytes()).imports
@@ -131,12 +131,12 @@ def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, exampl
     case, _ = cases.CASES[name]
     result = case(BrowserRunner(page, "examples.devmod"), ROOT)
     assert result.error <= result.tolerance
-    assert page.said() == []
+    assert page.messages() == []
 
 
 @pytest.mark.row("R34", "R35")
 def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, examples: bytes) -> None:
-    """Launch values behind the arguments, y before x in one of them; host arrays, copied in and back."""
+    """Launch values after the arguments, y before x in one of them; host arrays, copied in and back."""
     server.files["tvm.devmod"] = examples
     rng = np.random.default_rng(5)
     a, b = (rng.uniform(-1, 1, 4096).astype(np.float32) for _ in range(2))
@@ -153,15 +153,15 @@ def test_tvms_vectors_run_as_tvm_calls_them(page: Browser, server: FileServer, e
         await matmul.run([a, b, product, 8, 8, 8, 8]);
         return [text(sum), text(product)];
         """,
-        [sent(a), sent(b)],
+        [encode_array(a), encode_array(b)],
     )
-    assert np.array_equal(received(found[0], "float32"), a[:1024] + b[:1024])
-    assert np.allclose(received(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)
+    assert np.array_equal(decode_array(found[0], "float32"), a[:1024] + b[:1024])
+    assert np.allclose(decode_array(found[1], "float32").reshape(64, 64), a.reshape(64, 64) @ b.reshape(64, 64), atol=1e-5)
 
 
 @pytest.mark.row("R35")
 def test_a_grid_over_the_limit_is_folded_as_tvm_does(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every block runs once, none twice and none too many; a scalar lies before packGridDimX."""
+    """Every block runs once, and no extra block runs; a scalar precedes packGridDimX."""
     text = """
 struct PODArgs { step: i32, packGridDimX: u32 }
 @group(0) @binding(0) var<storage, read_write> counts : array<i32>;
@@ -195,8 +195,10 @@ fn count(@builtin(workgroup_id) blockIdx : vec3<u32>, @builtin(num_workgroups) g
 
 
 @pytest.mark.row("R41")
-def test_of_a_hundred_megabytes_less_than_one_is_fetched(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One kernel of a file whose other module is large. Counted where it is sent."""
+def test_one_kernel_of_a_hundred_megabytes_fetches_less_than_one(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has a small kernel and a large module. The server counts the bytes that it sends."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = {"big": devmod.FunctionInfo("big", ("handle",))}
     large = devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(100_000_000), "cubin", info)
@@ -265,7 +267,7 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
         const special = await scale.specialize({ TILE: 32, extra: 100 });
         const z = new Float32Array(5);
         await special.run([x, z, 2n, new Float32Array([0, 0, 0.5]), true, pairs], { grid: [1, 1], block: 32 });
-        const again = new Float32Array(5); // what was set before stays set, as in Python
+        const again = new Float32Array(5); // earlier constants keep their values, as in Python
         await (await special.specialize({ 9: 1000n })).run([x, again, 2, [0, 0, 0.5], true, pairs], { grid: 1, block: 32 });
         const none = new Float32Array(5);
         await special.run([x, none, 2, [0, 0, 0.5], 1, pairs], { grid: 0 });
@@ -275,7 +277,7 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
         """,
     )
     assert found == [[2.5, 4.5, 6.5, 8.5, 10.5], [102.5, 104.5, 106.5, 108.5, 110.5], [7, 12], [0] * 5, 1002.5]
-    assert page.said() == []
+    assert page.messages() == []
 
 
 NAME = "the webgpu function 'scale'"
@@ -290,7 +292,7 @@ def scale_server() -> Iterator[FileServer]:
 
 @pytest.fixture
 def scaling(browser: Browser, scale_server: FileServer) -> Browser:
-    """A page with the function above as `f`: one for all calls that are refused, which leave nothing behind."""
+    """A page with the function above as `f`. All refused calls share it, because they change nothing."""
     if browser.address() != scale_server.url:
         browser.open(scale_server.url)
         run(browser, 'window.f = await (await kit.open("scale.devmod")).getFunction("scale");')
@@ -310,7 +312,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([new Int32Array(4), y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is an array of int32, and the kernel takes float32",
+            f"{NAME}: argument 1 'x' is an array of int32, expected float32",
         ),
         ("f.run([x, y, 'two', [0, 0, 0], 1, p], { grid: 1 })", "ArgumentError", f"{NAME}: argument 3 'factor': 'two' is not a number"),
         (
@@ -321,33 +323,33 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1, new Float32Array(3)], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 6 'pairs' has 12 bytes, which is no whole number of structs of 8 bytes",
+            f"{NAME}: argument 6 'pairs' has 12 bytes, which is not a whole number of structs of 8 bytes",
         ),
         (
             "f.run([x, x, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 2 'y' is the same memory as argument 1 'x', and the kernel may write to one of them: WebGPU binds nothing "
-            "twice that is written; pass a copy of it",
+            f"{NAME}: argument 2 'y' is the same memory as argument 1 'x', and the kernel may write to one of them: WebGPU forbids "
+            "that; pass a copy of it",
         ),
         (
             "f.run([null, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is null, and the kernel takes an array of float32",
+            f"{NAME}: argument 1 'x' is null, expected an array of float32",
         ),
         (
             "f.bind([x, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is in the host's memory, and bind takes buffers of the device: pass a GPUBuffer",
+            f"{NAME}: argument 1 'x' is in host memory, but bind takes only device buffers; pass a GPUBuffer",
         ),
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: 1, block: 32 })",
             "ArgumentError",
-            f"{NAME} is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; leave block out",
+            f"{NAME} is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block",
         ),
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: [1, 70000] })",
             "LaunchError",
-            f"{NAME} cannot be launched with a grid of (1, 70000, 1) blocks: 70000 in y, and this device takes at most 65535 "
+            f"{NAME} cannot be launched with a grid of (1, 70000, 1) blocks: 70000 in y, but the limit of this device is 65535 "
             "(maxComputeWorkgroupsPerDimension)",
         ),
         (
@@ -358,24 +360,24 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([{ buffer: small, offset: 4 }, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' begins at byte 4 of its buffer, and this device wants a multiple of 256",
+            f"{NAME}: argument 1 'x' has the offset 4, expected a multiple of 256 on this device",
         ),
         (
             "f.run([x, y, 2, [0, 0, 0], 1, small], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 6 'pairs' has 4 bytes, and the shader's variable takes at least 8",
+            f"{NAME}: argument 6 'pairs' has 4 bytes, but the shader's variable needs at least 8",
         ),
         (
             "f.run([{ buffer: large, size: 256 }, { buffer: large, offset: 256 }, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 2 'y' lies in the same GPUBuffer as argument 1 'x', and the kernel may write to one of them: WebGPU binds nothing "
-            "twice that is written; pass a copy of it",
+            f"{NAME}: argument 2 'y' lies in the same GPUBuffer as argument 1 'x', and the kernel may write to one of them: WebGPU forbids "
+            "that; pass a copy of it",
         ),
         (
             "f.run([x, large, 2, [0, 0, 0], 1, large], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 6 'pairs' is the same memory as argument 2 'y', and the kernel may write to one of them: WebGPU binds nothing "
-            "twice that is written; pass a copy of it",
+            f"{NAME}: argument 6 'pairs' is the same memory as argument 2 'y', and the kernel may write to one of them: WebGPU forbids "
+            "that; pass a copy of it",
         ),
         (
             "f.run([{ buffer: large, offset: -256 }, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
@@ -385,33 +387,33 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], null)",
             "ArgumentError",
-            f"{NAME} needs grid, the number of blocks: a number, or up to three of them for x, y, z",
+            f"{NAME} needs grid, the number of blocks: a number, or up to three numbers for x, y, z",
         ),
         (
             "kit.open('scale.devmod').then((bundle) => bundle.getFunction('scale', { device: navigator.gpu }))",
             "ArgumentError",
-            f"{NAME} runs on a GPUDevice, and a GPU was given as its device",
+            f"{NAME} expects a GPUDevice as its device, got a GPU",
         ),
         (
             "kit.open('scale.devmod').then((bundle) => bundle.getFunction())",
             "ArgumentError",
-            "a function is asked for by its name, a string, not by undefined",
+            "expected the name of a function as a string, got undefined",
         ),
         (
             "f.specialize({ extra: NaN })",
             "ArgumentError",
-            f"{NAME} cannot take the constant 'extra': NaN is not finite, and a constant of WebGPU has to be",
+            f"{NAME} cannot take the constant 'extra': NaN is not finite, expected a finite number",
         ),
         ("f.specialize({ TILES: 3 })", "ArgumentError", f"{NAME} has no constant 'TILES' to specialize; it has: 'TILE', 'extra'"),
         (
             "f.specialize({ TILE: 100000 })",
             "LaunchError",
-            f"{NAME} is built for blocks of (100000, 1, 1) threads, 100000 in all, and this "
-            "device takes at most {invocations} (maxComputeInvocationsPerWorkgroup)",
+            f"{NAME} is built for blocks of (100000, 1, 1) threads, 100000 in all, but the limit of this "
+            "device is {invocations} (maxComputeInvocationsPerWorkgroup)",
         ),
     ],
 )
-def test_a_wrong_call_is_refused_in_words(scaling: Browser, call: str, name: str, message: str) -> None:
+def test_wrong_calls_are_refused_with_a_reason(scaling: Browser, call: str, name: str, message: str) -> None:
     found = run(
         scaling,
         f"""
@@ -423,7 +425,7 @@ def test_a_wrong_call_is_refused_in_words(scaling: Browser, call: str, name: str
         """,
     )
     assert found[0] == [name, message.replace("{invocations}", str(found[1]))]
-    assert scaling.said() == []
+    assert scaling.messages() == []
 
 
 def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,7 +448,7 @@ def test_a_large_value_a_shader_without_a_default_and_a_feature(page: Browser, s
     assert found == [
         ["LaunchError", "the webgpu function 'k' has constants without a value; set them: await f.specialize({ n: … })"],
         7,
-        ["LaunchError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not have"],
+        ["LaunchError", "the webgpu function 'k' needs the feature 'no-such-feature', which this device does not support"],
     ]
 
 
@@ -476,8 +478,8 @@ def test_a_device_of_the_callers_and_a_launch_in_the_callers_pass(page: Browser,
     assert found == [True, 2]
 
 
-def test_a_launch_that_the_device_refuses_and_one_that_is_destroyed(page: Browser, server: FileServer) -> None:
-    """Neither does nothing in silence."""
+def test_failed_launches_and_destroyed_launches_raise(page: Browser, server: FileServer) -> None:
+    """Neither fails silently."""
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
     )
@@ -492,10 +494,10 @@ def test_a_launch_that_the_device_refuses_and_one_that_is_destroyed(page: Browse
         buffer.destroy();
         launch.launch();
         const refused = await failure(() => launch.done());
-        const told = await failure(() => launch.done());
+        const second = await failure(() => launch.done());
         launch.destroy();
         const pass = up.device.createCommandEncoder().beginComputePass();
-        return [refused, told, await failure(() => launch.launch()), await failure(() => launch.encode(pass))];
+        return [refused, second, await failure(() => launch.launch()), await failure(() => launch.encode(pass))];
         """,
     )
     assert found[0][0] == "LaunchError"
@@ -503,7 +505,7 @@ def test_a_launch_that_the_device_refuses_and_one_that_is_destroyed(page: Browse
     assert "destroyed" in found[0][1]
     assert found[1] is None
     assert found[2:] == [["LaunchError", "the webgpu function 'up': this launch was destroyed; bind the function again"]] * 2
-    assert page.said() == []
+    assert page.messages() == []
 
 
 # -- what cannot run
@@ -521,14 +523,16 @@ def test_a_shader_that_does_not_compile_is_quoted_with_its_line(page: Browser, s
     assert log[1:] == ["    let x: u32 = nothing;", "                 ^"]
 
 
-def test_an_interface_that_is_not_the_shaders_is_a_launch_error(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interface_that_differs_from_the_shader_is_a_launch_error(
+    page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "@group(0) @binding(5) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1.0; }"
     interface = devmod.Interface([devmod.Param("x", "buffer", "float32", "rw", (0, 0))])
     info = devmod.FunctionInfo("k", ("handle",), interface=interface)
     server.files["k.devmod"] = devmod.dumps(fallback({"k": text}, {"k": info}, monkeypatch))
     name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("k"))')
     assert name == "LaunchError"
-    assert message.startswith("the webgpu function 'k' cannot be made ready on this device: ")
+    assert message.startswith("the webgpu function 'k' cannot be built on this device: ")
     assert "@binding(5)" in message or "binding: 5" in message
 
 
@@ -543,14 +547,14 @@ def test_images_are_listed_and_not_called(page: Browser, server: FileServer) -> 
 
 
 @pytest.mark.row("R4", "R24")
-def test_a_bundle_with_no_webgpu_module_lists_what_there_is(page: Browser, server: FileServer) -> None:
+def test_a_bundle_without_a_webgpu_module_lists_its_modules(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = (ROOT / "tests" / "golden" / "v1" / "variants.devmod").read_bytes()
     kinds = {module.kind for module in devmod.loads(server.files["k.devmod"]).imports}
     assert "webgpu" not in kinds
     name, message = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))')
     assert name == "NoModuleError"
     head, listed = message.split(" It has: ")
-    assert head == f"'{server.url}k.devmod' has no webgpu module, so nothing of it runs in a browser."
+    assert head == f"'{server.url}k.devmod' has no webgpu module, so none of its functions can run in a browser."
     assert listed.endswith(
         ". Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle"
     )
@@ -563,7 +567,7 @@ def test_a_function_that_only_other_kinds_have(page: Browser, server: FileServer
     found = run(page, 'return failure(async () => (await kit.open("k.devmod")).getFunction("add"))')
     assert found[0] == "FunctionNotFoundError"
     assert found[1].startswith(
-        f"'{server.url}k.devmod' has no webgpu function 'add'; there is: 'scale'. It is there for cuda ptx for compute_90"
+        f"'{server.url}k.devmod' has no webgpu function 'add'; there is: 'scale'. It exists for cuda ptx for compute_90"
     )
 
 
@@ -580,7 +584,7 @@ def test_a_damaged_module_is_refused_before_it_is_used(page: Browser, server: Fi
     assert found == ["FormatError", message]
 
 
-def test_a_lost_device_is_told_and_replaced(page: Browser, server: FileServer) -> None:
+def test_a_lost_device_raises_and_is_replaced(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
     )
@@ -602,7 +606,7 @@ def test_a_lost_device_is_told_and_replaced(page: Browser, server: FileServer) -
         """,
     )
     lost = "the webgpu function 'up': the GPU device was lost (it was destroyed). Ask for the function again"
-    assert found == [["DeviceLostError", f"{lost}: it gets a new device"], 1, f"{lost}, with a new device of yours"]
+    assert found == [["DeviceLostError", f"{lost}: it then uses a new device"], 1, f"{lost}, with a new device of yours"]
 
 
 def test_a_device_that_is_lost_and_an_array_that_goes_away_while_a_kernel_runs(page: Browser, server: FileServer) -> None:
@@ -625,7 +629,7 @@ def test_a_device_that_is_lost_and_an_array_that_goes_away_while_a_kernel_runs(p
     )
     assert found[0] == [
         "LaunchError",
-        "the webgpu function 'up': an array was transferred or resized while the kernel ran, so its results have no place",
+        "the webgpu function 'up': an array was transferred or resized while the kernel ran, so its results cannot be copied back",
     ]
     assert found[1][0] == "DeviceLostError"
 
@@ -658,12 +662,12 @@ def test_a_file_from_the_disk(page: Browser, examples: bytes) -> None:
         const hex = [...new Uint8Array(hash)].map((each) => each.toString(16).padStart(2, "0")).join("");
         return [hex, bundle.place, (await bundle.getFunction("mandelbrot")).name];
         """,
-        sent(np.frombuffer(examples, np.uint8)),
+        encode_array(np.frombuffer(examples, np.uint8)),
     )
     assert found == [digest, "'dropped.devmod'", "mandelbrot"]
 
 
-def test_a_browser_without_webgpu_says_so_and_still_reads(server: FileServer, examples: bytes) -> None:
+def test_without_webgpu_the_package_reads_bundles_and_raises_for_kernels(server: FileServer, examples: bytes) -> None:
     server.files["k.devmod"] = examples
     browser = Browser()
     try:
@@ -680,10 +684,10 @@ def test_a_browser_without_webgpu_says_so_and_still_reads(server: FileServer, ex
         )
     finally:
         browser.close()
-    adapter = "this browser has WebGPU and finds no adapter: no GPU that it trusts, or its driver is blocked (chrome://gpu and about:support say which)"
+    adapter = "this browser supports WebGPU but found no adapter: there is no supported GPU, or its driver is blocked (see chrome://gpu or about:support)"
     missing = (
-        "this browser has no WebGPU, so no kernel runs here. Chrome and Edge 113, Safari 26 and Firefox 141 and newer have it; "
-        "on Linux it may have to be switched on (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)"
+        "this browser does not support WebGPU, so no kernel can run. Chrome and Edge 113, Safari 26, Firefox 141 and newer support it; "
+        "on Linux it may need to be enabled (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)"
     )
     assert found[0] in (["DeviceNotFoundError", adapter], ["DeviceNotFoundError", missing])
     assert found[1:] == [True, ["DeviceNotFoundError", missing]]

@@ -1,4 +1,4 @@
-"""The npm package and the wheel that carries it: types, what is packed, and a clean installation that serves the page without npm."""
+"""The npm package and the wheel with the page: types, packed files, and a clean installation that serves the page without npm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB = ROOT / "examples" / "web"
 PACKAGE = json.loads((JS / "package.json").read_text())
 
 
-def ran(*command: str, cwd: Path = JS) -> str:
+def run(*command: str, cwd: Path = JS) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -33,25 +33,25 @@ def ran(*command: str, cwd: Path = JS) -> str:
 def typescript() -> tuple[str, str]:
     compiler = JS / "node_modules" / "typescript" / "bin" / "tsc"
     if not compiler.exists():
-        pytest.skip("typescript is not here (npm install in plugins/devmod-webgpu/js)")
+        pytest.skip("typescript is not installed (npm install in plugins/devmod-webgpu/js)")
     return node(), str(compiler)
 
 
 def test_the_reader_and_the_checks_under_node() -> None:
     tests = sorted(str(path) for path in (JS / "test").glob("*.test.js"))
     assert len(tests) >= 3
-    said = ran(node(), "--test", *tests)
-    assert re.search(r"^. fail 0$", said, re.MULTILINE), said
+    output = run(node(), "--test", *tests)
+    assert re.search(r"^. fail 0$", output, re.MULTILINE), output
 
 
-def test_the_types_hold_strictly() -> None:
-    ran(*typescript(), "--noEmit")
+def test_the_types_check_in_strict_mode() -> None:
+    run(*typescript(), "--noEmit")
 
 
-def test_the_types_serve_a_user(tmp_path: Path) -> None:
-    """What is declared is made of the sources, and a program in TypeScript that misuses it does not compile."""
+def test_the_types_check_the_code_of_users(tmp_path: Path) -> None:
+    """The declarations are generated from the sources, and a TypeScript program that misuses them does not compile."""
     types = tmp_path / "node_modules" / "devmod-webgpu" / "types"
-    ran(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
+    run(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
     (types.parent / "package.json").write_text(json.dumps(PACKAGE))
     good = """
 import { ArgumentError, open, type Bundle, type KernelFunction, type LaunchOptions } from "devmod-webgpu";
@@ -73,7 +73,7 @@ export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Pro
 """
     (tmp_path / "good.ts").write_text(good)
     options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
-    ran(*typescript(), *options, "good.ts", cwd=tmp_path)
+    run(*typescript(), *options, "good.ts", cwd=tmp_path)
     (tmp_path / "bad.ts").write_text(good.replace("grid: 1 }", 'grid: "1" }').replace('"scale", { device }', "7"))
     done = subprocess.run([*typescript(), *options, "bad.ts"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.count("error TS") == 2, done.stdout
@@ -102,7 +102,7 @@ def test_no_lock_file_and_no_address_of_a_registry() -> None:
     assert "registry" not in (JS / "package.json").read_text()
 
 
-def test_the_page_asks_nobody_but_its_server() -> None:
+def test_the_page_requests_only_its_own_server() -> None:
     page = (WEB / "index.html").read_text()
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy is not None
@@ -114,15 +114,15 @@ def test_the_page_asks_nobody_but_its_server() -> None:
             assert word not in text, f"{path.name} has {word}"
 
 
-def test_npm_packs_sources_types_and_licence(tmp_path: Path) -> None:
+def test_npm_packs_sources_types_and_license(tmp_path: Path) -> None:
     typescript()
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("npm is not here (Debian and Ubuntu: apt-get install npm)")
+        pytest.skip("npm is not installed (Debian and Ubuntu: apt-get install npm)")
     copy = tmp_path / "js"
     shutil.copytree(JS, copy, ignore=shutil.ignore_patterns("node_modules", "types", "*.tgz"))
     (copy / "node_modules").symlink_to(JS / "node_modules")
-    ran(npm, "pack", "--pack-destination", str(tmp_path), cwd=copy)
+    run(npm, "pack", "--pack-destination", str(tmp_path), cwd=copy)
     with tarfile.open(next(tmp_path.glob("*.tgz"))) as archive:
         names = {name.removeprefix("package/") for name in archive.getnames()}
     assert {"package.json", "README.md", "LICENSE", "src/index.js", "types/index.d.ts"} <= names
@@ -133,31 +133,31 @@ def test_npm_packs_sources_types_and_licence(tmp_path: Path) -> None:
 
 
 def parts() -> set[str]:
-    """The page's files in a wheel."""
+    """Return the names of the page's files in a wheel."""
     made = {path.name for path in WEB.iterdir() if path.suffix in (".html", ".css", ".js", ".svg")}
     return made | {f"devmod-webgpu/{path.name}" for path in (JS / "src").iterdir()} | {"lake.png"}
 
 
-def held(names: list[str]) -> set[str]:
+def page_files(names: list[str]) -> set[str]:
     return {name.partition("devmod_webgpu/_web/")[2] for name in names if "devmod_webgpu/_web/" in name}
 
 
 def test_the_wheel_has_the_page(wheels: Any) -> None:
     with zipfile.ZipFile(wheels["devmod-webgpu"]) as archive:
-        assert held(archive.namelist()) == parts()
+        assert page_files(archive.namelist()) == parts()
     with zipfile.ZipFile(wheels["devmod-core"]) as archive:
         assert not [name for name in archive.namelist() if name.endswith((".html", ".js", ".css"))]
 
 
 def test_the_wheel_of_the_source_distribution_has_it_too(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
-    ran(*build, "--target", "sdist", cwd=ROOT / "plugins" / "devmod-webgpu")
+    run(*build, "--target", "sdist", cwd=ROOT / "plugins" / "devmod-webgpu")
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         archive.extractall(tmp_path / "there", filter="data")
     [folder] = (tmp_path / "there").iterdir()
-    ran(*build, "--target", "wheel", cwd=folder)
+    run(*build, "--target", "wheel", cwd=folder)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
-        assert held(archive.namelist()) == parts()
+        assert page_files(archive.namelist()) == parts()
 
 
 SERVE = """
@@ -182,8 +182,10 @@ def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[
     file = tmp_path / "k.devmod"
     shutil.copyfile(ROOT / "tests" / "golden" / "v1" / "tree.devmod", file)
     box = environment(wheels.direct("devmod-core"))
-    said = box.run("-m", "devmod", "view", str(file), "--no-open", code=1)
-    assert said == "devmod: error: the page that shows files in a browser is not installed. To add it: pip install devmod-webgpu\n"
+    output = box.run("-m", "devmod", "view", str(file), "--no-open", code=1)
+    assert output == (
+        "devmod: error: the command 'view' is in the distribution devmod-webgpu, which is not installed. To add it: pip install devmod-webgpu\n"
+    )
     box.install(wheels.direct("devmod-core"), wheels.direct("devmod-webgpu"))
     found = {
         line.split()[0] if line[0] != " " else "": line.split()[-1]
@@ -193,6 +195,6 @@ def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[
     assert found["lake.png"] == str((ROOT / "examples" / "images" / "lake.png").stat().st_size)
     assert found["page.js"] == str((WEB / "page.js").stat().st_size)
     assert found["devmod-webgpu/index.js"] == str((JS / "src" / "index.js").stat().st_size)
-    # Which runtimes there are, `devmod view` never asks: the driver of wgpu is not opened for a page.
-    checked = "import sys; from devmod._cli.view import _page; _page(); print(sorted(set(sys.modules) & {'wgpu', 'numpy', 'devmod_webgpu._module'}))"
+    # `devmod view` does not list runtimes, so it does not import wgpu.
+    checked = "import sys; from devmod_webgpu._page import page; page(); print(sorted(set(sys.modules) & {'wgpu', 'numpy', 'devmod_webgpu._driver'}))"
     assert box.run("-c", checked) == "[]\n"

@@ -1,4 +1,4 @@
-"""The page of `devmod view` in Chromium: as a person uses it, by mouse, by keys, and with files that are no good."""
+"""The page of `devmod view` in Chromium: use by mouse and keys, and invalid files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "examples" / "demo")]
 
 import cases  # noqa: E402 - the demo's references
-from browser_driver import Browser, received  # noqa: E402
+from browser_driver import Browser, decode_array  # noqa: E402
 
-from devmod._cli._serve import Server  # noqa: E402
+from devmod_webgpu._serve import Server  # noqa: E402
 
-#: The page's parts in the source tree, as plugins/devmod-webgpu says them.
+#: The parts of the page in the source tree, as in plugins/devmod-webgpu.
 PAGE = {
     "": ROOT / "examples" / "web",
     "devmod-webgpu": ROOT / "plugins" / "devmod-webgpu" / "js" / "src",
@@ -59,7 +59,7 @@ def served(file: Path) -> Iterator[str]:
 
 
 def show(browser: Browser, file: Path, **options: Any) -> None:
-    """Open the page with a file, as `devmod view` does, and let it do what it does at once."""
+    """Open the page with a file, as `devmod view` does, and wait until it is idle."""
     with served(file) as url:
         browser.open(url, options)
         browser.wait("document.getElementById('status').textContent === '' && document.querySelector('.tree button, #alert p')")
@@ -74,12 +74,12 @@ def saved(path: Path, *modules: devmod.Module) -> Path:
 
 @pytest.fixture
 def page(browser: Browser, bundle: Path) -> Iterator[Browser]:
-    """The page with the examples, its server still there."""
+    """The page with the examples, with a running server."""
     with served(bundle) as url:
         browser.open(url, {"viewport": {"width": 1280, "height": 900}})
         browser.wait(DRAWN)
         yield browser
-    assert browser.said() == []
+    assert browser.messages() == []
 
 
 # -- kernels on the canvas
@@ -96,11 +96,11 @@ def pixels(page: Browser, canvas: str) -> np.ndarray:
         """,
         canvas,
     )
-    return received(found[2], "uint8").reshape(found[0], found[1], 4)
+    return decode_array(found[2], "uint8").reshape(found[0], found[1], 4)
 
 
 class Shown(cases.Runner):
-    """The demo's runner, for which the page has already run the kernels: it takes what is seen on the canvas."""
+    """The demo's runner with the picture from the canvas as its result. The page has run the kernels."""
 
     def __init__(self, picture: np.ndarray) -> None:
         self.picture, self.seconds, self.shaders = picture, 0.0, True
@@ -118,7 +118,7 @@ class Shown(cases.Runner):
         pass
 
 
-def test_the_blur_on_the_canvas_is_numpys(page: Browser) -> None:
+def test_the_blur_on_the_canvas_agrees_with_numpy(page: Browser) -> None:
     result = cases.gaussian_blur(Shown(pixels(page, "blur")), ROOT)
     assert result.error <= result.tolerance
 
@@ -176,7 +176,7 @@ def test_another_radius_the_original_and_another_picture(page: Browser, tmp_path
     more = pixels(page, "blur")
     assert np.abs(np.diff(more.astype(int), axis=1)).mean() < np.abs(np.diff(blurred.astype(int), axis=1)).mean()
     page.click("#blur-original")
-    page.wait("document.getElementById('blur').getAttribute('aria-label') === 'the picture of a lake, as it is'")
+    page.wait("document.getElementById('blur').getAttribute('aria-label') === 'the picture of a lake, unchanged'")
     from PIL import Image
 
     assert np.array_equal(pixels(page, "blur")[..., :3], np.asarray(Image.open(PAGE["lake.png"]).convert("RGB")))
@@ -190,13 +190,13 @@ def test_another_radius_the_original_and_another_picture(page: Browser, tmp_path
     (tmp_path / "no.png").write_text("no picture")
     page.files("#blur-choose", [str(tmp_path / "no.png")])
     page.wait("document.querySelector('.run .bad')")
-    assert page.text(".run .bad").startswith("no.png is no picture that this browser reads: ")
+    assert page.text(".run .bad").startswith("this browser cannot decode no.png as a picture: ")
 
 
 # -- the tree
 
 
-def test_the_tree_shows_what_there_is(page: Browser, bundle: Path) -> None:
+def test_the_tree_shows_modules_functions_and_sources(page: Browser, bundle: Path) -> None:
     modules = [
         json.loads(each)
         for each in page.evaluate("return [...document.querySelectorAll('.tree button')].map((each) => JSON.stringify(each.innerText))")
@@ -206,12 +206,13 @@ def test_the_tree_shows_what_there_is(page: Browser, bundle: Path) -> None:
     assert page.text("#file").startswith("examples.devmod · ")
     assert page.text("[aria-current=true] .names") == "blur_rows, blur_columns"
     assert page.evaluate("return document.title") == "examples.devmod – devmod"
-    said = page.text(".details")
+    text_shown = page.text(".details")
     assert (
-        "blur_rows(picture: uint32[], between: float32x4[] in/out, weights: float32[], radius: int32, width: int32, height: int32)" in said
+        "blur_rows(picture: uint32[], between: float32x4[] in/out, weights: float32[], radius: int32, width: int32, height: int32)"
+        in text_shown
     )
-    assert "blocks of 16 × 16 × 1 threads" in said
-    assert "gaussian_blur.wgsl" in said
+    assert "blocks of 16 × 16 × 1 threads" in text_shown
+    assert "gaussian_blur.wgsl" in text_shown
     page.click("summary")
     call = "await blur_rows.run([picture, between, weights, radius, width, height], { grid: [/* blocks in x, y, z */] });"
     assert call in page.text("details")
@@ -240,10 +241,10 @@ def test_modules_of_other_kinds(page: Browser) -> None:
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('const_loader')).click()")
     page.wait("document.querySelector('.details').innerText.includes('float32[2 × 3]')")
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('npu')).click()")
-    page.wait("document.querySelector('.details').innerText.includes('known to its own runtime alone')")
+    page.wait("document.querySelector('.details').innerText.includes('Only the runtime of this kind')")
     assert "pip install" not in page.text(".details")
     page.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('Choice')).click()")
-    page.wait("document.querySelector('.details').innerText.includes('stand for one thing')")
+    page.wait("document.querySelector('.details').innerText.includes('Alternatives for the same functions')")
 
 
 def test_the_page_by_keys_alone(page: Browser) -> None:
@@ -264,7 +265,7 @@ def test_the_page_by_keys_alone(page: Browser) -> None:
     last = page.evaluate(focus)
     page.press("Home")
     assert page.evaluate(focus) == first != last
-    page.press("Tab")  # out of the tree: the one that is chosen is its place in the order
+    page.press("Tab")  # leave the tree: only its selected button is in the tab order
     seen = []
     for _ in range(12):
         seen.append(page.evaluate(focus))
@@ -280,10 +281,10 @@ def test_the_page_by_keys_alone(page: Browser) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_the_width_of_a_phone_nothing_hangs_over(browser: Browser, bundle: Path, scheme: str) -> None:
+def test_at_the_width_of_a_phone_nothing_overflows(browser: Browser, bundle: Path, scheme: str) -> None:
     show(browser, bundle, viewport={"width": 360, "height": 740}, colorScheme=scheme)
     assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
-    # WCAG's 4.5 for text, of every colour that text has on what lies under it.
+    # WCAG requires a contrast of 4.5 between text and its background.
     low = browser.evaluate(
         """
         const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -341,33 +342,33 @@ def test_a_dropped_bundle_and_a_chosen_one(browser: Browser, bundle: Path, tmp_p
         browser.files("#choose", [str(other)])
         browser.wait("document.getElementById('file').innerText.startsWith('other.devmod')")
         browser.wait("document.querySelectorAll('.tree button').length === 1 && !document.querySelector('.run')")
-        # What is no bundle leaves the one that is shown in its place.
+        # A file that is no bundle does not replace the shown one.
         dropped(browser, "notes.txt", b"no bundle")
         browser.wait("document.querySelector('#alert p')")
         assert browser.text("#alert") == "'notes.txt' is not a bundle: it does not begin with the magic bytes of a .devmod file"
         assert browser.text("#file").startswith("other.devmod")
-    assert browser.said() == []
+    assert browser.messages() == []
 
 
 @pytest.mark.parametrize(
     "name", ["cut-in-the-index.devmod", "wrong-index-digest.devmod", "newer-version.devmod", "cycle.devmod", "empty.devmod"]
 )
-def test_a_damaged_file_is_an_alert_in_words(browser: Browser, name: str) -> None:
+def test_a_damaged_file_shows_an_alert(browser: Browser, name: str) -> None:
     expected = json.loads((ROOT / "tests" / "golden" / "bad" / "expectations.json").read_text())["files"][name]["message"]
     with served(ROOT / "tests" / "golden" / "bad" / name) as url:
         browser.open(url)
         browser.wait("document.querySelector('#alert p')")
-        said = browser.text("#alert")
+        text_shown = browser.text("#alert")
     known = expected.replace("this devmod reads", "this devmod-webgpu reads").replace(
         "pip install -U devmod-core", "take a newer devmod-webgpu"
     )
     head, tail = known.split("the bundle in memory")
-    assert said.startswith(head)
-    assert said.endswith(tail)
+    assert text_shown.startswith(head)
+    assert text_shown.endswith(tail)
     assert not browser.evaluate("return document.getElementById('empty').hidden")
 
 
-def test_a_module_that_is_damaged_is_told_where_it_is_shown(browser: Browser, bundle: Path, tmp_path: Path) -> None:
+def test_a_damaged_module_shows_an_error_in_its_details(browser: Browser, bundle: Path, tmp_path: Path) -> None:
     data = bytearray(bundle.read_bytes())
     data[data.index(b"fn blur_rows") + 4] ^= 1
     path = tmp_path / "damaged.devmod"
@@ -381,12 +382,12 @@ def test_a_module_that_is_damaged_is_told_where_it_is_shown(browser: Browser, bu
 def test_a_bundle_without_a_webgpu_module(browser: Browser) -> None:
     show(browser, ROOT / "tests" / "golden" / "v1" / "variants.devmod")
     assert browser.text("#no-webgpu") == (
-        "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu"
+        "This bundle has no webgpu module, so none of its functions can run in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu"
     )
 
 
-def test_names_from_strangers_are_text(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither HTML nor what hides or turns text does anything."""
+def test_names_from_files_are_shown_as_text(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HTML, invisible characters and changes of direction have no effect."""
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     evil = "<img src=x onerror=alert(1)>\u202egnp\u200b"
     params = [devmod.Param(evil, "buffer", "float32", "rw", (0, 0))]
@@ -400,10 +401,10 @@ def test_names_from_strangers_are_text(browser: Browser, tmp_path: Path, monkeyp
     assert shown in browser.text("[aria-label=Source]")
     assert browser.text("#file strong") == "<b>evil.devmod"
     assert browser.evaluate("return document.querySelectorAll('main img, #file b').length") == 0
-    assert browser.said() == []
+    assert browser.messages() == []
 
 
-def test_a_shader_that_does_not_compile_is_told_in_its_panel(
+def test_a_shader_that_does_not_compile_shows_an_error_in_its_panel(
     browser: Browser, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = devmod.compile(ROOT / "examples" / "webgpu" / "mandelbrot.wgsl", "webgpu")
@@ -412,14 +413,14 @@ def test_a_shader_that_does_not_compile_is_told_in_its_panel(
     broken = devmod.create_with_fallback("webgpu", {"mandelbrot": text}, "wgsl", dict(good.functions))
     show(browser, saved(tmp_path / "k.devmod", broken))
     browser.wait("document.querySelector('.run .bad')")
-    said = browser.text(".run .bad")
-    assert said.startswith("the webgpu function 'mandelbrot' does not compile in this browser:\nline 3, column 11: ")
+    text_shown = browser.text(".run .bad")
+    assert text_shown.startswith("the webgpu function 'mandelbrot' does not compile in this browser:\nline 3, column 11: ")
     assert "mono" in browser.evaluate(
         "return getComputedStyle(document.querySelector('.run .bad .log')).fontFamily"
-    )  # its mark stands below a column
+    )  # the caret must be below its column
 
 
-def test_a_device_that_is_lost_is_told_and_replaced(page: Browser) -> None:
+def test_a_lost_device_shows_a_note_and_is_replaced(page: Browser) -> None:
     page.evaluate(
         """
         const { createCommandEncoder } = GPUDevice.prototype;
@@ -439,7 +440,7 @@ def test_a_device_that_is_lost_is_told_and_replaced(page: Browser) -> None:
 
 
 def raw(path: Path, *modules: dict[str, Any]) -> Path:
-    """A bundle of modules with three bytes each that no kind knows, as the index has them."""
+    """Write a bundle of modules with the given index entries and three bytes each."""
     from hashlib import sha256
 
     from msgpack import packb
@@ -453,17 +454,17 @@ def raw(path: Path, *modules: dict[str, Any]) -> Path:
     return path
 
 
-def test_names_that_are_words_of_javascript_and_texts_without_end(browser: Browser, tmp_path: Path) -> None:
+def test_names_of_javascript_properties_and_very_long_texts(browser: Browser, tmp_path: Path) -> None:
     origin = {"target": "t" * 9000, "options": ["-D" + "x" * 900] * 900, "sources": {"s" * 9000: "0" * 9000}}
     names = ["constructor", "f" * 100_000]
     module = {"kind": "constructor", "format": "tostring", "variant": "v" * 9000, "functions": names, "origin": origin}
     show(browser, raw(tmp_path / "k.devmod", module), viewport={"width": 360, "height": 740})
-    browser.wait("document.querySelector('.details').innerText.includes('known to its own runtime alone')")
+    browser.wait("document.querySelector('.details').innerText.includes('Only the runtime of this kind')")
     assert "native code" not in browser.text(".details")
     assert "ffff… (100,000 characters)" in browser.text(".functions")
     assert browser.evaluate("return document.documentElement.scrollWidth - innerWidth") <= 0
     assert browser.evaluate("return document.documentElement.scrollHeight") < 8000
-    assert browser.said() == []
+    assert browser.messages() == []
 
 
 def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,8 +478,8 @@ def test_a_source_and_a_signature_of_very_many_parts(browser: Browser, tmp_path:
     assert browser.text(".functions").endswith(", buffer, and 199940 more)")
 
 
-def test_the_module_that_is_chosen_is_in_sight(browser: Browser, bundle: Path) -> None:
-    """In a list that scrolls; the page itself stays where it is."""
+def test_the_selected_module_is_scrolled_into_view(browser: Browser, bundle: Path) -> None:
+    """Only the list scrolls, not the page."""
     many = [{"kind": "npu", "functions": [f"f{number}"]} for number in range(60)]
     show(browser, raw(bundle.parent / "many.devmod", *many), viewport={"width": 360, "height": 740})
     seen = """
@@ -490,13 +491,13 @@ def test_the_module_that_is_chosen_is_in_sight(browser: Browser, bundle: Path) -
     assert browser.evaluate(seen) == [True, 0]
 
 
-def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_module_is_read_after_a_click(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
     info = {"big": devmod.FunctionInfo("big", ("handle", "int32"))}
     with served(saved(tmp_path / "k.devmod", devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(5_000_000), "cubin", info))) as url:
         browser.open(url)
         browser.wait("document.querySelector('.details button')")
-        assert browser.text(".details button") == "Read its 5.0 MB, for signatures and source"
+        assert browser.text(".details button") == "Read its 5.0 MB to show signatures and source"
         browser.click(".details button")
         browser.wait("document.querySelector('.functions').innerText.includes('big(buffer, int32)')")
         assert "binary, so there is no source" in browser.text(".details")
@@ -504,27 +505,59 @@ def test_a_large_module_is_read_when_it_is_asked_for(browser: Browser, tmp_path:
         assert browser.evaluate("return document.querySelectorAll('.details button').length") == 0
 
 
-def test_without_webgpu_the_page_shows_and_says_why_nothing_runs(browser: Browser, bundle: Path) -> None:
+def test_without_webgpu_the_page_shows_the_bundle_and_the_reason(browser: Browser, bundle: Path) -> None:
     show(browser, bundle, script="Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined })")
     browser.wait("document.querySelector('#no-device')")
-    assert browser.text("#no-device").startswith("Kernels cannot run here: this browser has no WebGPU, so no kernel runs here. ")
+    assert browser.text("#no-device").startswith("Kernels cannot run here: this browser does not support WebGPU, so no kernel can run. ")
     assert "blur_rows" in browser.text(".details")
-    assert browser.evaluate("return [...document.querySelectorAll('.runs-here')].some((each) => each.offsetParent)") is False
-    assert browser.said() == []
+    assert marked(browser) == []
+    assert browser.messages() == []
 
 
-def test_a_tree_without_end_is_cut(browser: Browser, tmp_path: Path) -> None:
-    """Each of 40 modules imports the next one twice, which is a tree of 2⁴⁰."""
+def marked(browser: Browser) -> list[str]:
+    """Return the function names of the modules that the page marks as running."""
+    found: list[str] = browser.evaluate(
+        "return [...document.querySelectorAll('.tree .runs-here')].map((mark) => mark.closest('button').querySelector('.names').textContent)"
+    )
+    return found
+
+
+def test_only_modules_whose_kernels_the_page_runs_are_marked(page: Browser) -> None:
+    page.wait("document.querySelectorAll('.tree .runs-here').length >= 2")
+    assert sorted(marked(page)) == ["blur_rows, blur_columns", "mandelbrot"]
+    webgpu = "return [...document.querySelectorAll('.tree button strong')].filter((each) => each.textContent.startsWith('webgpu')).length"
+    assert page.evaluate(webgpu) > 2
+
+
+def test_other_webgpu_modules_are_not_marked(browser: Browser, tmp_path: Path) -> None:
+    text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn twice() { x[0] *= 2; }\n"
+    show(browser, saved(tmp_path / "k.devmod", devmod.compile(text, "webgpu")))
+    browser.wait("document.querySelector('#not-known')")
+    assert browser.text("#not-known") == (
+        "This page cannot run the kernels of this bundle. It runs only those of devmod's examples (mandelbrot, blur_rows, blur_columns). "
+        "For other kernels it shows how to call them."
+    )
+    assert marked(browser) == []
+    assert browser.messages() == []
+
+
+@pytest.mark.parametrize(("imports", "listed", "more"), [([1, 1], 81, ""), ([], 1000, "and more; the first 1000 are listed")])
+def test_a_tree_with_many_paths_lists_the_imports_of_a_module_once(
+    browser: Browser, tmp_path: Path, imports: list[int], listed: int, more: str
+) -> None:
+    """Each of 40 modules imports the next one twice, which gives 2⁴⁰ paths; and one module imports 1,020."""
     import hashlib
 
     from msgpack import packb
 
-    count = 40
-    modules = [{"kind": "bundle", "imports": [number + 1] * 2} for number in range(count)] + [{"kind": "bundle"}]
+    if imports:
+        modules = [{"kind": "bundle", "imports": [number + each for each in imports]} for number in range(40)] + [{"kind": "bundle"}]
+    else:
+        modules = [{"kind": "bundle", "imports": list(range(1, 1021))}] + [{"kind": "bundle"}] * 1020
     index = packb({"roots": [0], "modules": modules})
     head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    path = tmp_path / "endless.devmod"
+    path = tmp_path / "many.devmod"
     path.write_bytes(head.ljust(-(-len(head) // 64) * 64, b"\0"))
     show(browser, path)
-    assert browser.evaluate("return document.querySelectorAll('.tree button').length") == 1000
-    assert browser.text(".tree .more") == "and more; 1000 are listed"
+    assert browser.evaluate("return document.querySelectorAll('.tree button').length") == listed
+    assert browser.evaluate("return document.querySelector('.tree .more')?.textContent ?? ''") == more

@@ -1,4 +1,4 @@
-"""`devmod view`: what the server gives, to whom, and what the command says."""
+"""`devmod view`: the responses of the server, its access checks, and the output of the command."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import http.client
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-import devmod
 from devmod import _cli
-from devmod._cli._serve import Server
+from devmod_webgpu._serve import Server
 
 ROOT = Path(__file__).resolve().parent.parent
 TREE = ROOT / "tests" / "golden" / "v1" / "tree.devmod"
@@ -54,9 +54,9 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @pytest.fixture
 def get(served: Server) -> Callable[..., Answer]:
-    """Ask the server for a path."""
+    """Request a path from the server."""
 
-    def asked(path: str, method: str = "GET", host: str | None = None, **headers: str) -> Answer:
+    def request(path: str, method: str = "GET", host: str | None = None, **headers: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", served.server_port, timeout=10)
         try:
             connection.putrequest(method, path, skip_host=True)
@@ -69,17 +69,17 @@ def get(served: Server) -> Callable[..., Answer]:
         finally:
             connection.close()
 
-    return asked
+    return request
 
 
 def file_path(served: Server) -> str:
-    """The address of the file, as the page makes it of the page's own address."""
+    """Return the path of the file, as the page derives it from its own URL."""
     url = urlsplit(served.url)
     [name] = parse_qs(url.query)["file"]
     return url.path + name
 
 
-def test_it_listens_on_loopback_alone(served: Server) -> None:
+def test_the_server_listens_on_loopback_only(served: Server) -> None:
     assert served.server_address[0] == "127.0.0.1"
     assert served.url.startswith(f"http://127.0.0.1:{served.server_port}/{SECRET}/?file=file/")
 
@@ -109,21 +109,21 @@ def test_the_page_and_the_file(served: Server, get: Callable[..., Answer]) -> No
      "/{}/%2e%2e/secret.txt", "/{}/inner/../index.html", "/{}//etc/passwd", "/{}/lake.png/x.png", "/{}/file/other.devmod", "/{}/file/", "/{}/file",
      "/{}/file/../page/index.html", "/{}/index.html%00", "/{}/inner\\code.js", "http://[/{}/", "//[/{}/", "*"],
 )  # fmt: skip
-def test_nothing_else_is_there(get: Callable[..., Answer], capfd: pytest.CaptureFixture[str], path: str) -> None:
+def test_other_paths_are_not_found(get: Callable[..., Answer], capfd: pytest.CaptureFixture[str], path: str) -> None:
     status, _, body = get(path.format(SECRET))
-    assert (status, body) == (404, b"There is no such page here.\n")
+    assert (status, body) == (404, b"This page does not exist.\n")
     assert capfd.readouterr() == ("", "")  # nor a traceback
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1", "evil.example:{port}", "127.0.0.1:1", "127.0.0.1:{port}.evil.example", "[::1]:{port}"]
 )
-def test_another_name_that_points_here_is_refused(served: Server, get: Callable[..., Answer], host: str) -> None:
+def test_requests_with_another_host_are_refused(served: Server, get: Callable[..., Answer], host: str) -> None:
     status, _, body = get(f"/{SECRET}/", host=host.format(port=served.server_port))
-    assert (status, body) == (421, b"This server answers to 127.0.0.1 alone.\n")
+    assert (status, body) == (421, b"This server answers only requests to 127.0.0.1 and localhost.\n")
 
 
-def test_localhost_is_the_same(served: Server, get: Callable[..., Answer]) -> None:
+def test_localhost_is_accepted(served: Server, get: Callable[..., Answer]) -> None:
     assert get(f"/{SECRET}/", host=f"localhost:{served.server_port}")[0] == 200
 
 
@@ -149,12 +149,12 @@ def test_ranges(served: Server, get: Callable[..., Answer], wanted: str, part: t
 @pytest.mark.parametrize(
     "wanted", ["bytes=9-5", "bytes=-", "bytes=a-b", "lines=1-2", "bytes=0-1,5-6", "bytes=1", "bytes=" + "9" * 40 + "-"]
 )
-def test_a_range_that_is_none_is_passed_over(served: Server, get: Callable[..., Answer], wanted: str) -> None:
+def test_invalid_ranges_are_ignored(served: Server, get: Callable[..., Answer], wanted: str) -> None:
     status, _, body = get(file_path(served), Range=wanted)
     assert (status, body) == (200, WHOLE)
 
 
-def test_a_range_outside(served: Server, get: Callable[..., Answer]) -> None:
+def test_ranges_outside_of_the_file(served: Server, get: Callable[..., Answer]) -> None:
     for wanted in (f"bytes={len(WHOLE)}-", "bytes=-0"):
         status, headers, body = get(file_path(served), Range=wanted)
         assert (status, headers["Content-Range"], body) == (416, f"bytes */{len(WHOLE)}", b"")
@@ -165,16 +165,71 @@ def test_a_file_that_changes_has_another_etag(served: Server, get: Callable[...,
     tag = get(path)[1]["ETag"]
     assert get(path, Range="bytes=0-1", If_Range=tag)[0] == 206
     assert get(path, Range="bytes=0-1", If_Range='"other"')[0] == 200
-    devmod.save(devmod.load(ROOT / "tests" / "golden" / "v1" / "program.devmod"), served.file)
+    served.file.write_bytes(WHOLE + b"more")
     status, headers, _ = get(path, Range="bytes=0-1", If_Range=tag)
     assert status == 200
     assert headers["ETag"] != tag
+
+
+@pytest.mark.parametrize("later", ["another file", "a link", "nothing"])
+def test_a_replaced_file_is_not_served(served: Server, get: Callable[..., Answer], tmp_path: Path, later: str) -> None:
     served.file.unlink()
-    assert get(path)[0] == 404
+    if later == "another file":
+        served.file.write_text("not yours")
+    elif later == "a link":
+        served.file.symlink_to(tmp_path / "secret.txt")
+    status, _, body = get(file_path(served))
+    assert (status, body) == (200, WHOLE)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names that are no text are Linux's")
-def test_a_name_that_is_no_text(served: Server, get: Callable[..., Answer]) -> None:
+def test_concurrent_reads_get_the_requested_parts(served: Server, get: Callable[..., Answer]) -> None:
+    wrong: list[int] = []
+
+    def ask(start: int) -> None:
+        for _ in range(5):
+            if get(file_path(served), Range=f"bytes={start}-{start + 99}")[2] != WHOLE[start : start + 100]:
+                wrong.append(start)
+
+    threads = [threading.Thread(target=ask, args=(start,)) for start in range(0, 800, 100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_pipe_in_the_page_folder_does_not_block(get: Callable[..., Answer], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "page" / "pipe.txt")
+    assert get(f"/{SECRET}/pipe.txt")[0] == 404
+
+
+def test_the_number_of_connections_is_limited(served: Server, get: Callable[..., Answer]) -> None:
+    before = threading.active_count()
+    idle = [socket.create_connection(("127.0.0.1", served.server_port)) for _ in range(100)]
+    try:
+        deadline = time.monotonic() + 30
+        while (refused := sum(map(closed, idle))) < 68 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert (refused, threading.active_count() - before) == (68, 32)
+        assert get(f"/{SECRET}/")[0] == 503
+    finally:
+        for each in idle:
+            each.close()
+    while get(f"/{SECRET}/")[0] == 503 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert get(f"/{SECRET}/")[0] == 200
+
+
+def closed(connection: socket.socket) -> bool:
+    """Return whether the server has answered 503 on a connection without a request."""
+    try:
+        return connection.recv(20, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"HTTP/1.1 503 Service"
+    except BlockingIOError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file names that are not valid text")
+def test_a_file_name_that_is_not_valid_text(served: Server, get: Callable[..., Answer]) -> None:
     named = served.file.with_name(os.fsdecode(b"k\xff%.devmod"))
     other = Server(served.file.rename(named), {}, 0, SECRET)
     other.server_close()
@@ -206,60 +261,80 @@ def test_no_such_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert refused(capsys, tmp_path) == f"devmod: error: {tmp_path}: Is a directory\n"
 
 
-def test_a_file_that_is_no_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "k.cl"
     path.write_text("__kernel void k() {}")
-    assert (
-        refused(capsys, path) == f"devmod: error: {str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file\n"
+    assert refused(capsys, path) == (
+        f"devmod: error: {str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file. devmod compile {path} "
+        f"-t opencl compiles a source; devmod inspect {path} reads a payload that has a metadata file beside it\n"
     )
 
 
-def test_without_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEVMOD_PLUGINS_DENY", "devmod-webgpu")
-    assert refused(capsys, TREE) == (
-        "devmod: error: the page that shows files in a browser is not installed. To add it: pip install devmod-webgpu\n"
+def test_a_pipe_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    os.mkfifo(path)
+    assert refused(capsys, path) == (
+        f"devmod: error: {str(path)!r} is a pipe (FIFO); expected a regular file. For bytes in memory there is devmod.loads\n"
     )
 
 
-def test_a_port_that_is_taken(served: Server, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    class Page:
-        from pluggy import HookimplMarker
+def test_the_commands_of_all_wheels_describe_themselves_as_the_table_of_core_does() -> None:
+    from click import Context
 
-        @HookimplMarker("devmod")
-        def devmod_page(self) -> dict[str, Any]:
-            return {"": tmp_path}
+    from devmod._cli import group
+    from devmod._cli._known import KNOWN
 
-    devmod.register("devmod.hooks", "devmod_page", Page())
-    try:
-        said = refused(capsys, TREE, "--port", served.server_port)
-    finally:
-        devmod.register("devmod.hooks", "devmod_page", None, replace=True)
-    assert said == (
-        f"devmod: error: port {served.server_port} of 127.0.0.1 cannot be used: Address already in use. Leave --port out, and a free one is taken\n"
+    for name, entry in KNOWN.items():
+        found = group.get_command(Context(group), name)
+        assert found is not None
+        assert found.get_short_help_str(limit=200) == entry.help
+
+
+@pytest.mark.row("R4")
+def test_the_command_of_an_excluded_wheel() -> None:
+    env = os.environ | {"DEVMOD_PLUGINS_DENY": "devmod-webgpu"}
+    done = subprocess.run([sys.executable, "-m", "devmod", "view", str(TREE)], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"devmod: error: devmod\.commands\.view is not registered: devmod-webgpu \S+ provides it, and the environment variable "
+        r"DEVMOD_PLUGINS_DENY excludes it\. To use it, remove devmod-webgpu from DEVMOD_PLUGINS_DENY\n",
+        done.stderr,
     )
 
 
-def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+def test_a_port_in_use(served: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused(capsys, TREE, "--port", served.server_port) == (
+        f"devmod: error: port {served.server_port} of 127.0.0.1 cannot be used: Address already in use. Omit --port to use a free one\n"
+    )
+
+
+@pytest.mark.parametrize("from_stdin", [False, True])
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: bool) -> None:
     pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
     file = tmp_path / "k.devmod"
     file.write_bytes(WHOLE)
-    command = [sys.executable, "-m", "devmod", "view", str(file), "--no-open"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    command = [sys.executable, "-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}
+    with file.open("rb") as stdin:
+        process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True, env=environment)
+    name = "stdin.devmod" if from_stdin else "k.devmod"
     assert process.stdout is not None
     guard = threading.Timer(60, process.kill)
     guard.start()
     try:
         found = re.fullmatch(
-            r"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{20,})/\?file=file/k\.devmod)\n", process.stdout.readline()
+            rf"(.*) is shown at (http://127\.0\.0\.1:(\d+)/([\w-]{{20,}})/\?file=file/{name})\n", process.stdout.readline()
         )
         assert found is not None
-        assert found[1] == str(file)
+        assert found[1] == ("standard input" if from_stdin else str(file))
         assert process.stdout.readline() == "Ctrl-C ends it.\n"
         connection = http.client.HTTPConnection("127.0.0.1", int(found[3]), timeout=10)
-        for name in ("", "page.js", "page.css", "devmod-webgpu/index.js", "lake.png", "file/k.devmod"):
-            connection.request("GET", f"/{found[4]}/{name}")
+        for part in ("", "page.js", "page.css", "devmod-webgpu/index.js", "lake.png", f"file/{name}"):
+            connection.request("GET", f"/{found[4]}/{part}")
             answer = connection.getresponse()
-            assert (answer.status, len(answer.read()) > 0) == (200, True), name
+            assert (answer.status, len(answer.read()) > 0) == (200, True), part
         connection.close()
     finally:
         guard.cancel()
@@ -267,3 +342,4 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         code = process.wait(20)
         process.stdout.close()
     assert code == 0
+    assert list(temporary.iterdir()) == []

@@ -161,6 +161,8 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
 
 @pytest.mark.row("R7")
 def test_a_plugin_has_its_entry_points_and_nothing_else(environment: Callable[..., Any], wheels: Any, plugin: str) -> None:
+    if plugin == "devmod-conformance":
+        pytest.skip("devmod-conformance is a library, with public names of its own")
     box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))
     declared, public = box.run("-c", SURFACE, plugin).splitlines()
     assert public == declared
@@ -181,4 +183,34 @@ def test_the_metapackage_brings_core_and_by_its_extras_the_runtimes(environment:
     box = environment(wheels.direct("devmod-core"), *map(wheels.direct, plugins), wheels.direct("devmod", *extras))
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
     assert {row["distribution"] for row in listed} == set(plugins)
-    assert {row["state"] for row in listed} == {"ok"}
+    assert {(row["group"], row["state"]) for row in listed} == {
+        (row["group"], "needs devmod-conformance" if row["group"] == "devmod.conformance" else "ok") for row in listed
+    }
+
+
+@pytest.mark.row("R8")
+def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+    for words, wheel in (
+        (("conformance", "opencl"), "devmod-conformance"),
+        (("new-backend", "acme"), "devmod-conformance"),
+        (("view", "kernels.devmod"), "devmod-webgpu"),
+    ):
+        assert box.run("-m", "devmod", *words, code=1) == (
+            f"devmod: error: the command {words[0]!r} is in the distribution {wheel}, which is not installed. To add it: pip install {wheel}\n"
+        )
+        assert f"(pip install {wheel})" in " ".join(box.run("-m", "devmod", "--help").split())
+
+
+@pytest.mark.row("R8")
+def test_a_backend_is_sound_where_the_conformance_kit_is_missing(environment: Callable[..., Any], wheels: Any) -> None:
+    box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
+
+    def states() -> dict[str, str]:
+        listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
+        return {row["group"]: row["state"] for row in listed if row["distribution"] == "devmod-opencl"}
+
+    assert states() == {group: "needs devmod-conformance" if group == "devmod.conformance" else "ok" for group in states()}
+    assert "!" not in box.run("-m", "devmod", "plugins")
+    box.install(wheels.direct("devmod-core", "conformance"))
+    assert set(states().values()) == {"ok"}

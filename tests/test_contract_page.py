@@ -1,4 +1,4 @@
-"""Every row of the contract is shown by a test, and docs/rows.md names tests that are there."""
+"""Every row of the contract has a test, and docs/rows.md names existing tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import rows  # noqa: E402 - tools/rows.py, which writes the page
+from devmod._plugins.specs import find_spec  # noqa: E402
+from devmod._values.tags import DYNAMIC_SHARED_MEMORY, FLAGS, SCOPES, WRITE_ACCESS  # noqa: E402
+from devmod.targets import KINDS  # noqa: E402
 
 
-def on_the_page() -> dict[str, dict[str, list[str]]]:
+def listed_tests() -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for row, listed in re.findall(r"^## (R\d+)\n((?:(?!## ).*\n)*)", rows.PAGE.read_text(), re.MULTILINE):
         found[row] = {file: re.findall(r"`([\w:]+)`", names) for file, names in re.findall(r"^- `(\S+)`: (.*)$", listed, re.MULTILINE)}
@@ -24,24 +27,53 @@ def test_the_contract_has_all_its_rows() -> None:
     assert rows.rows_of_the_contract() == [f"R{number}" for number in range(1, 45)]
 
 
-def test_every_row_has_a_test_and_every_test_names_a_row_that_is_there() -> None:
+def test_every_row_has_a_test_and_every_test_names_an_existing_row() -> None:
     found = rows.tests_by_row()
     assert [row for row in rows.rows_of_the_contract() if row not in found] == []
     assert sorted(set(found) - set(rows.rows_of_the_contract())) == []
 
 
-def test_the_page_names_a_test_for_each_row_and_none_that_is_not_there() -> None:
-    page, found = on_the_page(), rows.tests_by_row()
+def test_the_page_names_existing_tests_for_each_row() -> None:
+    page, found = listed_tests(), rows.tests_by_row()
     assert list(page) == rows.rows_of_the_contract()
     for row, files in page.items():
         assert files, f"docs/rows.md has no test for {row}: make rows"
         for file, names in files.items():
-            gone = sorted(set(names) - set(found.get(row, {}).get(file, [])))
-            assert not gone, f"docs/rows.md, {row}: {file} has no test {gone} that names it: make rows"
+            missing = sorted(set(names) - set(found.get(row, {}).get(file, [])))
+            assert not missing, f"docs/rows.md, {row}: {file} has no test {missing} that names it: make rows"
             assert names
 
 
-def test_marks_are_found_wherever_pytest_takes_them(tmp_path: Path) -> None:
+def row(number: int) -> str:
+    page = (ROOT / "docs" / "contract.md").read_text()
+    found = re.search(rf"^- \*\*R{number}\*\* ((?:.+\n)+?)(?=- \*\*R|\n)", page, re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def test_the_page_has_the_formats_of_every_kind() -> None:
+    text = " ".join(row(14).split())
+    for kind in KINDS:
+        spec = find_spec(kind)
+        assert spec is not None
+        listed = re.search(rf"\b{kind} ((?:`[a-z ]+`,? ?)+)", text)
+        assert listed is not None, kind
+        assert listed[1].replace("`", "").replace(",", " ").split() == [*spec.formats], kind
+        for alias, fmt in spec.format_aliases.items():
+            assert f"`{alias}` for `{fmt}`" in text
+
+
+def test_the_pages_have_every_launch_tag() -> None:
+    kernels = (ROOT / "docs" / "kernels.md").read_text()
+    for scope in SCOPES:
+        assert f"`{scope}.{{x,y,z}}`" in kernels, scope
+    for tag in (*FLAGS, DYNAMIC_SHARED_MEMORY):
+        assert f"`{tag}`" in kernels, tag
+    assert f"`{WRITE_ACCESS}[0,0,1]`" in kernels
+    assert "kernels.md#tvms-modules" in row(35)
+
+
+def test_marks_are_read_in_every_place_that_pytest_supports(tmp_path: Path) -> None:
     import ast
 
     source = """

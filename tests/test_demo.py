@@ -63,6 +63,7 @@ def test_everything_runs_on_every_kind_agrees_and_is_drawn(tmp_path: Path) -> No
             assert (tmp_path / f"{kind}-{name}").read_bytes().startswith(b"\x89PNG")
             assert str(tmp_path / f"{kind}-{name}") in done.stdout
     assert "│ opencl " in done.stdout
+    assert (tmp_path / "demo.png").stat().st_size < 60_000  # the README's picture is a copy of it
     assert done.stdout.count("│ same ") == len(SOURCES)
 
 

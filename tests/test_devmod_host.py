@@ -1,4 +1,4 @@
-"""examples/devmod-host as its users have it: the wheel in a clean environment, its conformance, its own tests, and the way from file to result."""
+"""The wheel of examples/devmod-host in a clean environment: conformance, its own tests, and the steps of its README."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang")
 
 
 @pytest.mark.row("R18", "R24", "R28", "R37")
-def test_it_conforms_and_installing_it_is_linking_it(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
-    box = environment(wheels.direct("devmod-core", "testing"), wheels.direct("devmod-host", "build", "test"))
+def test_the_installed_wheel_conforms_and_runs_its_readme(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    box = environment(wheels.direct("devmod-core", "conformance"), wheels.direct("devmod-host", "build", "test"))
     rows = json.loads(box.run("-m", "devmod", "conformance", "host", "--json"))
     outcomes = [row["outcome"] for row in rows]
     assert "failed" not in outcomes, [row for row in rows if row["outcome"] == "failed"]

@@ -1,8 +1,10 @@
-"""The pages of docs/ build without a warning, their links lead somewhere, and the docstrings they show are of one form."""
+"""The pages of docs/ build without a warning, their links work, and public docstrings have one form."""
 
 from __future__ import annotations
 
+import ast
 import builtins
+import importlib
 import inspect
 import re
 import subprocess
@@ -15,21 +17,65 @@ from urllib.parse import unquote
 import pytest
 
 import devmod
+import devmod._util.environment
 import devmod.backend
+import devmod.commands
 import devmod.errors
 import devmod.interop.tvm
-import devmod.testing
+import devmod.plugins
+import devmod.worker
+import devmod_conformance
+import devmod_conformance.checks
+import devmod_targets.authoring
+import devmod_targets.authoring.clang
+import devmod_targets.spirv
+import devmod_targets.wgsl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-DOCUMENTS = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md"), *ROOT.glob("examples/**/*.md")]
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *DOCS.rglob("*.md"),
+    *(path for folder in ("core", "targets", "conformance") for path in ROOT.glob(f"{folder}/*.md")),
+    *ROOT.glob("plugins/*/*.md"),
+    *ROOT.glob("examples/**/*.md"),
+]
+#: The public modules.
+PUBLIC = (
+    devmod,
+    devmod.backend,
+    devmod.plugins,
+    devmod.commands,
+    devmod.worker,
+    devmod.interop.tvm,
+    devmod_targets.authoring,
+    devmod_targets.authoring.clang,
+    devmod_targets.spirv,
+    devmod_targets.wgsl,
+    devmod_conformance,
+    devmod_conformance.checks,
+)
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the public names of a module: its `__all__`, or the functions and classes that it defines."""
+    listed: list[str] | None = getattr(module, "__all__", None)
+    if listed is not None:
+        return listed
+    return [
+        name for name, value in vars(module).items() if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
 
 
 # -- the built pages
 
 
 class Page(HTMLParser):
-    """The links and the anchors of a page."""
+    """The links and anchors of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -45,7 +91,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages, built as `make docs` builds them: a warning is an error."""
+    """Build the pages as `make docs` does: a warning is an error."""
     out = tmp_path_factory.mktemp("docs")
     line = re.search(r"-m sphinx (.*) -d build/doctrees docs build/docs\n", (ROOT / "Makefile").read_text())
     assert line, "make docs runs another command"
@@ -55,7 +101,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "html"
 
 
-def test_every_link_and_anchor_of_the_built_pages_leads_somewhere(built: Path) -> None:
+def test_every_link_and_anchor_of_the_built_pages_works(built: Path) -> None:
     pages = {path: Page(path) for path in built.rglob("*.html")}
     assert {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")} <= {path.relative_to(built) for path in pages}
     broken = []
@@ -63,7 +109,7 @@ def test_every_link_and_anchor_of_the_built_pages_leads_somewhere(built: Path) -
         for link in page.links:
             target, _, anchor = unquote(link).partition("#")
             if re.match(r"[a-z]+:", target):
-                continue  # another site's; not fetched
+                continue  # of another site; not fetched
             found = (path.parent / target.partition("?")[0]).resolve() if target else path
             if not found.exists() or (anchor and found in pages and anchor not in pages[found].anchors):
                 broken.append(f"{path.name} → {link}")
@@ -78,26 +124,23 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 def test_the_api_page_has_every_public_name(built: Path) -> None:
     anchors = Page(built / "api.html").anchors
-    modules = {"backend", "errors", "interop", "targets", "__version__"}
-    wanted = {f"devmod.{name}" for name in devmod.__all__ if name not in modules}
-    wanted |= {f"devmod.backend.{name}" for name in devmod.backend.__all__}
-    wanted |= {f"devmod.testing.{name}" for name in devmod.testing.__all__}
-    wanted |= {f"devmod.interop.tvm.{name}" for name in devmod.interop.tvm.__all__}
-    assert sorted(wanted - anchors) == []
-    assert {f"devmod.{name}" for name in devmod.errors.__all__} <= wanted
+    names = {f"{module.__name__}.{name}" for module in PUBLIC for name in public_names(module)}
+    modules = {"devmod.__version__", *(name for name in names if inspect.ismodule(sys.modules.get(name)))}
+    assert sorted(names - modules - anchors) == []
+    assert {f"devmod.{name}" for name in devmod.errors.__all__} <= names - modules
 
 
-# -- the documents as they stand in the repository
+# -- the documents in the repository
 
 
 def slugs(document: Path) -> set[str]:
-    """The anchors that GitHub gives to the headings."""
+    """Return GitHub's anchors of the headings."""
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", heading).lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_links_between_documents_lead_to_files_and_headings() -> None:
+def test_links_between_documents_work() -> None:
     broken = []
     for document in DOCUMENTS:
         text = re.sub(r"```.*?```|`[^`\n]*`", "", document.read_text(), flags=re.DOTALL)
@@ -110,13 +153,13 @@ def test_the_links_between_documents_lead_to_files_and_headings() -> None:
     assert broken == []
 
 
-# -- what the page of the plugins says
+# -- the page of the plugins
 
 
 def code() -> str:
-    """All code of core and the plugins, without the quotes and line breaks that part a message."""
-    text = "".join(path.read_text() for folder in ("core/src", "plugins") for path in sorted((ROOT / folder).rglob("*.py")))
-    return re.sub(r'"\s*f?"', "", text)
+    """Return all code of core, the build side and the plugins, without the quotes and line breaks inside a message."""
+    folders = ["core/src", "targets/src", "conformance/src", *(str(path) for path in ROOT.glob("plugins/*/src"))]
+    return re.sub(r'"\s*f?"', "", "".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))))
 
 
 def rows_under(heading: str) -> list[str]:
@@ -124,16 +167,88 @@ def rows_under(heading: str) -> list[str]:
     return re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)
 
 
-def test_the_messages_that_the_page_explains_are_devmods() -> None:
-    said = rows_under("When something does not work")
-    assert len(said) >= 10
+def test_the_page_explains_messages_that_the_code_has() -> None:
+    messages = rows_under("When something does not work")
+    assert len(messages) >= 10
     text = code()
-    assert [words for words in said if words not in text] == []
+    # An ellipsis stands for a name.
+    assert [each for each in messages if not re.search(r"[^\n]*?".join(map(re.escape, each.split("…"))), text)] == []
 
 
-def test_every_environment_variable_is_on_the_page() -> None:
-    used = set(re.findall(r"\bDEVMOD_[A-Z]+(?:_[A-Z]+)*\b(?!_)", code()))
-    assert used == set(rows_under("Environment variables"))
+# -- environment variables
+
+
+def environment_tables() -> dict[str, dict[str, str]]:
+    """Return core's table of environment variables and those of the wheels, by folder."""
+    found = {"core/src": devmod._util.environment.VARIABLES}
+    for path in sorted(ROOT.glob("plugins/*/src/*/_environment.py")):
+        found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES
+    return found
+
+
+def test_the_page_has_the_rows_of_the_tables_of_environment_variables() -> None:
+    rows = [f"| `{name}` | {meaning} |" for table in environment_tables().values() for name, meaning in table.items()]
+    section = (DOCS / "plugins.md").read_text().partition("## Environment variables\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `.*$", section, re.MULTILINE) == rows, "\n".join(["expected:", *rows])
+
+
+READERS = {"environment_text", "environment_flag", "environment_items"}
+
+
+@pytest.mark.parametrize("folder", environment_tables())
+def test_every_environment_variable_of_devmod_is_in_a_table_and_read_through_it(folder: str) -> None:
+    read = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        if "src" not in path.parts or path.name in ("environment.py", "_environment.py"):
+            continue
+        tree = ast.parse(path.read_text())
+        constants = {
+            node.targets[0].id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS:
+                first = node.args[0]
+                if isinstance(first, ast.Name) and first.id in constants:
+                    read.add(constants[first.id])
+                elif isinstance(first, ast.Constant):
+                    read.add(first.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Trial":
+                read.add(f"DEVMOD_{ast.literal_eval(node.args[0]).upper()}_TRIAL")
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.environ.get", "os.getenv", "os.environ.pop"):
+                assert "DEVMOD_" not in ast.unparse(node.args[0]), f"{path.name}: {ast.unparse(node)}"
+            elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "os.environ":
+                assert "DEVMOD_" not in ast.unparse(node.slice), f"{path.name}: {ast.unparse(node)}"
+    assert read == set(environment_tables()[folder])
+
+
+# -- the pages of the commands and of the errors
+
+
+def test_the_page_of_the_commands_is_made_from_them() -> None:
+    import commands  # tools/commands.py
+
+    assert commands.PAGE.read_text() == commands.page(), "docs/commands.md: run make commands"
+
+
+def test_the_page_of_the_errors_has_each_class_with_what_holds_after_it() -> None:
+    page = (DOCS / "errors.md").read_text()
+    found = dict(re.findall(r"^## (\w+Error)\n\n((?:(?!## ).*\n)*)", page, re.MULTILINE))
+    assert sorted(found) == sorted(set(devmod.errors.__all__) - {"DevmodError"})
+    for name, text in found.items():
+        assert re.findall(r"^- \*\*(.+?):\*\*", text, re.MULTILINE) == ["When", "Launched", "Still usable", "To do"], name
+        (bases,) = re.findall(rf"^\| \[{name}\]\(#{name.lower()}\) \| (.+?) \|", page, re.MULTILINE)
+        assert bases.split(", ") == [base.__name__ for base in getattr(devmod, name).__bases__ if base is not devmod.DevmodError], name
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (DOCS / "index.md").read_text()
+    table, _, contents = index.partition("```{toctree}")
+    for page in DOCS.glob("*.md"):
+        if page.name != "index.md":
+            assert f"({page.name})" in table, page.name
+            assert f"\n{page.stem}\n" in contents, page.name
 
 
 # -- the docstrings
@@ -143,12 +258,12 @@ SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", 
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Every public object with a docstring of its own, and the public methods and properties of classes."""
+    """Yield every public function and class once, and the public methods and properties of classes."""
     seen: set[int] = set()
-    for module in (devmod, devmod.backend, devmod.testing, devmod.interop.tvm):
-        for name in module.__all__:
+    for module in PUBLIC:
+        for name in public_names(module):
             found = getattr(module, name)
-            if id(found) in seen or inspect.ismodule(found) or isinstance(found, str):
+            if id(found) in seen or not (inspect.isclass(found) or callable(found)):
                 continue
             seen.add(id(found))
             yield f"{module.__name__}.{name}", found
@@ -159,7 +274,7 @@ def public() -> Iterator[tuple[str, object]]:
 
 
 def sections(text: str) -> dict[str, str]:
-    """The sections of a docstring, with "" for what stands above the first."""
+    """Return the sections of a docstring; "" is the text before the first."""
     parts = re.split(r"^(\S.*)\n(-{3,})$\n?", text, flags=re.MULTILINE)
     made = {"": parts[0]}
     for title, line, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
@@ -174,7 +289,7 @@ def names_in(section: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "found"), list(public()), ids=lambda value: value if isinstance(value, str) else "")
-def test_a_public_docstring_is_numpys_and_names_the_parameters_there_are(name: str, found: object) -> None:
+def test_a_public_docstring_has_numpys_form_and_the_actual_parameters(name: str, found: object) -> None:
     text = inspect.getdoc(found)
     assert text, f"{name} has no docstring"
     summary = text.splitlines()[0]
@@ -189,4 +304,6 @@ def test_a_public_docstring_is_numpys_and_names_the_parameters_there_are(name: s
         documented = names_in(parts["Parameters"])
         assert sorted(documented) == sorted(set(taken) - {"self", "cls"}), f"{name}: documents {documented}, takes {list(taken)}"
     for error in names_in(parts.get("Raises", "")):
-        assert any(hasattr(module, error) for module in (devmod, devmod.backend, builtins)), f"{name} raises {error}, which is no error"
+        module, _, error = error.rpartition(".")
+        places = [sys.modules[module]] if module else [devmod, devmod.backend, devmod_conformance, builtins]
+        assert any(hasattr(place, error) for place in places), f"{name} raises {error}, which is not an exception"

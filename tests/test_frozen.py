@@ -52,9 +52,9 @@ def said(call):
 
 found = {"frozen": bool(getattr(sys, "frozen", False)), "who": {}}
 for group in ("devmod.create", "devmod.load_from_bytes"):
-    found["who"][group] = {name: claim.who for name, claim in devmod.registered(group).items()}
+    found["who"][group] = {name: claim.provider for name, claim in devmod.registered(group).items()}
 info = {"f": devmod.FunctionInfo("f", ())}
-found["specs"] = [devmod.targets.find_spec(kind).title for kind in devmod.targets.BUILT_IN]
+found["specs"] = [devmod.backend.find_spec(kind).title for kind in devmod.targets.KINDS]
 found["acme"] = said(lambda: devmod.create("acme", b"the box", "x", info)["f"]())
 found["loaded"] = said(lambda: devmod.load_from_bytes("acme", b"the bytes")["f"]())
 found["fallback"] = said(lambda: devmod.create_with_fallback("cuda", b"// ptx", "ptx", info)["f"])
@@ -77,7 +77,7 @@ def expected(*, frozen: bool, who: str, acme: str) -> dict[str, Any]:
     named = {"acme": who} if who else {}
     return {
         "frozen": frozen,
-        "who": {"devmod.create": named, "devmod.load_from_bytes": {"const_loader": core} | named},
+        "who": {"devmod.create": {"const_loader": core} | named, "devmod.load_from_bytes": {"const_loader": core} | named},
         "specs": ["CUDA", "ROCm", "Metal", "Vulkan", "OpenCL", "Hexagon", "WebGPU"],
         "acme": "f of the box" if who else acme.format("create"),
         "loaded": "f of the bytes" if who else acme.format("load_from_bytes"),
@@ -161,8 +161,8 @@ def test_a_program_frozen_by_pyinstaller_has_core_and_the_backend_that_was_insta
     shutil.rmtree(tmp_path / "box1")  # nothing of the environment is needed any more
     assert ran([str(moved / "program"), file], tmp_path) == expected(frozen=True, who="devmod-acme 1.5", acme="")
     denied = (
-        "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it and may not be used here, since the environment "
-        "variable DEVMOD_PLUGINS_DENY names it"
+        "NotRegisteredError: devmod.{}.acme is not registered: devmod-acme 1.5 provides it, and the environment variable "
+        "DEVMOD_PLUGINS_DENY excludes it. To use it, remove devmod-acme from DEVMOD_PLUGINS_DENY"
     )
     assert ran([str(moved / "program"), file], tmp_path, DEVMOD_PLUGINS_DENY="devmod-acme") == expected(frozen=True, who="", acme=denied)
     frozen = {path.name for path in moved.rglob("*")}
@@ -234,7 +234,7 @@ def test_a_copy_of_core_without_metadata_works_and_takes_backends_by_hand(tmp_pa
 def test_what_the_page_registers_by_hand_is_all_that_the_backend_declares_for_modules_and_devices(tmp_path: Path) -> None:
     pytest.importorskip("devmod_opencl", reason="devmod-opencl is not installed")
     (block,) = re.findall(r"```python\n(import devmod\nimport devmod_opencl\n.*?)```", PAGE, re.DOTALL)
-    program = block + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].who for group in devmod_groups]))\n"
+    program = block + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].provider for group in devmod_groups]))\n"
     groups = ["devmod.create", "devmod.load_from_bytes", "devmod.device"]
     found = ran([sys.executable, "-c", f"devmod_groups = {groups}\n{program}"], tmp_path)
     assert found == ["in this process"] * 3
@@ -246,7 +246,7 @@ CELLS = {
     "define": ACME,
     "register": "devmod.register('devmod.load_from_bytes', 'acme', load_from_bytes)",
     "use": "answer = devmod.load_from_bytes('acme', b'cell one')['f']()",
-    "list": "answer = devmod.registered('devmod.load_from_bytes')['acme'].who",
+    "list": "answer = devmod.registered('devmod.load_from_bytes')['acme'].provider",
     "again": "devmod.register('devmod.load_from_bytes', 'acme', load_from_bytes, replace=True)",
     "keep": "kept = devmod.load_from_bytes('acme', b'kept')\nold = kept['f']()",
     "redefine": "def load_from_bytes(data):\n    return Made(b'new ' + bytes(data))",
@@ -282,8 +282,8 @@ def test_a_backend_is_made_in_the_cells_of_a_notebook(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     miss = NOBODY.format("load_from_bytes")
     taken = (
-        "ConflictError: devmod.load_from_bytes.acme is registered in this process already, as __main__:load_from_bytes; to put another in its "
-        "place: devmod.register('devmod.load_from_bytes', 'acme', obj, replace=True)"
+        "ConflictError: devmod.load_from_bytes.acme is already registered in this process, as __main__:load_from_bytes. To replace it: "
+        "devmod.register('devmod.load_from_bytes', 'acme', obj, replace=True)"
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         None, miss, None, "f of cell one", "in this process", None, None, taken, None, None, "f of new cell one", None, miss,

@@ -77,6 +77,7 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
             pending += module.imports
             module.save_to_bytes()
             dict(module.functions)
+            _ = module.origin
 
     with pytest.raises(devmod.FormatError) as caught:
         use()

@@ -1,4 +1,4 @@
-"""`devmod new-backend`, for real: written, built, installed in a clean environment, checked, used, uninstalled."""
+"""`devmod new-backend`: its distribution is built, installed in a clean environment, checked, used and uninstalled."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ for use in (lambda: module["axpy"], lambda: devmod.create_with_fallback("acme", 
 """
 
 
-def written(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     code = main(["new-backend", *map(str, arguments)])
     out, err = capsys.readouterr()
     return code, out + err
 
 
 def wheel_of(folder: Path) -> str:
-    """The wheel of a distribution, as a requirement."""
+    """Build the wheel of a distribution, and return it as a requirement."""
     out = folder / "dist"
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)], cwd=folder, capture_output=True, check=True)
     (wheel,) = out.glob("*.whl")
@@ -64,7 +64,7 @@ def wheel_of(folder: Path) -> str:
 
 
 def run_own_tests(box: Any, folder: Path) -> None:
-    """Run a distribution's own tests on what is installed."""
+    """Run a distribution's own tests on the installed wheel."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTEST_", "PYTHON"))}
     done = subprocess.run(
         [str(box.python), "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=env, capture_output=True, text=True, check=False
@@ -73,61 +73,62 @@ def run_own_tests(box: Any, folder: Path) -> None:
 
 
 @pytest.mark.row("R4", "R18", "R24", "R28", "R37")
-def test_from_a_name_to_an_installed_backend_and_back(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
-    box = environment(wheels.direct("devmod-core", "testing"))
+def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
+    box = environment(wheels.direct("devmod-core", "conformance"))
     bundle = str(tmp_path / "axpy.devmod")
     for sort, flags in (("whole", ()), ("target", ("--target-only",))):
         box.run("-m", "devmod", "new-backend", "acme", "--output", str(tmp_path / sort), *flags)
     target, whole = tmp_path / "target" / "devmod-acme", tmp_path / "whole" / "devmod-acme"
 
-    # The build side alone: modules are fallbacks.
+    # With the build side only, modules are fallbacks.
     box.install(wheel_of(target))
     run_own_tests(box, target)
-    name, digest, said = box.run("-c", COMPILE, bundle).split(maxsplit=2)
+    name, digest, message = box.run("-c", COMPILE, bundle).split(maxsplit=2)
     assert name == "FallbackModule"
-    assert said == (
+    assert message == (
         "the acme function 'axpy' cannot be used here: this module is a fallback, made while the Acme runtime was not installed. "
         "It can be inspected and saved. To run it: pip install devmod-acme\n"
     )
     box.uninstall("devmod-acme")
 
-    # The whole: the same bytes, and they run.
+    # With the runtime, modules have the same bytes and run.
     box.install(wheel_of(whole))
     run_own_tests(box, whole)
     rows = json.loads(box.run("-m", "devmod", "conformance", "acme", "--json"))
     outcomes = [row["outcome"] for row in rows]
     assert "failed" not in outcomes, rows
     assert outcomes.count("passed") >= 15
-    assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"  # what was compiled without the runtime
+    assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"  # compiled without the runtime
     assert box.run("-c", COMPILE, bundle).split() == ["AcmeModule", digest]
     assert box.run("-c", LOAD_AND_RUN, bundle) == "True\n"
     (readme,) = re.findall(r"```python\n(.*?)```", (whole / "README.md").read_text(), re.DOTALL)
     assert box.run("-W", "error", "-c", readme + "\nprint(y.tolist() == (2 * x + 1).tolist())") == "True\n"
     listed = json.loads(box.run("-m", "devmod", "plugins", "--json"))
-    assert {(row["distribution"], row["state"]) for row in listed} == {("devmod-acme", "ok")}
+    assert {(row["distribution"], row["state"]) for row in listed} == {("devmod-acme", "ok"), ("devmod-conformance", "ok")}
     name, forced, _ = box.run("-c", COMPILE, bundle, env={"DEVMOD_COMPILE_FORCE_FALLBACK": "1"}).split(maxsplit=2)
     assert (name, forced) == ("FallbackModule", digest)
 
-    # Gone again: what was saved is read, and what is missing is said.
+    # After uninstalling, the file can be read, and the errors name what is missing.
     box.uninstall("devmod-acme")
     provides = "is not registered, and no known distribution provides it. By convention it would be devmod-acme; install that only if you trust its publisher"
     assert box.run("-c", WITHOUT, bundle).splitlines() == [
         "acme ['axpy']",
         f"devmod.load_from_bytes.acme {provides}",
         f"devmod.create.acme {provides}",
-        f"devmod.targets.acme {provides}",
+        f"devmod.targets.acme {provides}. The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu",
     ]
 
 
 @pytest.mark.parametrize("flags", [(), ("--target-only",)])
-def test_what_is_written_is_clean(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Ruff with its own settings, mypy strictly, whatever the name, the title and the author."""
+def test_the_files_pass_ruff_and_mypy(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Ruff runs with the settings of the distribution, and mypy with --strict."""
     assert (
-        written(capsys, "my_npu2", "--output", tmp_path, "--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>", *flags)[0] == 0
+        run_command(capsys, "my_npu2", "--output", tmp_path, "--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>", *flags)[0]
+        == 0
     )
     folder = tmp_path / "devmod-my_npu2"
     for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / f"new-backend{len(flags)}"), "src"]):
-        env = os.environ | {"MYPYPATH": f"src:{ROOT / 'core' / 'src'}"}
+        env = os.environ | {"MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "targets", "conformance"))])}
         done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
@@ -138,10 +139,10 @@ def test_what_is_written_is_clean(flags: tuple[str, ...], capsys: pytest.Capture
 
 @pytest.mark.parametrize("flags", [(), ("--target-only",)], ids=["whole", "target"])
 @pytest.mark.parametrize(("name", "text"), [("z", "Z"), ("acme", "Acme"), ("z" * 31 + "9", "Z" * 80)], ids=["short", "usual", "longest"])
-def test_what_is_written_is_formatted_whatever_it_is_called(
+def test_the_files_are_formatted_for_any_name(
     name: str, text: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    written(capsys, name, "--output", tmp_path, "--title", text, "--author", text, *flags)
+    run_command(capsys, name, "--output", tmp_path, "--title", text, "--author", text, *flags)
     for tool in (["check"], ["format", "--check"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *tool, "--no-cache"],
@@ -153,12 +154,12 @@ def test_what_is_written_is_formatted_whatever_it_is_called(
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_it_says_what_to_do_next(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_command_prints_the_next_steps(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "new" / "devmod-acme"
-    assert written(capsys, "acme", "--output", tmp_path / "new") == (
+    assert run_command(capsys, "acme", "--output", tmp_path / "new") == (
         0,
-        f'{folder} is a backend that works. Next:\n  cd {folder}\n  pip install -e ".[dev]"\n  pytest\n  devmod conformance acme\n'
-        "README.md says which file to change for what.\n",
+        f'Created {folder}, a working backend. Next:\n  cd {folder}\n  pip install -e ".[dev]"\n  pytest\n  devmod conformance acme\n'
+        "README.md lists the files, and what to change in each.\n",
     )
     assert {path.name for path in folder.iterdir()} == {".github", ".gitignore", "LICENSE", "README.md", "pyproject.toml", "src", "tests"}
     assert (folder / "src" / "devmod_acme" / "py.typed").read_bytes() == b""
@@ -167,39 +168,37 @@ def test_it_says_what_to_do_next(capsys: pytest.CaptureFixture[str], tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["Acme"], "'Acme' cannot be a kind: it is of the form [a-z][a-z0-9_]{0,31} and does not end in _, since it stands in keys, files and the distribution's name"),
-        (["acme_"], "'acme_' cannot be a kind: it is of the form [a-z][a-z0-9_]{0,31} and does not end in _, since it stands in keys, files and the distribution's name"),
-        (["../acme"], "'../acme' cannot be a kind: it is of the form [a-z][a-z0-9_]{0,31} and does not end in _, since it stands in keys, files and the distribution's name"),
-        (["devmod-acme"], "the name of the kind is meant, 'acme'; the distribution is called devmod-<kind>"),
-        (["cuda"], "devmod-core has the kind 'cuda' itself, and devmod-cuda is its runtime; a backend brings a kind of its own"),
-        (["hip"], "'hip' is a format of the kind rocm; a backend brings a kind of its own"),
-        (["ptx"], "'ptx' is a format of the kind cuda; a backend brings a kind of its own"),
-        (["const_loader"], "'const_loader' is a name of devmod-core's own; a backend brings a kind of its own"),
-        (["core"], "'core' is a name of devmod-core's own; a backend brings a kind of its own"),
-        (["acme", "--title", 'A"'], "'A\"' is to stand in source files: up to 80 printable characters, no quotes, braces or backslashes"),
-        ([], "a name is needed: devmod new-backend NAME (on a terminal, without one, it asks)"),
+        (["Acme"], "'Acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
+        (["acme_"], "'acme_' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
+        (["../acme"], "'../acme' cannot be a kind: expected [a-z][a-z0-9_]{0,31} without a final underscore"),
+        (["devmod-acme"], "expected the name of the kind, 'acme', got 'devmod-acme'. The distribution is devmod-<kind>"),
+        (["cuda"], "'cuda' is a kind of devmod-core, and devmod-cuda is its runtime. Choose the name of a new kind"),
+        (["hip"], "'hip' is a format of the kind rocm. Choose the name of a new kind"),
+        (["ptx"], "'ptx' is a format of the kind cuda. Choose the name of a new kind"),
+        (["const_loader"], "'const_loader' is reserved for devmod-core. Choose the name of a new kind"),
+        (["core"], "'core' is reserved for devmod-core. Choose the name of a new kind"),
+        (["acme", "--title", 'A"'], "'A\"' cannot be written into source files: expected up to 80 printable characters, no quotes, braces or backslashes"),
+        ([], "NAME is missing: devmod new-backend NAME (on a terminal, the command asks for it)"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_and_nothing_is_written(
+def test_an_invalid_value_is_an_error_and_nothing_is_written(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, said = written(capsys, *arguments)
-    assert (code, said.splitlines()[-1]) == (2, f"Error: {message}")
+    code, output = run_command(capsys, *arguments)
+    assert (code, output.splitlines()[-1]) == (2, f"Error: {message}")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_there_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "devmod-acme").mkdir()
-    code, said = written(capsys, "acme", "--output", tmp_path)
+    code, output = run_command(capsys, "acme", "--output", tmp_path)
     assert code == 2
-    assert said.splitlines()[-1] == (
-        f"Error: {tmp_path / 'devmod-acme'} is there already, and nothing is written into what is; choose another --output, or remove it"
-    )
+    assert output.splitlines()[-1] == (f"Error: {tmp_path / 'devmod-acme'} exists already. Choose another --output, or remove it")
     assert list((tmp_path / "devmod-acme").iterdir()) == []
 
 
-def test_half_a_backend_is_not_left_behind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_incomplete_folder_is_removed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write = Path.write_text
 
     def full(path: Path, *text: Any, **how: Any) -> int:
@@ -208,25 +207,25 @@ def test_half_a_backend_is_not_left_behind(capsys: pytest.CaptureFixture[str], m
         return write(path, *text, **how)
 
     monkeypatch.setattr(Path, "write_text", full)
-    code, said = written(capsys, "acme", "--output", tmp_path / "new")
+    code, output = run_command(capsys, "acme", "--output", tmp_path / "new")
     file = tmp_path / "new" / "devmod-acme" / "src" / "devmod_acme" / "py.typed"
-    assert (code, said) == (1, f"devmod: error: {file}: No space left on device\n")
+    assert (code, output) == (1, f"devmod: error: {file}: No space left on device\n")
     assert not (tmp_path / "new" / "devmod-acme").exists()
     monkeypatch.undo()
-    assert written(capsys, "acme", "--output", tmp_path / "new")[0] == 0
+    assert run_command(capsys, "acme", "--output", tmp_path / "new")[0] == 0
 
 
-def test_on_a_terminal_it_asks_and_asks_again(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
+def test_on_a_terminal_the_command_asks_for_the_values(tmp_path: Path) -> None:
+    terminal, stdin = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "devmod", "new-backend"], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
+        [sys.executable, "-m", "devmod", "new-backend"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
     )
-    os.write(ours, b"cuda\nacme\n\nAcme Inc.\nn\nout\n")
-    said, _ = process.communicate(timeout=60)
-    os.close(ours)
-    os.close(theirs)
-    assert process.returncode == 0, said
-    assert b"Error: devmod-core has the kind 'cuda' itself" in said
+    os.write(terminal, b"cuda\nacme\n\nAcme Inc.\nn\nout\n")
+    output, _ = process.communicate(timeout=60)
+    os.close(terminal)
+    os.close(stdin)
+    assert process.returncode == 0, output
+    assert b"Error: 'cuda' is a kind of devmod-core" in output
     table = tomllib.loads((tmp_path / "out" / "devmod-acme" / "pyproject.toml").read_text())
     assert table["project"]["description"] == "The Acme target of devmod"
     assert table["project"]["authors"] == [{"name": "Acme Inc."}]

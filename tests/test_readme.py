@@ -1,4 +1,4 @@
-"""What the README shows works as it is printed."""
+"""The commands and the code of the READMEs and of some pages work as printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(command: list[str], folder: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as the clone's root is to the commands: examples/ lies in it."""
+    """Return a folder that has examples/, as the root of a clone has."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     return tmp_path
 
@@ -47,10 +47,10 @@ def test_the_shell_commands_of_the_readme(compiled: Path) -> None:
     (console, *_) = blocks("README.md", "console")
     commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in console.splitlines()]
     ends = [words for words in commands if words[0] == "devmod" and words[1] != "view"]
-    said = {words[1]: run([sys.executable, "-m", *words], compiled) for words in ends}
-    assert set(said) == {"compile", "inspect", "devices", "plugins", "--version"}
+    outputs = {words[1]: run([sys.executable, "-m", *words], compiled) for words in ends}
+    assert set(outputs) == {"compile", "inspect", "devices", "plugins", "--version"}
     assert ["devmod", "view", "softmax.devmod"] in commands
-    assert "softmax(x: float32* r, y: float32* " in said["inspect"]
+    assert "softmax(x: float32* r, y: float32* " in outputs["inspect"]
 
 
 def test_the_page_that_the_readme_opens(compiled: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_python_of_the_distributions_readmes(folder: Path) -> None:
     (code,) = blocks("core/README.md", "python")
     run([sys.executable, "-W", "error", "-c", code], folder)
     assert (folder / "twice.devmod").exists()
-    (code,) = blocks("plugins/devmod-opencl/README.md", "python")  # it goes on with that file
+    (code,) = blocks("plugins/devmod-opencl/README.md", "python")  # it uses that file
     assert run([sys.executable, "-W", "error", "-c", code], folder).startswith("[  0.   4.   8.")
 
 

@@ -1,4 +1,4 @@
-"""What the repository says of itself is true."""
+"""The documents, the Makefile and the layout of the repository agree."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def test_ci_runs_the_command_that_people_run() -> None:
 
 
 def test_the_commands_that_documents_show_exist() -> None:
-    from devmod._cli import COMMANDS
+    from devmod._cli._known import KNOWN
 
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("plugins/*/*.md")]:
         for block in re.findall(r"```(?:console|sh)\n(.*?)```", document.read_text(), re.DOTALL):
             for line in block.splitlines():
                 words = shlex.split(line.removeprefix("$ "), comments=True)
                 if words[:1] == ["make"]:
                     assert words[1] in tasks, f"{document.name}: {line}"
                 if words[:1] == ["devmod"]:
-                    assert words[1] in (*COMMANDS, "--version"), f"{document.name}: {line}"
+                    assert words[1] in (*KNOWN, "--version"), f"{document.name}: {line}"
 
 
 def test_the_index_of_the_decisions_lists_each_by_its_title() -> None:
@@ -53,36 +53,45 @@ def test_the_index_of_the_decisions_lists_each_by_its_title() -> None:
 
 @pytest.mark.row("R36")
 def test_one_directory_for_each_backend() -> None:
-    from devmod.targets import BUILT_IN
+    from devmod.targets import KINDS
 
     targets = ROOT / "core" / "src" / "devmod" / "targets"
-    assert {path.parent.name for path in targets.glob("*/spec.py")} == set(BUILT_IN)
+    assert {path.parent.name for path in targets.glob("*/spec.py")} == set(KINDS)
     for plugin in (ROOT / "plugins").iterdir():
         if not (plugin / "pyproject.toml").exists():
             continue
         kind = plugin.name.removeprefix("devmod-")
-        assert kind in BUILT_IN, f"{plugin.name} is no devmod-<kind>"
+        assert kind in KINDS, f"{plugin.name} is not devmod-<kind>"
         assert (plugin / "src" / f"devmod_{kind}" / "__init__.py").exists()
         assert (plugin / "README.md").exists()
         assert (plugin / "tests").is_dir()
 
 
-def test_every_version_is_the_same() -> None:
-    import tomllib
+def test_the_places_to_change_are_there() -> None:
+    """The table of CONTRIBUTING.md names files, and names in them."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where to change what\n")[2].partition("\n## ")[0]
+    places = re.findall(r"`([\w./-]+/[\w./-]*)`(?: \(((?:`\w+`(?:, )?)+)\))?", table)
+    assert len(places) > 20
+    for place, names in places:
+        path = ROOT / place
+        assert path.exists(), place
+        for name in re.findall(r"\w+", names):
+            assert re.search(rf"^\s*(?:def |class |)\b{name}\b", path.read_text(), re.MULTILINE), f"{place} has no {name}"
 
-    import devmod
 
-    versions = {
-        path.parent.name: tomllib.loads(path.read_text())["project"]["version"]
-        for path in [ROOT / "pyproject.toml", ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]
-    }
-    assert set(versions.values()) == {devmod.__version__}, versions
+def test_the_browser_has_the_table_of_types() -> None:
+    from devmod._values import dtypes
+
+    script = (ROOT / "plugins" / "devmod-webgpu" / "js" / "src" / "dtypes.js").read_text()
+    sized, named = (script.partition(f"const {name} = new Map([")[2].partition("]);")[0] for name in ("SIZED", "NAMED"))
+    assert {int(code): name for code, name in re.findall(r'\[(\d+), "(\w+)"\]', sized)} == dtypes._SIZED
+    assert {(int(code), int(bits)): name for code, bits, name in re.findall(r'\["(\d+),(\d+)", "(\w+)"\]', named)} == dtypes._NAMED
 
 
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
-        pytest.skip("not a git checkout, so the files of the project cannot be told from others")
+        pytest.skip("not a git checkout: git lists no files")
     here = str(ROOT)
     for name in listed.stdout.splitlines():
         path = ROOT / name

@@ -30,7 +30,7 @@ def attempt(call):
     except devmod.DevmodError as error:
         return f"{type(error).__name__}: {error}"
 def made():
-    spec = devmod.targets.find_spec(kind)
+    spec = devmod.backend.find_spec(kind)
     return devmod.create_with_fallback(kind, {} if spec.shader_map else b"// code", spec.formats[0], {})
 print(json.dumps({
     "made": attempt(made),
@@ -86,6 +86,11 @@ def core_speaking(wheels: Any, folder: Path, *protocols: str) -> Path:
     return altered(wheels["devmod-core"], folder, LATER, changes, protocols)
 
 
+def targets_of(wheels: Any, folder: Path) -> Path:
+    """The build side of the same later release, which pins core exactly."""
+    return altered(wheels["devmod-targets"], folder, LATER, {f"devmod-core=={NOW}": f"devmod-core=={LATER}"})
+
+
 def use(box: Any, kind: str, distribution: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(box.run("-c", USE, kind, distribution.replace("-", "_")))
     assert found["other"] == "devmod"
@@ -101,7 +106,7 @@ def problems(box: Any, distribution: str) -> set[str]:
 def refused(box: Any, kind: str, plugin: str, said: str) -> None:
     """Nothing of the plugin is imported, and there is no silent fallback; `devmod plugins` shows the same words."""
     found = use(box, kind, plugin)
-    first = "create" if kind in devmod.targets.BUILT_IN else "targets"
+    first = "create" if kind in devmod.targets.KINDS else "targets"
     assert found["made"] == f"PluginError: devmod.{first}.{kind} cannot be used: {said}"
     assert found["loaded"] == f"PluginError: devmod.load_from_bytes.{kind} cannot be used: {said}"
     assert found["imported"] == []
@@ -124,7 +129,7 @@ def test_a_later_plugin_on_this_core(environment: Callable[..., Any], wheels: An
     assert use(box, kind, plugin)["made"] == plugin.replace("-", "_")
     box.install("--no-deps", str(later))
     said = (
-        f"{plugin} {LATER} speaks version 2 and 3 of devmod's plugin protocol, and devmod-core {NOW} speaks version 1. Upgrade devmod-core: "
+        f"{plugin} {LATER} supports version 2 and 3 of devmod's plugin protocol, and devmod-core {NOW} supports version 1. Upgrade devmod-core: "
         "pip install --upgrade devmod-core"
     )
     refused(box, kind, plugin, said)
@@ -149,9 +154,12 @@ def test_this_plugin_on_a_later_core(
     environment: Callable[..., Any], wheels: Any, projects: Mapping[str, Any], tmp_path: Path, plugin: str, kind: str
 ) -> None:
     version = projects[plugin]["version"]
-    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), wheels.direct(plugin))
+    build_side = (
+        [str(targets_of(wheels, tmp_path / "later"))] if any("devmod-targets" in each for each in projects[plugin]["dependencies"]) else []
+    )
+    box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *build_side, wheels.direct(plugin))
     said = (
-        f"{plugin} {version} speaks version 1 of devmod's plugin protocol, and devmod-core {LATER} speaks version 2 and 3. Upgrade {plugin}: pip "
+        f"{plugin} {version} supports version 1 of devmod's plugin protocol, and devmod-core {LATER} supports version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
     )
     refused(box, kind, plugin, said)

@@ -1,7 +1,7 @@
 """`make demo`: real wheels, two environments, one file.
 
-Environment A gets devmod-core[build] and no runtime, and compiles examples/ for every kind, and TVM's matmul, into one bundle. Environment
-B gets devmod-core and the runtime wheels, runs everything from that file on each device, compares with NumPy and draws.
+Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. Environment B
+has devmod-core and the runtime wheels. It runs everything from that file on each device, compares with NumPy and draws pictures.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from environments import ROOT, InstallError, install, make_venv, python_of
 from wheels import build
 
 OUT = ROOT / "build" / "demo"
-#: What the other side needs beside the wheels: numbers, pictures, a drawn table.
+#: What environment B needs besides the wheels: numbers and pictures.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
-#: What a runtime wants where nothing of its device is installed: PoCL is OpenCL on any CPU.
+#: The extras of runtimes that bring a device: PoCL is OpenCL on any CPU.
 EXTRAS = {"devmod-opencl": "[pocl]"}
 
 
 def step(text: str) -> None:
-    """Say what comes next, and how long the demo has taken so far."""
+    """Print the next step, and the seconds since the start."""
     print(f"\n[{time.monotonic() - BEGUN:5.1f} s] {text}", flush=True)
 
 
 def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) -> Path:
-    """An environment with these requirements and nothing else, kept while they and the wheels stay the same."""
+    """Return the interpreter of an environment with exactly these requirements. It is reused while they and the wheels are unchanged."""
     venv = OUT / name
     digest = hashlib.sha256("\n".join((sys.version, str(venv), *requirements)).encode())
     for wheel in wheels:
@@ -45,10 +45,10 @@ def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) 
 
 
 def run(*command: str | Path) -> None:
-    """Run a command in an empty folder of its own, so that nothing of the source tree is importable by accident."""
+    """Run a command in an empty folder, so that it cannot import from the source tree."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
     clean |= {"DEVMOD_CACHE_DIR": str(OUT / "cache"), "PYTHONUTF8": "1"}
-    clean.setdefault("XDG_RUNTIME_DIR", str(OUT / "runtime"))  # Mesa's drivers complain where there is none
+    clean.setdefault("XDG_RUNTIME_DIR", str(OUT / "runtime"))  # Mesa's drivers print an error without it
     sys.stdout.flush()
     code = subprocess.call([str(part) for part in command], cwd=OUT / "empty", env=clean)
     if code:
@@ -83,6 +83,9 @@ def main() -> None:
     step("loading the file, running everything")
     run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT)
     step("done")
+    command = b.with_name("devmod").relative_to(ROOT)
+    print(f"  the file in the browser: {command} view {(OUT / 'kernels.devmod').relative_to(ROOT)}")
+    print(f"  its contents:            {command} inspect {(OUT / 'kernels.devmod').relative_to(ROOT)}")
 
 
 BEGUN = time.monotonic()

@@ -1,4 +1,4 @@
-"""Virtual environments, made and filled: with uv where pip can bring it, with pip alone otherwise.
+"""Make virtual environments and install into them: with uv if pip can install it, otherwise with pip alone.
 
 Standard library only: this runs before anything is installed.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 
-#: pip's settings, what uv calls them, and what uv puts between several. A person's mirror or certificate holds for both.
+#: pip's settings, uv's names of them, and uv's separators. So a mirror or a certificate applies to both.
 _UV_NAMES = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
@@ -27,16 +27,16 @@ _UV_NAMES = {
 
 
 class InstallError(Exception):
-    """An environment could not be made; the text says why and what to do."""
+    """An environment could not be made; the text has the reason and what to do."""
 
 
 def python_of(venv: Path) -> Path:
-    """The interpreter of an environment."""
+    """Return the interpreter of an environment."""
     return venv / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def find_uv(*, fetch: bool = False) -> str | None:
-    """A uv to install with: that of `.venv`, else the one on PATH; with `fetch`, pip brings it into `.venv` where there is neither."""
+    """Return the uv of `.venv`, or the one on PATH, or None; with `fetch`, pip installs it into `.venv` if there is neither."""
     own = python_of(VENV).with_name("uv.exe" if os.name == "nt" else "uv")
     if own.exists():
         return str(own)
@@ -48,7 +48,7 @@ def find_uv(*, fetch: bool = False) -> str | None:
 
 
 def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) -> Path:
-    """Make an environment anew and give its interpreter. `pip`: with pip in it, also where uv can install from outside."""
+    """Make a new environment and return its interpreter. `pip`: install pip into it, even if uv can be used."""
     shutil.rmtree(path, ignore_errors=True)
     bare = () if pip or find_uv() is None else ("--without-pip",)
     _run([python, "-m", "venv", *bare, str(path)], required=True)
@@ -56,30 +56,30 @@ def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) ->
 
 
 def install(python: Path, requirements: Sequence[str], *, cached: bool = False) -> str:
-    """Install requirements into the environment of `python`; gives the name of the tool that did it.
+    """Install requirements into the environment of `python`; return the name of the used tool.
 
     `cached`: whatever version uv's cache holds will do; the network is asked only for what is missing there.
     """
     uv = find_uv()
-    said = ""
+    output = ""
     if uv is not None:
         command = [uv, "pip", "install", "--quiet", "--python", str(python), *requirements]
         if cached and _run([*command, "--offline"], env=uv_settings()) == "":
             return "uv"
-        said = _run(command, env=uv_settings())
-        if not said:
+        output = _run(command, env=uv_settings())
+        if not output:
             return "uv"
     if _run([str(python), "-m", "pip", "--version"]):
         _run([str(python), "-m", "ensurepip", "--upgrade"], required=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
     failed = _run(command)
     if failed:
-        raise InstallError(f"{failed}\n{said}".strip())
+        raise InstallError(f"{failed}\n{output}".strip())
     return "pip"
 
 
 def uninstall(python: Path, names: Iterable[str]) -> None:
-    """Take distributions out of the environment of `python`."""
+    """Uninstall distributions from the environment of `python`."""
     uv = find_uv()
     if uv:
         command = [uv, "pip", "uninstall", "--quiet", "--python", str(python)]
@@ -89,7 +89,7 @@ def uninstall(python: Path, names: Iterable[str]) -> None:
 
 
 def uv_settings() -> Mapping[str, str]:
-    """The environment that gives uv what pip's configuration says here; a variable that is set already stays as it is."""
+    """Return the environment variables for uv that follow pip's configuration; variables that are set stay."""
     base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip to ask
     listed = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     # pip takes the best version of all indexes; uv would stop at the first index that has the name.
@@ -106,11 +106,11 @@ def uv_settings() -> Mapping[str, str]:
 
 
 def _run(command: Sequence[str], *, env: Mapping[str, str] | None = None, required: bool = False) -> str:
-    """Run a command; gives "" where it succeeded, else what it said, which is raised when it is required."""
+    """Run a command; return "" if it succeeds, else its output. With `required`, raise InstallError with the output."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if not done.returncode:
         return ""
-    said = f"{' '.join(command)}\nfailed with exit code {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
+    output = f"{' '.join(command)}\nfailed with exit code {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
     if required:
-        raise InstallError(said)
-    return said
+        raise InstallError(output)
+    return output

@@ -1,4 +1,4 @@
-"""Write the golden files: tests/golden/v<version>/ for the present format version, and the corpus of bad files, tests/golden/bad/.
+"""Write the golden files: tests/golden/v<version>/ for the current format version, and the corpus of bad files, tests/golden/bad/.
 
 A module of each kind from fixed payloads, as its bytes, and files with trees of them. The payloads need not be real code: wrapping parses
 none of it. ``contents.json`` in the folder says what each file holds. The bad files are in `golden_bad`.
@@ -42,7 +42,7 @@ SHADER = devmod.FunctionInfo(
 
 
 def modules() -> Iterator[devmod.Module]:
-    """A module of each kind."""
+    """Yield a module of each kind."""
     add = {"add": PLAIN}
     yield devmod.create_with_fallback("cuda", b".version 8.3\n.target sm_90\n.address_size 64\n", "ptx", add)
     yield devmod.create_with_fallback("rocm", b"\x7fELF" + bytes(60), "hsaco", add)
@@ -57,7 +57,7 @@ def modules() -> Iterator[devmod.Module]:
 
 
 def tree() -> devmod.Module:
-    """All of them: four candidates, the first of which imports the others."""
+    """Return a bundle of all modules: four candidates, the first of which imports the others."""
     cuda, *rest = modules()
     for module in rest[3:]:
         cuda.import_module(module)
@@ -86,23 +86,23 @@ _ANY = devmod.FunctionInfo(
 
 
 class Stranger(devmod.Module):
-    """A module of a kind that no target of core knows."""
+    """A module of a kind that core does not have."""
 
     kind = "npu"
     format = "blob"
     functions = MappingProxyType({"add": PLAIN})
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
-        """Give nothing that could be called: it is here to be saved."""
+        """Raise: the module is only saved."""
         raise NotImplementedError
 
     def save_to_bytes(self) -> bytes:
-        """Give bytes that only its own runtime would know."""
+        """Return bytes that only its own runtime can read."""
         return b"only the npu's runtime knows"
 
 
 def constants() -> devmod.Module:
-    """Constants of several types, a scalar and an empty one among them, and two init symbols that share one."""
+    """Return constants of several types, with a scalar and an empty one, and two init symbols that share one."""
     tensors = {
         "w": memoryview(struct.pack("<6f", 0, 1, -2, 0.5, 1e-7, 6)).cast("B").cast("f", [2, 3]),
         "b": memoryview(struct.pack("<3q", 1, -1, 2**40)).cast("B").cast("q"),
@@ -113,7 +113,7 @@ def constants() -> devmod.Module:
 
 
 def program() -> devmod.Module:
-    """A tree with all that a tree may have: a shared import, constants, origins, nodes in nodes, a stranger's kind, an empty module."""
+    """Return a tree with every feature: a shared import, constants, origins, nested nodes, an unknown kind, an empty module."""
     cuda, rocm, opencl, _, metal, *_ = modules()
     shared = constants()
     for importer in (cuda, opencl):
@@ -128,7 +128,7 @@ def program() -> devmod.Module:
 
 
 def variants() -> devmod.Module:
-    """Several architectures of one kind: the index has what each payload's own header says."""
+    """Return several architectures of one kind: the index has the architecture of each payload's header."""
     made = []
     for target in ("sm_80", "sm_90a"):
         text = f".version 8.3\n.target {target}\n.address_size 64\n".encode()
@@ -140,13 +140,13 @@ def variants() -> devmod.Module:
 
 
 def from_tvm() -> devmod.Module:
-    """A tree that TVM exported, with the host library's place at its root."""
+    """Return a tree that TVM exported, with the node of the host library at its root."""
     blob = ROOT / "core" / "tests" / "vectors" / "tvm" / "vadd_const.opencl+const_loader.tvmimports"
     return devmod.interop.tvm.load_imports(blob.read_bytes())
 
 
 def files() -> dict[str, bytes]:
-    """Every golden file of the present version, by its name."""
+    """Return every golden file of the current version, by its name."""
     made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants())}
     trees = {"tree": tree(), "program": program(), "variants": variants(), "tvm": from_tvm()}
     return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
@@ -156,7 +156,7 @@ def files() -> dict[str, bytes]:
 
 
 def describe(path: Path) -> Any:
-    """What devmod reads in a golden file, as JSON has it."""
+    """Return what devmod reads in a golden file, as JSON."""
     data = path.read_bytes()
     if path.suffix == ".bytes":
         return _module(path.stem, data)
@@ -188,7 +188,7 @@ def _module(kind: str, data: bytes) -> dict[str, Any]:
             for symbol in module.functions
         }
         return {"kind": kind, "constants": named}
-    spec = devmod.targets.find_spec(kind)
+    spec = devmod.backend.find_spec(kind)
     if spec is None:
         return {"kind": kind, "sha256": _sha256(data)}
     fmt, fmap, code = decode(spec, data)
@@ -202,7 +202,7 @@ def _function(info: devmod.FunctionInfo) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: bytes in hexadecimal, tuples as lists."""
+    """Return a value as JSON: bytes in hexadecimal, tuples as lists."""
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

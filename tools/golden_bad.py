@@ -1,4 +1,4 @@
-"""The corpus of bad files: bytes that are refused, and the exact words of each refusal.
+"""The corpus of bad files: invalid bytes, and the exact text of each error.
 
 Each is made from a sound file by one change, or by hand. A case's name says what is wrong with it, and its suffix who reads it.
 """
@@ -29,7 +29,7 @@ ABOUT = (
 
 
 def _bundle(data: bytes) -> None:
-    """Opens a bundle and uses all of it that needs no runtime."""
+    """Open a bundle and use everything that needs no runtime."""
     seen: set[int] = set()
     pending = [devmod.loads(data)]
     while pending:
@@ -40,6 +40,7 @@ def _bundle(data: bytes) -> None:
             if module.kind not in ("bundle", "_lib"):
                 module.save_to_bytes()
             dict(module.functions)
+            _ = module.origin
 
 
 def _module(kind: str) -> Callable[[bytes], None]:
@@ -47,9 +48,9 @@ def _module(kind: str) -> Callable[[bytes], None]:
         if kind == "const_loader":
             devmod.load_from_bytes(kind, data)
         else:
-            spec = devmod.targets.find_spec(kind)
+            spec = devmod.backend.find_spec(kind)
             assert spec is not None
-            decode(spec, memoryview(data))
+            dict(decode(spec, memoryview(data))[1])
 
     return read
 
@@ -68,7 +69,7 @@ READERS: dict[str, Callable[[bytes], None]] = {
 
 
 def reader_of(name: str) -> Callable[[bytes], None]:
-    """What reads a file of that name."""
+    """Return the reader of a file by its name."""
     return next(reader for suffix, reader in READERS.items() if name.endswith(f".{suffix}"))
 
 
@@ -155,6 +156,9 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cycle", _file(_tree(node | {"imports": [1]}, node | {"imports": [0]}))
     yield "import that is not there", _file(_tree(node | {"imports": [7]}))
     yield "module outside the tree", _file(_tree(node, node))
+    yield "nodes alone", _file(_tree(_entry(), *[node] * 1026, roots=range(1027)))
+    yield "origin of many maps", _file(_tree(_entry(origin={"target": "opencl", "x": [{}] * 1200})))
+    yield "key of many arrays", _file(_tree(_entry(), x=[[]] * 1200))
     yield "imports too deep", _file(_tree(*(node | {"imports": [number + 1]} for number in range(70)), node))
     yield "overlapping modules", _file(_tree(_entry(), _entry(offset=8), roots=(0, 1)), two)
     yield "same bytes twice", _file(_tree(_entry(), _entry(), roots=(0, 1)))
@@ -194,6 +198,7 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "interface with a key twice.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0"
     yield "interface of other arguments.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x91\x93\x02\x20\x01\x90\x90\x80\xc4\0"
     yield "interface nested too deep.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0"
+    yield "interface of many arrays.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xdc\x04\xff" + b"\x90" * 1279 + b"\xc4\0"
     yield "parameter without a name.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0"
     yield "code that is a string.opencl", b"\xa2cl\x80\xa3abc"
     yield "code longer than the bytes.opencl", b"\xa2cl\x80\xc6\xff\xff\xff\xff"
@@ -292,11 +297,12 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
     yield "function without a name", b'{"func_info": {"f": {"arg_types": []}}}'
     yield "arguments that are a number", b'{"func_info": {"f": {"name": "k", "arg_types": 1, "launch_param_tags": []}}}'
     yield "type that is none", b'{"func_info": {"f": {"name": "k", "arg_types": ["float"], "launch_param_tags": []}}}'
+    yield "type that is an array", b'{"func_info": {"f": {"name": "k", "arg_types": [[]]}}}'
     yield "nested too deep", b'{"func_info": ' + b"[" * 20_000
 
 
 def cases() -> dict[str, bytes]:
-    """Every bad file by its name."""
+    """Return every bad file by its name."""
     made = {f"{name}.devmod": data for name, data in _bundles()}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
@@ -306,7 +312,7 @@ def cases() -> dict[str, bytes]:
 
 
 def refusal(name: str, data: bytes) -> tuple[str, str]:
-    """The type and the text of the error that a bad file gives."""
+    """Return the type and the text of the error of a bad file."""
     try:
         reader_of(name)(data)
     except devmod.DevmodError as error:
@@ -315,7 +321,7 @@ def refusal(name: str, data: bytes) -> tuple[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write the files, and what each gives. A file that a later case no longer makes stays: it is refused for ever."""
+    """Write the files and their errors. Files of removed cases stay: every later version refuses them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in cases().items():
         (folder / name).write_bytes(data)

@@ -1,8 +1,8 @@
-"""Run the tests of core and of the build side with every Python from 3.11 to 3.13 on this machine, each in an environment of its own.
+"""Run the tests of core, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
 
     python tools/pythons.py [pytest options]
 
-The Python of `.venv` is left out: `make test` has run them there.
+Each Python has an environment of its own. The Python of `.venv` is left out: `make test` has run the tests there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from environments import ROOT, InstallError, install, make_venv, python_of
 from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
+#: The folders whose tests run. Their distributions pin core and each other, so all are installed.
+PACKAGES = ("core", "targets", "conformance")
 
 
 def find() -> dict[tuple[int, int], str]:
-    """One working interpreter for each version: on PATH, or one that pyenv has built."""
+    """Return a working interpreter for each version: on PATH, or one that pyenv has built."""
     found: dict[tuple[int, int], str] = {sys.version_info[:2]: sys.executable}
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     for version in TESTED:
@@ -34,19 +36,24 @@ def find() -> dict[tuple[int, int], str]:
 
 
 def works(interpreter: str) -> bool:
-    """Whether it can make environments. pyenv's shims are on PATH also for versions that are not chosen, and then fail."""
+    """Return whether an interpreter can make environments. pyenv's shims for versions that are not selected fail."""
     return subprocess.call([interpreter, "-c", "import venv, ensurepip"], stderr=subprocess.DEVNULL) == 0
 
 
 def environment(version: tuple[int, int], interpreter: str) -> Path:
-    """An environment with core, its toolchain extras and the test tools; kept between runs."""
+    """Return the interpreter of an environment with the tested distributions and the test tools; it stays between runs."""
     venv = ROOT / "build" / "python-{}.{}".format(*version)
     stamp, wanted = venv / "devmod-setup", hashlib.sha256(f"{interpreter}\n{ROOT}\n{fingerprint()}".encode()).hexdigest()
     if not (stamp.exists() and stamp.read_text() == wanted and python_of(venv).exists()):
         make_venv(venv, python=interpreter)
         install(
             python_of(venv),
-            ["--editable", str(ROOT / "targets"), "--editable", f"{ROOT / 'core'}[build,cli,tvm]", *group("test")],
+            [
+                *(part for name in PACKAGES[1:] for part in ("--editable", str(ROOT / name))),
+                "--editable",
+                f"{ROOT / 'core'}[build,cli,conformance,tvm]",
+                *group("test"),
+            ],
             cached=True,
         )
         stamp.write_text(wanted)
@@ -54,7 +61,7 @@ def environment(version: tuple[int, int], interpreter: str) -> Path:
 
 
 def main() -> int:
-    """Run the tests; gives the exit code."""
+    """Run the tests and return the exit code."""
     failed = []
     found = find()
     for version in TESTED:
@@ -62,16 +69,18 @@ def main() -> int:
         if version == sys.version_info[:2]:
             continue
         if version not in found:
-            print(f"== {name}: not on this machine, the tests of core and the build side were not run with it", flush=True)
+            print(f"== {name}: not on this machine, no test was run with it", flush=True)
             continue
-        print(f"== {name}: the tests of core and the build side", flush=True)
+        print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         try:
             python = environment(version, found[version])
         except InstallError as error:
             print(error)
             failed.append(name)
             continue
-        if subprocess.call([str(python), "-m", "pytest", "core/tests", "targets/tests", "-q", "-n", "2", *sys.argv[1:]], cwd=ROOT):
+        if subprocess.call(
+            [str(python), "-m", "pytest", *(f"{each}/tests" for each in PACKAGES), "-q", "-n", "2", *sys.argv[1:]], cwd=ROOT
+        ):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

@@ -28,12 +28,12 @@ To run the tests of one file: `.venv/bin/python -m pytest core/tests/test_regist
 
 
 def rows_of_the_contract() -> list[str]:
-    """R1, R2, … as the page has them."""
+    """Return R1, R2, … in the order of the page."""
     return re.findall(r"^- \*\*(R\d+)\*\* ", CONTRACT.read_text(), re.MULTILINE)
 
 
 def tests_by_row() -> dict[str, dict[str, list[str]]]:
-    """Row to test file (from the root) to the names of its tests, in the order of the files and of each file."""
+    """Return row → test file (from the root) → names of its tests, in the order of the files and of each file."""
     found: dict[str, dict[str, list[str]]] = {}
     for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
         for row, name in _marked(ast.parse(path.read_text())):
@@ -44,7 +44,7 @@ def tests_by_row() -> dict[str, dict[str, list[str]]]:
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(row, test) for each test function: its own marks, its class's and its module's."""
+    """Yield (row, test) for each test function, by its own marks, its class's and its module's."""
     of_module = [
         row
         for node in tree.body
@@ -65,14 +65,14 @@ def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _rows(mark: ast.expr) -> Iterator[str]:
-    """The rows in every ``pytest.mark.row(…)`` inside an expression (those of single parameters too)."""
+    """Yield the rows in every ``pytest.mark.row(…)`` inside an expression, also for single parameters."""
     for node in ast.walk(mark):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "row":
             yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant) and isinstance(argument.value, str))
 
 
 def page() -> str:
-    """The text of docs/rows.md."""
+    """Return the text of docs/rows.md."""
     found, made = tests_by_row(), [HEAD]
     for row in rows_of_the_contract():
         made.append(f"## {row}\n")
@@ -82,7 +82,7 @@ def page() -> str:
 
 
 def main() -> int:
-    """Do it; gives the exit code."""
+    """Write the page, or print the tests of rows; return the exit code."""
     wanted = sys.argv[1:]
     if not wanted:
         PAGE.write_text(page())

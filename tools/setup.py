@@ -2,7 +2,7 @@
 
     python3 tools/setup.py [--force]
 
-It is brought up to date when a pyproject.toml or this file changes, and made anew when the interpreter changes or the tree was moved.
+A change of a pyproject.toml or of this file updates it. A change of the interpreter or a move of the tree makes a new one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 
 import system
 from environments import ROOT, VENV, InstallError, find_uv, install, make_venv, python_of
-from system import say
+from system import report
 
-with suppress(ImportError):  # an older Python; main says so
+with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
@@ -29,7 +29,7 @@ OLDEST = (3, 11)
 
 
 def main() -> int:
-    """Do it; gives the exit code."""
+    """Make or update the environment and return the exit code."""
     if sys.version_info < OLDEST:
         return start_with_newer_python()
     stamp, wanted = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
@@ -43,37 +43,42 @@ def main() -> int:
     begun = time.monotonic()
     try:
         if forced or not found.startswith(interpreter() + "\n"):
-            say(f"making .venv with Python {platform.python_version()}")
+            report(f"making .venv with Python {platform.python_version()}")
             make_venv(VENV, pip=True)
         find_uv(fetch=True)
-        say(f"installing {' and '.join(names())} from source, and the tools for test, lint and types")
+        report(f"installing {' and '.join(names())} from source, and the tools for test, lint and types")
         tool = install(python_of(VENV), [*editable(), *group("dev")])
     except InstallError as error:
-        say(str(error))
+        report(str(error))
         return 1
     stamp.write_text(wanted)
     system.provide(system.RUN, again=True)
-    say(f"done in {time.monotonic() - begun:.0f} s (with {tool})")
+    report(f"done in {time.monotonic() - begun:.0f} s (with {tool})")
     return 0
 
 
 def interpreter() -> str:
-    """What makes an environment another one: the interpreter and the place of the tree."""
+    """Return a digest of the interpreter and the path of the tree: a different one needs a new environment."""
     return hashlib.sha256(f"{sys.version}\n{ROOT}\n".encode()).hexdigest()
 
 
 def projects() -> list[Path]:
-    """The folders of the distributions that have code: core, the build side, then the plugins."""
-    return [ROOT / "core", ROOT / "targets", *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml"))]
+    """Return the folders of the distributions that have code: core, the build side, the kit, then the plugins."""
+    return [
+        ROOT / "core",
+        ROOT / "targets",
+        ROOT / "conformance",
+        *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
+    ]
 
 
 def names() -> list[str]:
-    """The names of those distributions."""
+    """Return the names of those distributions."""
     return [str(tomllib.loads((path / "pyproject.toml").read_text())["project"]["name"]) for path in projects()]
 
 
 def editable() -> list[str]:
-    """Each of them with all its extras, as an installer takes an editable requirement."""
+    """Return each of them with all its extras, as arguments of an editable install."""
     made = []
     for path in projects():
         extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
@@ -82,7 +87,7 @@ def editable() -> list[str]:
 
 
 def group(name: str) -> list[str]:
-    """A dependency group of the root pyproject.toml, with the groups that it includes."""
+    """Return a dependency group of the root pyproject.toml, with the groups that it includes."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     made: list[str] = []
     for entry in groups[name]:
@@ -91,7 +96,7 @@ def group(name: str) -> list[str]:
 
 
 def fingerprint() -> str:
-    """What is installed depends on these files: their digest."""
+    """Return the digest of the files on which the installation depends."""
     digest = hashlib.sha256()
     for path in [ROOT / "pyproject.toml", *(folder / "pyproject.toml" for folder in projects()), Path(__file__)]:
         digest.update(path.read_bytes())
@@ -99,24 +104,24 @@ def fingerprint() -> str:
 
 
 def can_make_venvs() -> bool:
-    """Whether `python -m venv` works here. Debian keeps it in a package of its own, which is fetched where one may."""
+    """Return whether `python -m venv` works. Debian has it in a separate package, which is installed if allowed."""
     if importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv"):
         return True
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     why = f"this Python has no working 'venv' module; on Debian and Ubuntu it is in the package {package}"
     if system.apt([package], why):
         return True
-    say("install this first, then run the command again")
+    report("install this first, then run the command again")
     return False
 
 
 def start_with_newer_python() -> int:
-    """Run this again with a Python that is new enough, where there is one on PATH."""
+    """Run this file with a newer Python of PATH, if there is one."""
     for minor in (13, 12, 11, 14):
         found = shutil.which(f"python3.{minor}")
         if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
             return subprocess.call([found, *sys.argv])
-    say(
+    report(
         f"devmod needs Python 3.11 or newer; {sys.executable} is {platform.python_version()}, and there is no newer one on PATH.\n"
         "Install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv), or name it: make PYTHON=python3.12 …"
     )

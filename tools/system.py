@@ -1,8 +1,8 @@
-"""What pip cannot bring: compilers, drivers and the browser of the system, fetched with apt where one may, and named where one may not.
+"""Install what pip cannot: compilers, drivers and a browser of the system. Use apt if that is allowed, else print the command.
 
     python3 tools/system.py [--tests]
 
-Nothing here is required: what is missing is skipped by the demo and by the tests, which say why. Standard library only.
+Nothing here is required: the demo and the tests skip what is missing, with the reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NPM = ROOT / "plugins" / "devmod-webgpu" / "js"
 
 
 class Need(NamedTuple):
-    """A package of Debian and Ubuntu, what it is for, and how one sees that this machine has it or another like it."""
+    """A package of Debian and Ubuntu, its purpose, and a check for it or an equivalent on this machine."""
 
     package: str
     purpose: str
@@ -57,7 +57,7 @@ TESTS = (
 
 
 def provide(needs: Iterable[Need], *, again: bool = False) -> None:
-    """Fetch what is missing of these, where one may, and say what and why. A second run asks for nothing that it could not get."""
+    """Install the missing packages if that is allowed, and print what and why. A second run does not repeat a failure."""
     missing = [need for need in needs if not need.there()]
     stamp = VENV / STAMP
     refused = stamp.read_text().split() if stamp.exists() and not again else []
@@ -66,62 +66,62 @@ def provide(needs: Iterable[Need], *, again: bool = False) -> None:
         return
     why = "missing here:\n" + "\n".join(f"  - {need.package}: {need.purpose}" for need in missing)
     if not apt([need.package for need in missing], why):
-        say("going on without; what needs one of them is skipped and says so")
+        report("going on without; what needs one of them is skipped and says so")
     left = [need.package for need in missing if not need.there()]
     if left and VENV.is_dir():
         stamp.write_text("\n".join([*refused, *left]))
 
 
 def apt(packages: Sequence[str], why: str) -> bool:
-    """Install packages with apt, where that can be done without asking for a password; else say how. Whether it worked."""
+    """Install packages with apt if that needs no password, else print the command. Return whether it succeeded."""
     hint = f"sudo apt-get install {' '.join(packages)}"
     if shutil.which("apt-get") and may_install():
         as_root = ["sudo", "-n"] if os.geteuid() else []
         command = [*as_root, "apt-get", "install", "--yes", "--no-install-recommends", *packages]
-        say(f"{why}. Running: {' '.join(command)}")
+        report(f"{why}. Running: {' '.join(command)}")
         # A machine that has never asked apt for anything has no list of packages; one list serves both tries.
         for step in (command, [*as_root, "apt-get", "update"], command):
             done = subprocess.run(step, capture_output=True, text=True, check=False)
             if step is command and done.returncode == 0:
                 return True
-        say(f"apt-get failed:\n{done.stderr.strip()[-2000:]}")
+        report(f"apt-get failed:\n{done.stderr.strip()[-2000:]}")
         return False
-    say(f"{why}.\nOn Debian and Ubuntu: {hint}")
+    report(f"{why}.\nOn Debian and Ubuntu: {hint}")
     return False
 
 
 def may_install() -> bool:
-    """Whether apt can be run without asking for a password."""
+    """Return whether apt can run without asking for a password."""
     if os.geteuid() == 0:
         return True
     return bool(shutil.which("sudo")) and subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode == 0
 
 
 def node_packages() -> None:
-    """Install what the tests of the npm package need, where npm is; done again when its package.json changes."""
+    """Install what the tests of the npm package need, if npm is installed. A change of its package.json repeats it."""
     wanted = (_NPM / "package.json").read_text()
     stamp = _NPM / "node_modules" / "devmod-setup"
     if stamp.exists() and stamp.read_text() == wanted:
         return
     npm = shutil.which("npm")
     if npm is None:
-        say("npm is not here, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
+        report("npm is not here, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
         return
-    say(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
+    report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
     done = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)
     if done.returncode:
-        say(f"npm install failed, so the browser's tests are skipped:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+        report(f"npm install failed, so the browser's tests are skipped:\n{(done.stdout + done.stderr).strip()[-2000:]}")
         return
     stamp.write_text(wanted)
 
 
-def say(text: str) -> None:
-    """Tell the person at the terminal; the output of the task itself stays clean."""
+def report(text: str) -> None:
+    """Print a line on standard error, so that standard output has the task's output alone."""
     print(f"setup: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
-    """Provide what the tests need beside what all tasks do."""
+    """Install what only the tests need."""
     provide(TESTS, again="--force" in sys.argv)
     node_packages()
     return 0

@@ -9,19 +9,26 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from environments import ROOT, InstallError
 from setup import projects
 
 
 def distributions() -> list[Path]:
-    """The folders of all distributions: core, the plugins, those among the examples, and the metapackage. They are found, not listed."""
+    """Return the folders of all distributions: core, the plugins, those in examples/, and the metapackage. No list names them."""
     return [*projects(), *sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml")), ROOT]
 
 
+def is_backend(table: Mapping[str, Any]) -> bool:
+    """Return whether a distribution other than core makes modules."""
+    return table["name"] != "devmod-core" and "devmod.create" in table.get("entry-points", {})
+
+
 def build(folder: Path) -> list[Path]:
-    """Build the wheels of all distributions anew; gives their paths. InstallError says what a build said."""
+    """Build the wheels of all distributions and return their paths. InstallError has the output of a failed build."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for project in distributions():
@@ -35,7 +42,7 @@ def build(folder: Path) -> list[Path]:
 
 
 def main() -> None:
-    """Build into the folder that the command line names, by default build/wheels, and list what was built."""
+    """Build into the folder that the command line names, by default build/wheels, and list the wheels."""
     folder = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "wheels"
     try:
         wheels = build(folder)

@@ -1,25 +1,48 @@
-"""A process that sees core alone, whatever else is installed beside it."""
+"""Fixtures of the tests that see core alone: the installed runtimes are hidden, and registrations are removed."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from devmod import _discovery, _registry
+import devmod
+from devmod._plugins import discovery as _discovery
+from devmod._plugins import registry
 
-FOUND = _discovery._found
+FOUND = _discovery._scan_all
 
 
 @functools.cache
 def installed() -> frozenset[str]:
-    """Where the distributions with devmod entries are that happen to be installed beside core."""
-    return frozenset(each.location for each in FOUND())
+    """Return the locations of the installed distributions with devmod entries other than core."""
+    return frozenset(each.location for each in FOUND() if each.name != "devmod-conformance")
 
 
 def see_core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the test ends, no runtime is installed."""
-    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-core")
-    monkeypatch.setattr(_registry, "_hits", {})  # a hit is kept for the process, and other tests are in it too
+    """Hide all runtimes until the test ends."""
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-core,devmod-conformance")
+    monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
     beside = installed()
-    monkeypatch.setattr(_discovery, "_found", lambda: (each for each in FOUND() if each.location not in beside))
+    monkeypatch.setattr(_discovery, "_scan_all", lambda: (each for each in FOUND() if each.location not in beside))
+
+
+@pytest.fixture(autouse=True)
+def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide all installed runtimes."""
+    see_core_alone(monkeypatch)
+
+
+@pytest.fixture
+def register() -> Iterator[Callable[[str, str, object], None]]:
+    """Return `devmod.register`. The end of the test removes its registrations."""
+    done: list[tuple[str, str]] = []
+
+    def add(group: str, name: str, obj: object) -> None:
+        devmod.register(group, name, obj)
+        done.append((group, name))
+
+    yield add
+    for group, name in done:
+        devmod.register(group, name, None, replace=True)

@@ -1,4 +1,4 @@
-"""Installed distributions made by hand, and new processes that look at them: what the tests of registries and discovery share."""
+"""Functions that write installed distributions and run processes with them, for the tests of the registry and discovery."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).parents[1] / "src"
-#: Makes a process take what lies in its folders for long settled: the time of a change cannot be set back from outside.
+#: Code that sets the clock of a process one hour ahead, so its folders are old. Change times of files cannot be set.
 AN_HOUR_LATER = """
 import time, types
-import devmod._scan
-devmod._scan.time = types.SimpleNamespace(time_ns=lambda: time.time_ns() + 3600 * 10**9)
+import devmod._plugins.scan
+devmod._plugins.scan.time = types.SimpleNamespace(time_ns=lambda: time.time_ns() + 3600 * 10**9)
 """
-#: Prints {name: "distribution version"} of a group.
+#: Code that prints {name: "distribution version"} of the creators.
 LIST = """
 import json, sys
 import devmod
-print(json.dumps({name: each.who for name, each in devmod.registered("devmod.create").items()}))
+found = devmod.registered("devmod.create").items()
+print(json.dumps({name: each.provider for name, each in found if each.distribution != "devmod-core"}))
 """
-#: Without the folders of installed packages; PYTHONPATH is all there is.
+#: Python without the folders of installed packages: sys.path has PYTHONPATH and the standard library.
 PYTHON = (sys.executable, "-S", "-c")
 GOOD = "def create(code, fmt, fmap, source):\n    return None\n"
 
 
 def entry_points(groups: Mapping[str, Mapping[str, str]]) -> str:
-    """The text of an entry_points.txt."""
+    """Return the text of an entry_points.txt."""
     return "".join(
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in names.items()) + "\n" for group, names in groups.items()
     )
@@ -50,7 +51,7 @@ def install(
     *,
     kind: str = "dist-info",
 ) -> Path:
-    """Put a distribution into a folder as an installer does; its metadata's folder."""
+    """Write a distribution into a folder, as an installer does. Return its metadata folder."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = name.replace("-", "_")
     info = folder / (f"{stem}-{version}.dist-info" if kind == "dist-info" else f"{stem}.egg-info")
@@ -65,20 +66,20 @@ def install(
 
 
 def npu(folder: Path, version: str = "1.0", name: str = "devmod-npu", kind: str = "npu") -> Path:
-    """A sound plugin for `devmod.create.<kind>`."""
+    """Install a valid plugin for `devmod.create.<kind>`."""
     module = name.replace("-", "_")
     return install(folder, name, version, {"devmod.create": {kind: f"{module}:create"}}, {module: GOOD})
 
 
 def uninstall(info: Path) -> None:
-    """Take a distribution's metadata away again."""
+    """Remove a distribution's metadata."""
     for file in info.iterdir():
         file.unlink()
     info.rmdir()
 
 
 def wheel(path: Path, name: str, version: str, groups: Mapping[str, Mapping[str, str]], modules: Mapping[str, str]) -> Path:
-    """A wheel file in the folder `path`."""
+    """Write a wheel into the folder `path`."""
     path.mkdir(parents=True, exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
     files = {f"{module}.py": textwrap.dedent(text) for module, text in modules.items()}
@@ -86,28 +87,28 @@ def wheel(path: Path, name: str, version: str, groups: Mapping[str, Mapping[str,
     files[f"{stem}.dist-info/WHEEL"] = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     files[f"{stem}.dist-info/entry_points.txt"] = entry_points(groups)
     record = "".join(f"{file},,\n" for file in files) + f"{stem}.dist-info/RECORD,,\n"
-    made = path / f"{stem}-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w") as archive:
+    result = path / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(result, "w") as archive:
         for file, text in files.items():
             archive.writestr(file, text)
         archive.writestr(f"{stem}.dist-info/RECORD", record)
-    return made
+    return result
 
 
 def environment(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a process that sees these folders, core, and a cache folder of the test's own."""
-    made = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
-    made["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(_dependencies())])
-    # An imported module would leave __pycache__ in the folder, which is a change of it.
-    return made | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | dict(extra or {})
+    """Return the environment of a process with these folders, core, and the cache folder `cache`."""
+    result = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
+    result["PYTHONPATH"] = os.pathsep.join([*map(str, path), str(SOURCE), str(_dependencies())])
+    # __pycache__ of an imported module would change the folder.
+    return result | {"DEVMOD_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | dict(extra or {})
 
 
 @functools.cache
 def _dependencies() -> Path:
-    """A folder with what core needs and no distribution, so that a process sees nothing that happens to be installed here."""
-    made = tempfile.TemporaryDirectory()
-    atexit.register(made.cleanup)
-    folder = Path(made.name)
+    """Return a folder with core's dependencies and no metadata, so a process discovers no distribution of this environment."""
+    result = tempfile.TemporaryDirectory()
+    atexit.register(result.cleanup)
+    folder = Path(result.name)
     for name in ("importlib_metadata", "zipp", "lazy_importer", "msgpack", "pluggy"):
         found = importlib.util.find_spec(name)
         if found is not None and found.origin is not None:
@@ -120,7 +121,7 @@ def _dependencies() -> Path:
 def run(
     program: str, path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> tuple[str, str]:
-    """What a new process prints, and what it says on standard error."""
+    """Return the output and the standard error of a new process."""
     done = subprocess.run(
         [*PYTHON, textwrap.dedent(program)],
         env=environment(path, cache, extra),
@@ -134,26 +135,26 @@ def run(
 
 
 def seen(path: Iterable[Path], cache: Path, extra: Mapping[str, str] | None = None, *, before: str = AN_HOUR_LATER) -> dict[str, str]:
-    """What a new process finds registered for `devmod.create`: who, by kind."""
+    """Return the providers by kind that a new process finds for `devmod.create`, without core's own."""
     found: Any = json.loads(run(before + LIST, path, cache, extra)[0])
     assert isinstance(found, dict)
     return found
 
 
 def folders_read(path: Iterable[Path], cache: Path, *, before: str = AN_HOUR_LATER) -> list[str]:
-    """The folders, of those given, that a new process read itself instead of going by an index."""
+    """Return the given folders that a new process reads without an index."""
     path = list(path)
-    told = run(before + LIST, path, cache, {"DEVMOD_LOG": "debug"})[1]
-    return [str(folder) for folder in path if f"devmod: read {str(folder)!r}" in told]
+    log = run(before + LIST, path, cache, {"DEVMOD_LOG": "debug"})[1]
+    return [str(folder) for folder in path if f"devmod: read {str(folder)!r}" in log]
 
 
 def indexes(cache: Path) -> list[Path]:
-    """The index files in a cache folder."""
+    """Return the index files in a cache folder."""
     return sorted((cache / "discovery").glob("*")) if (cache / "discovery").exists() else []
 
 
 class Session:
-    """A process that stays: `ask` evaluates an expression in it, `do` runs statements."""
+    """A running process: `ask` evaluates an expression in it, `do` runs statements."""
 
     LOOP = """
 import json, sys
@@ -185,17 +186,19 @@ for line in sys.stdin:
         return json.loads(self.process.stdout.readline())
 
     def do(self, text: str) -> None:
-        """Run statements; what they raise fails the test."""
+        """Run statements. An exception fails the test."""
         answer = self._send("do", text)
         assert answer is None, answer
 
     def ask(self, text: str) -> Any:
-        """The value of an expression; of what it raises, the type and the text."""
+        """Return the value of an expression, or the type and the text of its exception."""
         return self._send("ask", text)
 
     def seen(self) -> Any:
-        """As the function of this name, in this process."""
-        return self.ask("{name: each.who for name, each in devmod.registered('devmod.create').items()}")
+        """Return the result of the function `seen` in this process."""
+        return self.ask(
+            "{name: each.provider for name, each in devmod.registered('devmod.create').items() if each.distribution != 'devmod-core'}"
+        )
 
     def __enter__(self) -> Session:
         return self

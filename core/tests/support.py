@@ -1,11 +1,11 @@
-"""What several tests of core use; on the path by pytest's `pythonpath`."""
+"""Functions for several tests of core. pytest's `pythonpath` has this folder."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import devmod
-from devmod.targets import find_spec
+from devmod._plugins.specs import find_spec
 
 KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
 MAP_KINDS = ("metal", "vulkan", "webgpu")

@@ -1,4 +1,4 @@
-"""The architecture of a payload is read from the payload itself, and compared with a device's (R40)."""
+"""The variant of a payload is read from its bytes, and ranked for a device (R40)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import devmod
-from devmod.targets import find_spec
+from devmod._plugins.specs import find_spec
 
 VECTORS = Path(__file__).parent / "vectors" / "arch"
 KINDS = {"cubin": "cuda", "ptx": "cuda", "fatbin": "cuda", "cuda": "cuda", "hsaco": "rocm", "hip": "rocm", "so": "hexagon", "spv": "vulkan"}
@@ -62,7 +62,7 @@ def rank(kind: str, payload: str, device: str) -> int | None:
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_variant_of_what_real_toolchains_write(name: str) -> None:
+def test_the_variants_of_outputs_of_real_toolchains(name: str) -> None:
     data = (VECTORS / name).read_bytes()
     fmt = name.rpartition(".")[2]
     assert variant(fmt, data) == VARIANTS[name]
@@ -105,12 +105,12 @@ def test_source_has_no_variant_and_three_kinds_have_none_at_all() -> None:
         ("", ""),
     ],
 )
-def test_ptx_says_it_in_directives(text: str, expected: str) -> None:
+def test_the_variant_of_ptx_is_read_from_its_directives(text: str, expected: str) -> None:
     assert variant("ptx", text.encode()) == expected
 
 
 @pytest.mark.row("R40")
-def test_a_bundle_of_code_objects_has_the_variants_within() -> None:
+def test_a_bundle_of_code_objects_has_the_variants_of_its_entries() -> None:
     names = [b"host-x86_64-unknown-linux-gnu-", b"hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", b"hipv4-amdgcn-amd-amdhsa--gfx1030"]
     data = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names))
     for name in names:
@@ -125,23 +125,23 @@ def test_a_bundle_of_code_objects_has_the_variants_within() -> None:
     [
         ("sm_90.cubin", 18, 62),  # another machine's ELF
         ("sm_90.cubin", 0x31, 0),  # no number
-        ("gfx90a.hsaco", 48, 0xFF),  # a processor that nobody has
-        ("gfx90a.hsaco", 8, 0),  # code object version 2 says it elsewhere
+        ("gfx90a.hsaco", 48, 0xFF),  # an unknown processor
+        ("gfx90a.hsaco", 8, 0),  # code object version 2 has the processor in notes
         ("gfx90a.hsaco", 5, 2),  # big-endian
-        ("hv68.so", 36, 0x6B),  # not a number as it is read
+        ("hv68.so", 36, 0x6B),  # the digits are not decimal
         ("plain.spv", 0, 0),
         ("plain.spv", 6, 0),  # no version
         ("mixed.fatbin", 0, 0),
     ],
 )
-def test_what_cannot_be_read_has_no_variant(name: str, at: int, value: int) -> None:
+def test_an_unreadable_payload_has_no_variant(name: str, at: int, value: int) -> None:
     data = bytearray((VECTORS / name).read_bytes())
     data[at] = value
     assert variant(name.rpartition(".")[2], bytes(data)) == ""
 
 
 @pytest.mark.row("R40")
-def test_a_fatbin_that_ends_early_has_the_variants_that_are_whole() -> None:
+def test_a_truncated_fatbin_has_the_variants_of_its_complete_entries() -> None:
     assert variant("fatbin", (VECTORS / "mixed.fatbin").read_bytes()[:5000]) == "sm_80"
 
 
@@ -158,7 +158,7 @@ SAMPLES = [((VECTORS / name).read_bytes(), name.rpartition(".")[2]) for name in 
 @pytest.mark.row("R40")
 @settings(max_examples=300, deadline=None)
 @given(sample=st.sampled_from(SAMPLES), fmt=st.sampled_from(sorted(KINDS)), data=st.data())
-def test_no_bytes_make_a_reader_raise(sample: tuple[bytes, str], fmt: str, data: st.DataObject) -> None:
+def test_a_reader_raises_on_no_bytes(sample: tuple[bytes, str], fmt: str, data: st.DataObject) -> None:
     code = bytearray(sample[0])
     for _ in range(data.draw(st.integers(0, 6))):
         at = data.draw(st.integers(0, len(code) - 1))
@@ -173,7 +173,7 @@ def test_no_bytes_make_a_reader_raise(sample: tuple[bytes, str], fmt: str, data:
 
 @settings(deadline=None)
 @given(payload=st.text(max_size=40), device=st.text(max_size=40), kind=st.sampled_from(["cuda", "rocm", "hexagon", "vulkan"]))
-def test_no_text_makes_a_rank_raise(payload: str, device: str, kind: str) -> None:
+def test_a_rank_function_raises_on_no_text(payload: str, device: str, kind: str) -> None:
     assert rank(kind, payload, device) is None or isinstance(rank(kind, payload, device), int)
 
 
@@ -184,7 +184,7 @@ FITS = [
     ("cuda", "sm_80", "sm_90", False),
     ("cuda", "sm_90a", "sm_90", True),
     ("cuda", "sm_100a", "sm_103", False),
-    ("cuda", "sm_80", "sm_87", False),  # integrated devices run their own alone
+    ("cuda", "sm_80", "sm_87", False),  # integrated devices run their own cubins alone
     ("cuda", "sm_87", "sm_89", False),
     ("cuda", "sm_87", "sm_87", True),
     ("cuda", "compute_80", "sm_90", True),
@@ -227,7 +227,7 @@ FITS = [
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize(("kind", "payload", "device", "fits"), FITS)
-def test_what_runs_where(kind: str, payload: str, device: str, fits: bool) -> None:
+def test_a_variant_runs_on_a_device(kind: str, payload: str, device: str, fits: bool) -> None:
     assert (rank(kind, payload, device) is not None) is fits
 
 
@@ -250,14 +250,14 @@ def test_the_closest_variant_ranks_highest(kind: str, device: str, best_first: l
 
 
 @pytest.mark.row("R40", "R29")
-def test_a_payload_of_any_sort_is_wrapped_and_saved() -> None:
+def test_a_payload_of_any_kind_is_wrapped_and_saved() -> None:
     fmap = {"f": devmod.FunctionInfo("f", ["handle"])}
     for code in (b"", b"\x7fELF", (VECTORS / "hv68.so").read_bytes()):
         module = devmod.create_with_fallback("cuda", code, "cubin", fmap)
         assert code in module.save_to_bytes()
 
 
-def test_specs_read_nothing_until_they_are_asked() -> None:
+def test_specs_import_readers_at_their_first_call() -> None:
     script = (
         "import sys\n"
         "from devmod.targets.cuda.spec import SPEC\n"

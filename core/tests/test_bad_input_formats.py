@@ -1,4 +1,4 @@
-"""Bytes from strangers: whatever they are, they are read, or refused with an error of ours that says so. Nothing else."""
+"""Untrusted bytes: any input is read or refused with an error of devmod."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TVM = {path.name: path.read_bytes() for path in sorted(VECTORS.glob("*.tvmimport
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """`data` with a few changes of the sorts that accidents and attackers make."""
+    """Return `data` with a few changes, as accidents and attackers make them."""
     made = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(len(made) - 1, 0)))
@@ -88,7 +88,7 @@ def walk(module: devmod.Module) -> list[devmod.Module]:
 
 
 def use(module: devmod.Module) -> None:
-    """Everything that needs no runtime: an error of ours, or none."""
+    """Do everything that needs no runtime. Only errors of devmod are raised."""
     for each in walk(module):
         for act in (
             lambda each=each: dict(each.functions),
@@ -106,12 +106,12 @@ def use(module: devmod.Module) -> None:
 
 
 def attempted(read: Callable[[], devmod.Module]) -> devmod.Module | None:
-    """What was read; None where it was refused, in words that are neither too few nor a dump of the file."""
+    """Return the result, or None if it was refused. The text of the error is neither too short nor a dump of the file."""
     try:
         return read()
     except devmod.FormatError as error:
-        said = str(error)
-    assert 20 < len(said) < 2000
+        error_text = str(error)
+    assert 20 < len(error_text) < 2000
     return None
 
 

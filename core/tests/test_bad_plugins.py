@@ -1,4 +1,4 @@
-"""Plugins that go wrong wherever a plugin can: whose it is, is told, and every other kind goes on working."""
+"""Plugins that fail at every possible place: the error names the distribution, and all other kinds work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distributions import SOURCE, environment, install, run, uninstall
 import devmod
 
 CORE = f"devmod-core {devmod.__version__}"
-#: A backend of the kind {kind} that does all that it must; what a test appends takes the place of a part.
+#: A valid backend of the kind {kind}. A test appends code that replaces a part.
 SOUND = """
 import devmod
 class Made(devmod.Module):
@@ -38,7 +38,7 @@ def file(path, fmt):
 def devices():
     return [Listed()]
 """
-#: Uses a sound backend in each way, and core's own kinds.
+#: Code that uses all functions of a valid backend, and core's own kinds.
 OTHERS = """
 import devmod, warnings
 assert devmod.create("good", b"1", "x", {}).save_to_bytes() == b"1"
@@ -63,7 +63,7 @@ def attempt(call):
 
 
 def backend(site: Path, kind: str, change: str = "", version: str = "1.0", **entries: str) -> Path:
-    """The distribution acme-<kind>, sound but for `change`; `entries`: the functions by group, where they are not all of them."""
+    """Install the distribution acme-<kind>, valid except for `change`. `entries` has its functions by group; default: all."""
     module = f"acme_{kind}"
     named = entries or {"create": "create", "load_from_bytes": "load", "load_from_file": "file", "device": "devices"}
     groups = {f"devmod.{group}": {kind: f"{module}:{function}"} for group, function in named.items()}
@@ -72,14 +72,14 @@ def backend(site: Path, kind: str, change: str = "", version: str = "1.0", **ent
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder with a sound backend of the kind `good`."""
+    """Return a folder with a valid backend of the kind `good`."""
     folder = tmp_path.resolve() / "site"
     backend(folder, "good")
     return folder
 
 
-def said(site: Path, tmp_path: Path, program: str, env: dict[str, str] | None = None) -> tuple[str, str]:
-    """What a process prints that attempts something and then uses the sound kinds; and its standard error."""
+def output_of(site: Path, tmp_path: Path, program: str, env: dict[str, str] | None = None) -> tuple[str, str]:
+    """Return the output and the standard error of a process that runs `program` and then uses the valid kinds."""
     out, err = run(ATTEMPT + "import devmod\n" + program + OTHERS, [site], tmp_path / "cache", env)
     assert out.endswith("others work\n")
     return out.removesuffix("others work\n"), err
@@ -103,28 +103,28 @@ PROBE = "attempt(lambda: devmod.device('bad'))\n"
         ("devices()", PROBE, "device"),
     ],
 )
-def test_what_a_call_raises_passes_through_with_a_note_of_whose_it_is(
+def test_exceptions_of_a_plugin_pass_through_with_a_note_of_its_distribution(
     site: Path, tmp_path: Path, function: str, program: str, key: str
 ) -> None:
     backend(site, "bad", f"def {function}:\n    raise ZeroDivisionError('inside')\n", "2.5")
     note = f"devmod: devmod.{key}.bad of acme-bad 2.5 raised this"
-    assert said(site, tmp_path, program)[0] == f"ZeroDivisionError | inside | {note} | None\n"
+    assert output_of(site, tmp_path, program)[0] == f"ZeroDivisionError | inside | {note} | None\n"
 
 
 @pytest.mark.row("R5")
-def test_an_error_that_is_raised_again_has_one_note_and_devmods_own_have_none(site: Path, tmp_path: Path) -> None:
+def test_a_reraised_error_has_one_note_and_errors_of_devmod_have_none(site: Path, tmp_path: Path) -> None:
     backend(
         site, "bad", "kept = OSError('once')\ndef load(data):\n    raise kept\ndef create(*all):\n    raise devmod.FormatError('mine')\n"
     )
-    out = said(site, tmp_path, LOAD + LOAD + CREATE)[0]
+    out = output_of(site, tmp_path, LOAD + LOAD + CREATE)[0]
     line = "OSError | once | devmod: devmod.load_from_bytes.bad of acme-bad 1.0 raised this | None\n"
     assert out == line + line + "FormatError | mine |  | None\n"
 
 
 @pytest.mark.row("R8", "R10")
-def test_what_was_registered_in_the_process_has_no_distribution_to_note(site: Path, tmp_path: Path) -> None:
+def test_exceptions_of_an_object_registered_in_the_process_have_no_note(site: Path, tmp_path: Path) -> None:
     program = "def load(data): raise ValueError('mine')\ndevmod.register('devmod.load_from_bytes', 'bad', load)\n" + LOAD
-    assert said(site, tmp_path, program)[0] == "ValueError | mine |  | None\n"
+    assert output_of(site, tmp_path, program)[0] == "ValueError | mine |  | None\n"
 
 
 @pytest.mark.row("R8")
@@ -137,24 +137,24 @@ def test_what_was_registered_in_the_process_has_no_distribution_to_note(site: Pa
         ("Made.kind = None", "returned a module of kind None, not 'bad'", "None"),
         (
             "Made.kind = property(lambda self: 1 // 0)",
-            "returned a module that cannot tell its kind (ZeroDivisionError: integer division or modulo by zero)",
+            "returned a module whose kind cannot be read (ZeroDivisionError: integer division or modulo by zero)",
             "ZeroDivisionError('integer division or modulo by zero')",
         ),
     ],
 )
-def test_what_a_loader_returns_is_checked(site: Path, tmp_path: Path, change: str, wrong: str, cause: str) -> None:
+def test_the_result_of_a_loader_is_checked(site: Path, tmp_path: Path, change: str, wrong: str, cause: str) -> None:
     backend(site, "bad", change)
     spec = "import acme_bad\ndevmod.register('devmod.targets', 'bad', devmod.TargetSpec('bad', title='B', distribution='acme-bad', formats=['x']))\n"
-    assert said(site, tmp_path, spec + LOAD)[0] == (
+    assert output_of(site, tmp_path, spec + LOAD)[0] == (
         f"PluginError | devmod.load_from_bytes.bad is broken: acme-bad 1.0 {wrong}. Report it to its publisher, or uninstall it |  | {cause}\n"
     )
 
 
 @pytest.mark.row("R8")
-def test_a_wrong_result_is_its_distributions_also_when_that_was_uninstalled_meanwhile(site: Path, tmp_path: Path) -> None:
+def test_the_error_for_a_wrong_result_names_a_distribution_that_was_uninstalled_meanwhile(site: Path, tmp_path: Path) -> None:
     info = backend(site, "bad", "def load(data): return None")
     gone = f"for each in __import__('pathlib').Path({str(info)!r}).iterdir(): each.unlink()\n__import__('os').rmdir({str(info)!r})\n"
-    out = said(site, tmp_path, LOAD + gone + LOAD)[0].splitlines()
+    out = output_of(site, tmp_path, LOAD + gone + LOAD)[0].splitlines()
     assert out[0] == out[1]
     assert "acme-bad 1.0 returned NoneType" in out[1]
 
@@ -177,11 +177,11 @@ def test_a_wrong_result_is_its_distributions_also_when_that_was_uninstalled_mean
         ("def devices(): raise AssertionError", "devmod.device.bad of acme-bad 1.0 failed: AssertionError"),
         (
             "class Mute(Exception):\n    def __str__(self): return 1 // 0\ndef devices(): raise Mute",
-            "devmod.device.bad of acme-bad 1.0 failed: Mute: it cannot say what is wrong",
+            "devmod.device.bad of acme-bad 1.0 failed: Mute: its text cannot be read",
         ),
     ],
 )
-def test_a_probe_that_fails_leaves_the_other_kinds_devices(site: Path, tmp_path: Path, change: str, text: str) -> None:
+def test_devices_of_other_kinds_are_listed_after_a_failing_probe(site: Path, tmp_path: Path, change: str, text: str) -> None:
     backend(site, "bad", change)
     program = """
 with __import__("warnings").catch_warnings(record=True) as caught:
@@ -189,7 +189,7 @@ with __import__("warnings").catch_warnings(record=True) as caught:
     print([each.name for each in devmod.devices()])
 print(*(each.message for each in caught))
 """
-    assert said(site, tmp_path, program)[0] == f"['the device']\n{text}\n"
+    assert output_of(site, tmp_path, program)[0] == f"['the device']\n{text}\n"
     done = cli(site, tmp_path, "devices", "--json")
     listed = json.loads(done.stdout)
     assert [each["name"] for each in listed["devices"]] == ["the device"]
@@ -212,7 +212,7 @@ print(*(each.message for each in caught))
         ),
     ],
 )
-def test_a_candidate_whose_plugin_fails_leaves_the_next_one(site: Path, tmp_path: Path, change: str, text: str) -> None:
+def test_the_next_candidate_is_used_after_one_with_a_failing_plugin(site: Path, tmp_path: Path, change: str, text: str) -> None:
     backend(site, "bad", "Made.functions = {'f': devmod.FunctionInfo('f', ())}\n" + change)
     program = """
 import acme_bad, acme_good
@@ -221,67 +221,16 @@ bad, good = acme_bad.Made(b"1"), acme_good.Made(b"2")
 print(devmod.loads(devmod.dumps(devmod.bundle(bad, good)))["f"]())
 attempt(lambda: devmod.loads(devmod.dumps(devmod.bundle(bad, acme_bad.Made(b"3"))))["f"])
 """
-    out = said(site, tmp_path, program)[0]
+    out = output_of(site, tmp_path, program)[0]
     alone = f"f\nPluginError | no candidate of the bundle can run 'f' here:\n  1. bad/x: {text}\n  2. bad/x: {text} |  | PluginError("
     assert out.startswith(alone), out
 
 
 def cli(site: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process that sees these distributions, and what is installed here shut out."""
+    """Run the command line in a process with these distributions alone."""
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}"})
     env["DEVMOD_PLUGINS_ALLOW"] = ",".join({info.name.partition("-")[0] for info in site.glob("*-info")})
     return subprocess.run([sys.executable, "-m", "devmod", *arguments], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-
-
-# -- when Python ends ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.row("R8")
-@pytest.mark.parametrize(
-    "change",
-    [
-        "import atexit\natexit.register(lambda: 1 // 0)\n",
-        "class Held:\n    def __del__(self): 1 // 0\nheld = Held()\n",
-        "import weakref\nclass Held: pass\nheld = Held()\nweakref.finalize(held, lambda: 1 // 0)\n",
-    ],
-)
-def test_what_is_raised_while_python_ends_is_told_with_its_distribution(site: Path, tmp_path: Path, change: str) -> None:
-    backend(site, "bad", change, "3.1")
-    program = "import atexit\natexit.register(print, 'the first')\n" + LOAD + "atexit.register(print, 'the last')\n"
-    env = environment([site], tmp_path / "cache")
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", ATTEMPT + "import devmod\n" + program + OTHERS + "raise SystemExit(7)"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 7  # the program's own
-    assert done.stdout.splitlines()[-3:] == ["others work", "the last", "the first"]
-    assert "ZeroDivisionError" in done.stderr
-    assert done.stderr.count("devmod: acme-bad 3.1 raised this while Python was ending; report it to its publisher\n") == 1
-
-
-def test_what_others_raise_while_python_ends_is_not_put_on_a_plugin(site: Path, tmp_path: Path) -> None:
-    out, err = said(
-        site, tmp_path, "import atexit\natexit.register(lambda: 1 // 0)\nattempt(lambda: devmod.load_from_bytes('good', b'').kind)\n"
-    )
-    assert out == "gave good\n"
-    assert "ZeroDivisionError" in err
-    assert "raised this" not in err
-
-
-def test_in_a_namespace_package_it_is_the_distribution_whose_module_it_is(site: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        package = site / "acme" / name
-        package.mkdir(parents=True)
-        (package / "__init__.py").write_text(SOUND.format(kind=name) + "import atexit\natexit.register(lambda: 1 // 0)\n" * (name == "two"))
-        install(site, f"acme-{name}", "1.0", {"devmod.load_from_bytes": {name: f"acme.{name}:load"}})
-    program = "".join(f"attempt(lambda: devmod.load_from_bytes({name!r}, b'').kind)\n" for name in ("two", "one"))
-    out, err = said(site, tmp_path, program)
-    assert out == "gave two\ngave one\n"
-    assert err.count("raised this while Python was ending") == 1
-    assert "devmod: acme-two 1.0 raised this" in err
 
 
 # -- other versions of core ---------------------------------------------------------------------------------------------
@@ -296,23 +245,25 @@ def test_in_a_namespace_package_it_is_the_distribution_whose_module_it_is(site: 
         ("devmod.Tomorrow", "AttributeError: module 'devmod' has no attribute 'Tomorrow'"),
     ],
 )
-def test_a_plugin_that_asks_core_for_what_it_lacks_says_what_to_upgrade(site: Path, tmp_path: Path, change: str, cause: str) -> None:
+def test_the_error_for_a_plugin_that_imports_a_missing_name_of_core_has_the_upgrade(
+    site: Path, tmp_path: Path, change: str, cause: str
+) -> None:
     backend(site, "bad", change, "9.0")
     cause = cause.format(backend=SOURCE / "devmod" / "backend.py")
-    out = said(site, tmp_path, CREATE)[0]
+    out = output_of(site, tmp_path, CREATE)[0]
     assert out.partition(" |  | ")[0] == (
         f"PluginError | devmod.create.bad cannot be used: acme-bad 9.0: importing acme_bad failed ({cause}), so it was written for another "
         f"version of devmod-core than the {devmod.__version__} installed here. Upgrade both: pip install --upgrade devmod-core acme-bad"
     )
 
 
-def test_a_name_that_is_not_cores_is_no_matter_of_versions(site: Path, tmp_path: Path) -> None:
+def test_a_missing_name_outside_core_is_no_version_problem(site: Path, tmp_path: Path) -> None:
     (site / "devmodish.py").touch()
     backend(site, "bad", "from devmodish import x")
-    assert "Install it again (pip install --force-reinstall acme-bad==1.0)" in said(site, tmp_path, CREATE)[0]
+    assert "Install it again (pip install --force-reinstall acme-bad==1.0)" in output_of(site, tmp_path, CREATE)[0]
 
 
-# -- half of a distribution ---------------------------------------------------------------------------------------------
+# -- incomplete distributions -------------------------------------------------------------------------------------------
 
 
 def _without_module(site: Path, info: Path) -> None:
@@ -353,17 +304,17 @@ MISS = "NotRegisteredError | devmod.create.bad is not registered, and no known d
         (_without_info, MISS),
     ],
 )
-def test_what_is_half_uninstalled(site: Path, tmp_path: Path, damage: Any, text: str) -> None:
+def test_an_incomplete_uninstall(site: Path, tmp_path: Path, damage: Any, text: str) -> None:
     info = backend(site, "bad")
     damage(site, info)
-    assert said(site, tmp_path, CREATE)[0] == text.format(info=info) + "\n"
+    assert output_of(site, tmp_path, CREATE)[0] == text.format(info=info) + "\n"
 
 
-# -- the name of something that core has --------------------------------------------------------------------------------
+# -- claims of keys of core ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")
-def test_claims_of_what_core_brings_are_conflicts_of_those_keys_alone(site: Path, tmp_path: Path) -> None:
+def test_claims_of_keys_of_core_are_conflicts_of_those_keys_alone(site: Path, tmp_path: Path) -> None:
     groups = {
         "devmod.targets": {"vulkan": "acme_greedy:SPEC"},
         "devmod.load_from_bytes": {"const_loader": "acme_greedy:load"},
@@ -372,31 +323,32 @@ def test_claims_of_what_core_brings_are_conflicts_of_those_keys_alone(site: Path
     install(site, "acme-greedy", "6.6", groups, {"acme_greedy": "raise AssertionError('imported')"})
     keys = [f"{group}.{name}" for group, names in groups.items() for name in names]
     program = """
-from devmod.backend import lookup
+from devmod._plugins.lookup import lookup
 for key in KEYS:
     attempt(lambda: lookup(*key.rsplit(".", 1)))
 for kind in ("cuda", "rocm", "metal", "opencl", "hexagon", "webgpu"):
-    assert devmod.targets.find_spec(kind).kind == kind
+    assert devmod.backend.find_spec(kind).kind == kind
 attempt(lambda: devmod.create_with_fallback("vulkan", {"f": b""}, "spv", {}))
-attempt(lambda: devmod.targets.spec_of_format("wgsl").kind)
-""".replace("KEYS", repr(keys)).replace("from devmod.backend import lookup", "from devmod._registry import lookup")
+attempt(lambda: __import__('devmod._plugins.specs', fromlist=['x']).spec_of_format("wgsl").kind)
+""".replace("KEYS", repr(keys))
     conflict = (
-        f"ConflictError | {{key}} is claimed by {CORE} and acme-greedy 6.6. Uninstall one, or choose one by the environment variable: "
-        "DEVMOD_PLUGINS_CHOOSE={key}=acme-greedy |  | None\n"
+        f"ConflictError | {{key}} is claimed by {CORE} and acme-greedy 6.6. Uninstall acme-greedy, or choose one by the environment "
+        "variable: DEVMOD_PLUGINS_CHOOSE={key}=devmod-core selects devmod's own; DEVMOD_PLUGINS_CHOOSE={key}=acme-greedy replaces it by "
+        "acme-greedy's, which is safe only if you trust its publisher |  | None\n"
     )
     expected = "".join(conflict.format(key=key) for key in keys)
-    assert said(site, tmp_path, program)[0] == expected + conflict.format(key=keys[0]) + "gave webgpu\n"
+    assert output_of(site, tmp_path, program)[0] == expected + conflict.format(key=keys[0]) + "gave webgpu\n"
     deny = {"DEVMOD_PLUGINS_DENY": "acme-greedy"}
-    assert said(site, tmp_path, program, deny)[0].count("ConflictError") == 0
+    assert output_of(site, tmp_path, program, deny)[0].count("ConflictError") == 0
     choose = {"DEVMOD_PLUGINS_CHOOSE": ",".join(f"{key}=devmod-core" for key in keys)}
-    assert said(site, tmp_path, program, choose)[0].count("ConflictError") == 0
+    assert output_of(site, tmp_path, program, choose)[0].count("ConflictError") == 0
 
 
 # -- `devmod plugins` ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R8", "R9", "R44")
-def test_plugins_shows_each_ones_own_failure_whole(site: Path, tmp_path: Path) -> None:
+def test_devmod_plugins_prints_the_whole_failure_of_each_plugin(site: Path, tmp_path: Path) -> None:
     fails = "def dive():\n    raise OSError('no libnpu.so')\ntry:\n    dive()\nexcept OSError as error:\n    raise RuntimeError('the first\\nline') from error\n"
     backend(site, "raises", fails, create="create")
     backend(site, "early", "assert False", create="create")
@@ -430,22 +382,22 @@ def test_plugins_shows_each_ones_own_failure_whole(site: Path, tmp_path: Path) -
     ):
         assert part in raises["traceback"]
     assert rows["acme-early"]["problem"] == (
-        f"acme-early 1.0 speaks version 2 of devmod's plugin protocol, and {CORE} speaks version 1. Upgrade devmod-core: pip install "
+        f"acme-early 1.0 supports version 2 of devmod's plugin protocol, and {CORE} supports version 1. Upgrade devmod-core: pip install "
         "--upgrade devmod-core"
     )
     assert rows["acme_half"]["problem"].startswith("acme_half-1.0.dist-info has no METADATA")
     assert (rows["acme-mute"]["name"], rows["acme-mute"]["version"], rows["acme-mute"]["object"]) == ("", "1.0", "")
     assert rows["acme-mute"]["problem"] == (
-        f"What acme-mute at {str(mute)!r} provides is not known: the entry_points.txt in acme_mute-1.0.dist-info cannot be read "
+        f"The entry points of acme-mute at {str(mute)!r} are unknown: the entry_points.txt in acme_mute-1.0.dist-info cannot be read "
         "(UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 23: invalid start byte)"
     )
     table = cli(site, tmp_path, "plugins").stdout
     assert "no libnpu.so" not in table
     for row in rows.values():
         assert f"! {row['problem']}".replace("\n", "\\n") in [*table.splitlines(), "! "]
-    told = cli(site, tmp_path, "plugins", "--debug").stdout
-    assert "OSError: no libnpu.so" in told
+    output = cli(site, tmp_path, "plugins", "--debug").stdout
+    assert "OSError: no libnpu.so" in output
     env = environment([site], tmp_path / "cache", {"PYTHONPATH": f"{site}:{SOURCE}", "DEVMOD_PLUGINS_ALLOW": "acme-good"})
     done = subprocess.run([sys.executable, "-m", "devmod", "plugins", "--json"], env=env, capture_output=True, text=True, cwd=tmp_path)
     states = {row["distribution"]: row["state"] for row in json.loads(done.stdout)}
-    assert states["acme-mute"] == "shut out by DEVMOD_PLUGINS_ALLOW"
+    assert states["acme-mute"] == "excluded by DEVMOD_PLUGINS_ALLOW"

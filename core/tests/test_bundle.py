@@ -1,4 +1,4 @@
-"""The .devmod file: what it holds, and what saving and opening it promise."""
+"""The .devmod file: its contents, and the guarantees of saving and opening."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_module_that_is_imported_twice_is_one_blob() -> None:
     assert [each.kind for each in (a, b, c)] == ["cuda", "opencl", "const_loader"]
 
 
-def test_one_root_comes_back_as_itself_and_several_as_a_bundle() -> None:
+def test_loading_returns_one_root_or_a_bundle_of_several() -> None:
     assert devmod.loads(devmod.dumps(devmod.bundle(module_of()))).kind == "opencl"
     several = devmod.loads(devmod.dumps(devmod.bundle(module_of("webgpu"), module_of(), module_of("cuda"))))
     assert several.kind == "bundle"
@@ -133,14 +133,14 @@ def test_an_origin_travels_outside_the_modules_bytes() -> None:
 
 
 @pytest.mark.row("R40")
-def test_the_index_names_the_architecture_that_the_payload_itself_says() -> None:
+def test_the_index_has_the_architecture_of_the_payload() -> None:
     ptx = b".version 8.0\n.target sm_70\n.address_size 64\n"
     shaders = {name: b"\0\0\0\0" + bytes(8) + b"" for name in ("a", "b")}
     found = index_of(
         devmod.dumps(devmod.bundle(module_of("cuda", code=ptx, fmt="ptx"), module_of("vulkan", code=shaders), module_of("webgpu")))
     )
     ptx_entry, vulkan, webgpu = found["modules"]
-    assert ptx_entry["variant"] == devmod.targets.find_spec("cuda").architecture("ptx", ptx) != ""
+    assert ptx_entry["variant"] == devmod.backend.find_spec("cuda").architecture("ptx", ptx) != ""
     assert "variant" not in vulkan
     assert "variant" not in webgpu
 
@@ -148,7 +148,7 @@ def test_the_index_names_the_architecture_that_the_payload_itself_says() -> None
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_payload_is_refused_for_what_is_inside_it(kind: str) -> None:
-    spec = devmod.targets.find_spec(kind)
+    spec = devmod.backend.find_spec(kind)
     for fmt in spec.formats:
         for junk in (b"", b"\xff" * 7, b"\x7fELF", bytes(4096)):
             code = {"add": junk} if spec.shader_map else junk
@@ -163,7 +163,7 @@ def test_a_module_of_a_plugins_own_class_is_described_from_its_bytes() -> None:
     assert devmod.dumps(own) == devmod.dumps(made)
 
 
-def test_a_kind_that_nobody_knows_here_is_stored_as_it_came() -> None:
+def test_a_module_of_an_unknown_kind_is_stored_unchanged() -> None:
     data = devmod.dumps(Raw("npu", b"\x01\x02", "elf", ("f", "g")))
     found = devmod.loads(data)
     assert (found.kind, found.format, list(found.functions), found.inspect_source()) == ("npu", "elf", ["f", "g"], "")
@@ -291,6 +291,9 @@ def test_what_is_saved_is_a_module(save: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         save(None)
     assert str(caught.value) == "what is saved is a Module, not NoneType"
+    with pytest.raises(devmod.ArgumentError) as swapped:
+        devmod.save("never.devmod", module_of())  # type: ignore[arg-type]
+    assert str(swapped.value) == "save(module, path) was given the path first"
 
 
 def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:

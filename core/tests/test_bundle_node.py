@@ -1,4 +1,4 @@
-"""`bundle` nodes: which candidate a function resolves to, and what is said when there is none."""
+"""`bundle` nodes: the choice of a candidate, and the errors without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FakeDevice.__abstractmethods__ = frozenset()  # nothing but its architecture is 
 
 
 class Runtime:
-    """A backend in this process: which variants it was asked for, and the devices that it has."""
+    """A backend in this process, with its devices and a record of the loaded variants."""
 
     def __init__(self, register: Register, kind: str, *archs: str, devices: bool = True) -> None:
         self.kind = kind
@@ -49,7 +49,7 @@ class Runtime:
 
 
 class Loaded(devmod.Module):
-    """A real module; its function says what it was loaded from."""
+    """A runtime module. Its function returns the bytes from which it was loaded."""
 
     def __init__(self, kind: str, data: bytes) -> None:
         self._kind, self._data = kind, data
@@ -90,7 +90,7 @@ def chosen(module: devmod.Module, name: str = "f") -> str:
 
 
 def missing(kind: str) -> str:
-    """What is said of a kind that is not installed, or is shut out as conftest.py does."""
+    """Return the text for a kind that is not installed or that conftest.py excludes."""
     with pytest.raises(devmod.NotRegisteredError) as caught:
         devmod.load_from_bytes(kind, b"")
     return str(caught.value)
@@ -108,7 +108,7 @@ def test_a_bundle_has_the_functions_of_all_its_candidates() -> None:
     assert repr(node) == "<BundleModule bundle: f, g, h>"
 
 
-def test_an_unknown_function_says_what_there_is() -> None:
+def test_the_error_for_an_unknown_function_lists_the_functions() -> None:
     with pytest.raises(devmod.FunctionNotFoundError) as caught:
         loaded(made("cuda", "scale"), made("opencl", "add")).get_function("scael")
     assert str(caught.value) == "the bundle module has no function 'scael'; it has: 'scale', 'add'. Did you mean 'scale'?"
@@ -117,7 +117,7 @@ def test_an_unknown_function_says_what_there_is() -> None:
 # -- which one
 
 
-def test_the_first_that_is_installed_is_chosen(register: Register) -> None:
+def test_the_first_installed_candidate_is_chosen(register: Register) -> None:
     module = loaded(made("cuda"), made("opencl"), made("webgpu"))
     Runtime(register, "webgpu", "")
     assert chosen(module) == "webgpu"
@@ -125,7 +125,7 @@ def test_the_first_that_is_installed_is_chosen(register: Register) -> None:
     assert chosen(loaded(made("cuda"), made("opencl"), made("webgpu"))) == "opencl"
 
 
-def test_only_those_that_have_the_function_are_candidates(register: Register) -> None:
+def test_only_modules_with_the_function_are_candidates(register: Register) -> None:
     for kind in ("cuda", "opencl"):
         Runtime(register, kind, "")
     assert chosen(loaded(made("cuda", "g"), made("opencl", "f"))) == "opencl"
@@ -149,7 +149,7 @@ def test_prefer_and_the_environment_change_the_order_of_kinds(register: Register
     assert chosen(module) == "rocm"
 
 
-def test_prefer_reaches_a_bundle_inside_the_tree(register: Register) -> None:
+def test_prefer_applies_to_nested_bundles(register: Register) -> None:
     for kind in ("cuda", "opencl"):
         Runtime(register, kind, "sm_90")
     root = made("metal", "g")
@@ -183,7 +183,7 @@ def test_a_variant_that_fits_no_device_is_not_loaded(register: Register) -> None
     assert (runtime.loaded, len(other.loaded)) == ([], 1)
 
 
-def test_a_variant_that_cannot_be_read_comes_after_all_that_fit(register: Register) -> None:
+def test_an_unreadable_variant_comes_last(register: Register) -> None:
     Runtime(register, "cuda", "sm_90")
     unread = devmod.create_with_fallback("cuda", b"junk", "ptx", {"f": INFO})
     assert b"sm_80" in loaded(unread, ptx("sm_80")).get_function("f")()[2]
@@ -196,7 +196,7 @@ def test_the_first_device_that_any_variant_fits_decides(register: Register) -> N
 
 
 @pytest.mark.row("R40")
-def test_a_map_of_shaders_fits_where_every_shader_fits(register: Register) -> None:
+def test_a_map_of_shaders_fits_if_every_shader_fits(register: Register) -> None:
     def rank(variant: str, arch: str) -> int | None:
         return None if int(variant) > int(arch) else int(variant)
 
@@ -221,9 +221,7 @@ def test_a_map_of_shaders_fits_where_every_shader_fits(register: Register) -> No
     )
 
 
-def test_an_architecture_reader_that_fails_is_no_reason_not_to_save(
-    register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_failing_architecture_reader_does_not_prevent_saving(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def broken(fmt: str, code: object) -> str:
         raise IndexError("too short")
 
@@ -235,7 +233,7 @@ def test_an_architecture_reader_that_fails_is_no_reason_not_to_save(
     assert "devmod: the architecture of a toy/t payload could not be read: IndexError: too short\n" in capsys.readouterr().err
 
 
-def test_a_kind_that_lists_no_devices_fits_when_it_is_installed(register: Register) -> None:
+def test_a_kind_without_an_entry_for_devices_fits_if_installed(register: Register) -> None:
     Runtime(register, "opencl", devices=False)
     assert chosen(loaded(made("cuda"), made("opencl"))) == "opencl"
     constants = devmod.const_loader({"w": b"1"}, {"f": ["w"]})
@@ -243,12 +241,12 @@ def test_a_kind_that_lists_no_devices_fits_when_it_is_installed(register: Regist
     assert bytes(memoryview(array)) == b"1"
 
 
-def test_real_modules_are_candidates_too(register: Register) -> None:
+def test_runtime_modules_may_be_candidates(register: Register) -> None:
     node = devmod.bundle(made("cuda"), Loaded("opencl", b"real"))
     assert node.get_function("f")() == ("opencl", "f", b"real")
 
 
-def test_the_choice_is_made_once_and_the_function_asked_for_each_time(register: Register) -> None:
+def test_the_choice_is_cached(register: Register) -> None:
     runtime = Runtime(register, "opencl", "")
     module = loaded(made("cuda"), made("opencl"))
     for _ in range(3):
@@ -256,7 +254,7 @@ def test_the_choice_is_made_once_and_the_function_asked_for_each_time(register: 
     assert (runtime.listed, len(runtime.loaded)) == (1, 1)
 
 
-def test_a_candidate_that_is_added_counts(register: Register) -> None:
+def test_an_added_candidate_is_considered(register: Register) -> None:
     Runtime(register, "opencl", "")
     node = devmod.bundle(made("opencl"))
     with pytest.raises(devmod.RuntimeNotLinkedError):
@@ -265,7 +263,7 @@ def test_a_candidate_that_is_added_counts(register: Register) -> None:
     assert chosen(node) == "opencl"
 
 
-def test_imports_of_candidates_are_asked_where_that_is_wanted(register: Register) -> None:
+def test_query_imports_searches_the_imports_of_candidates(register: Register) -> None:
     Runtime(register, "opencl", "")
     first, second = made("cuda", "other"), made("webgpu", "another")
     second.import_module(made("opencl", "f"))
@@ -276,7 +274,7 @@ def test_imports_of_candidates_are_asked_where_that_is_wanted(register: Register
 
 
 @pytest.mark.row("R32")
-def test_a_global_is_the_first_usable_candidates(register: Register) -> None:
+def test_a_global_comes_from_the_first_usable_candidate(register: Register) -> None:
     tensor = np.arange(3, dtype="float32")
     constants = devmod.const_loader({"table": tensor}, {"__init__": ["table"]})
     bundle = loaded(made("metal"), made("cuda"), constants)
@@ -310,11 +308,11 @@ def test_many_threads_resolve_and_load_once(register: Register) -> None:
     assert len(runtime.loaded) == 1
 
 
-# -- what is passed over, and what is raised
+# -- skipped candidates, and errors that are raised
 
 
 @pytest.mark.row("R8")
-def test_a_broken_runtime_is_passed_over(register: Register) -> None:
+def test_a_broken_runtime_is_skipped(register: Register) -> None:
     def cannot_list() -> list[FakeDevice]:
         raise ImportError("libcuda is not there")
 
@@ -325,7 +323,7 @@ def test_a_broken_runtime_is_passed_over(register: Register) -> None:
     assert chosen(loaded(made("cuda"), made("rocm"), made("opencl"))) == "opencl"
 
 
-def test_what_goes_wrong_in_the_chosen_one_is_raised_and_hides_nothing(register: Register) -> None:
+def test_an_error_of_the_chosen_candidate_is_raised(register: Register) -> None:
     runtime = Runtime(register, "cuda", "sm_90")
     other = Runtime(register, "opencl", "")
     runtime.fails = devmod.CompileError("bad source", log="line 1")
@@ -339,7 +337,7 @@ def test_what_goes_wrong_in_the_chosen_one_is_raised_and_hides_nothing(register:
 
 
 @pytest.mark.row("R41")
-def test_damage_in_the_chosen_one_is_raised(register: Register) -> None:
+def test_damage_of_the_chosen_candidate_is_raised(register: Register) -> None:
     Runtime(register, "cuda", "sm_90")
     Runtime(register, "opencl", "")
     data = bytearray(devmod.dumps(devmod.bundle(made("cuda", code=b"find me"), made("opencl"))))
@@ -349,19 +347,19 @@ def test_damage_in_the_chosen_one_is_raised(register: Register) -> None:
 
 
 @pytest.mark.row("R4", "R24")
-def test_with_nothing_installed_each_candidate_says_how_it_is_added() -> None:
+def test_the_error_has_the_command_for_each_missing_candidate() -> None:
     with pytest.raises(devmod.NotRegisteredError) as caught:
         loaded(ptx("sm_90"), made("opencl")).get_function("f")
     assert str(caught.value) == (
         "no candidate of the bundle can run 'f' here:\n"
-        f"  1. cuda/ptx for {devmod.targets.find_spec('cuda').architecture('ptx', ptx('sm_90').code)}: {missing('cuda')}\n"
+        f"  1. cuda/ptx for {devmod.backend.find_spec('cuda').architecture('ptx', ptx('sm_90').code)}: {missing('cuda')}\n"
         f"  2. opencl/cl: {missing('opencl')}"
     )
     assert (caught.value.kind, caught.value.function) == ("bundle", "f")
 
 
 @pytest.mark.row("R25")
-def test_fallbacks_say_that_they_are(register: Register) -> None:
+def test_the_error_names_fallbacks(register: Register) -> None:
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
         devmod.bundle(made("cuda"), devmod.loads(devmod.dumps(made("opencl")))).get_function("f")
     assert str(caught.value) == (
@@ -371,7 +369,7 @@ def test_fallbacks_say_that_they_are(register: Register) -> None:
     )
 
 
-def test_without_a_device_each_candidate_says_so(register: Register) -> None:
+def test_the_error_names_candidates_without_a_device(register: Register) -> None:
     def no_driver() -> list[FakeDevice]:
         raise devmod.DeviceNotFoundError("no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'")
 
@@ -389,7 +387,7 @@ def test_without_a_device_each_candidate_says_so(register: Register) -> None:
 
 
 @pytest.mark.row("R8")
-def test_a_broken_runtime_is_what_is_raised_when_nothing_else_is_left(register: Register) -> None:
+def test_the_error_class_for_a_broken_runtime(register: Register) -> None:
     def broken() -> list[FakeDevice]:
         raise ImportError("libcuda is not there")
 
@@ -406,7 +404,7 @@ def test_a_broken_runtime_is_what_is_raised_when_nothing_else_is_left(register: 
     assert isinstance(caught.value.__cause__.__cause__, ImportError)
 
 
-def test_the_log_says_which_was_chosen_and_why(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_the_log_has_the_choice_and_its_reason(register: Register, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     Runtime(register, "opencl", "pocl-cpu")
     module = loaded(made("cuda"), made("opencl"))
     module.get_function("f")
@@ -414,7 +412,7 @@ def test_the_log_says_which_was_chosen_and_why(register: Register, monkeypatch: 
     monkeypatch.setenv("DEVMOD_LOG", "debug")
     loaded(made("cuda"), made("opencl")).get_function("f")
     assert (
-        f"devmod: 'f' of the bundle resolves to opencl/cl: its runtime is installed; passed over cuda/cuda ({missing('cuda')})\n"
+        f"devmod: 'f' of the bundle resolves to opencl/cl: its runtime is installed; skipped cuda/cuda ({missing('cuda')})\n"
     ) in capsys.readouterr().err
     Runtime(register, "cuda", "sm_90", "sm_80")
     loaded(ptx("sm_80"), made("opencl")).get_function("f")

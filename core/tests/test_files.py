@@ -11,8 +11,8 @@ import pytest
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
+from devmod._plugins.specs import find_spec
 from devmod.backend import read_payload
-from devmod.targets import find_spec
 
 pytestmark = pytest.mark.row("R22")
 
@@ -59,6 +59,18 @@ def test_metadata_as_tvm_writes_it_is_read() -> None:
     assert devmod.load_metadata_from_json(text.encode()) == expected
 
 
+def test_the_older_name_of_the_launch_tags_is_read() -> None:
+    fields = '{"func_info": {"f": {"name": "f", "arg_types": ["handle"], "thread_axis_tags": ["blockIdx.x", "threadIdx.x"]%s}}}'
+    expected = {"f": devmod.FunctionInfo("f", ["handle"], ["blockIdx.x", "threadIdx.x"])}
+    assert devmod.load_metadata_from_json(fields % "") == expected
+    assert devmod.load_metadata_from_json(fields % ', "launch_param_tags": ["blockIdx.x", "threadIdx.x"]') == expected
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load_metadata_from_json(fields % ', "launch_param_tags": []')
+    assert str(caught.value) == "the metadata of the function 'f' has launch_param_tags, and other thread_axis_tags"
+    with pytest.raises(devmod.FormatError, match="a field that is not a list"):
+        devmod.load_metadata_from_json('{"func_info": {"f": {"name": "f", "arg_types": [], "thread_axis_tags": "blockIdx.x"}}}')
+
+
 def test_an_interface_travels_in_the_metadata(tmp_path: Path) -> None:
     interface = devmod.Interface([devmod.Param("a", "buffer", "float32", "rw")], block=(8, 8, 1))
     fmap = {"f": devmod.FunctionInfo("f", ["handle"], interface=interface)}
@@ -97,7 +109,7 @@ def test_a_spv_file_holds_the_bare_words(tmp_path: Path) -> None:
     flagged = b"\x01" + value[1:]
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback("vulkan", {"f": flagged}, "spv", {}).write_to_file(tmp_path / "other.spv")
-    assert str(caught.value) == "a .spv file has no place for the shader's flag 1; use devmod.save"
+    assert str(caught.value) == "a .spv file cannot have the shader's flag 1; use devmod.save"
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback("vulkan", {"f": value[:-1]}, "spv", {}).write_to_file(tmp_path / "other.spv")
     assert str(caught.value) == "the vulkan shader is not a flag, a number of words and that many words"
@@ -105,7 +117,7 @@ def test_a_spv_file_holds_the_bare_words(tmp_path: Path) -> None:
     path.write_bytes(b"abc")
     with pytest.raises(devmod.FormatError) as caught:
         read_payload(spec, str(path), "spv")
-    assert str(caught.value) == "a .spv file is a number of 4-byte words; this one has 3 bytes"
+    assert str(caught.value) == "the size of a .spv file is not a multiple of 4 bytes: got 3 bytes"
 
 
 def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
@@ -131,7 +143,7 @@ def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
 
 @pytest.mark.row("R22")
 def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> None:
-    """Two payloads of one stem share the metadata: what one is called by must not be lost to the other."""
+    """Two payloads of one stem share the metadata file: the second must not replace the functions of the first."""
 
     def info(*places: Any) -> devmod.FunctionInfo:
         params = [devmod.Param("", "buffer", at=at) for at in places]
@@ -161,7 +173,7 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
 @pytest.mark.row("R19", "R22")
 @pytest.mark.parametrize("value", [b"binary", float("nan"), float("inf"), "\ud800"])
 def test_what_json_cannot_hold_is_refused_before_a_file_is_touched(value: Any, tmp_path: Path) -> None:
-    """An unknown key of an interface is kept, and msgpack holds more than JSON."""
+    """An unknown key of an interface is preserved, and msgpack represents more values than JSON."""
     interface = devmod.Interface(extra={"later": value})
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)})
     with pytest.raises(devmod.FormatError) as caught:
@@ -193,6 +205,27 @@ def test_a_suffix_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file(tmp_path / "k.ptx")
     assert str(caught.value) == f"{str(tmp_path / 'k.ptx')!r} would hold 'cubin', and its suffix says 'ptx'"
+
+
+@pytest.mark.parametrize(
+    ("name", "named"), [("k.ptx", "says 'ptx'"), ("k.SO", "says 'so'"), ("k.devmod", "is that of a bundle; devmod.save writes one")]
+)
+def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(name: str, named: str, tmp_path: Path) -> None:
+    module = devmod.create_with_fallback("opencl", b"kernel", "cl", {})
+    with pytest.raises(devmod.FormatError) as caught:
+        module.write_to_file(tmp_path / name)
+    assert str(caught.value) == f"{str(tmp_path / name)!r} would hold 'cl', and its suffix {named}"
+    assert written(tmp_path) == []
+    module.write_to_file(tmp_path / "k.txt")
+    assert written(tmp_path) == ["k.tvm_meta.json", "k.txt"]
+
+
+def test_a_path_in_the_place_of_the_metadata_is_named_as_one() -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.load_metadata_from_json("k.tvm_meta.json")
+    assert str(caught.value) == (
+        "load_metadata_from_json(text): text is what the file holds, not its path; give pathlib.Path('k.tvm_meta.json').read_text()"
+    )
 
 
 def test_a_payload_without_metadata(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Calling functions: arguments, shapes, host arrays, bound launches; on a backend that is a few Python functions."""
+"""Calling functions: arguments, launch configurations, host arrays, prepared launches; on a backend of Python functions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_axpy(**changes: Any) -> devmod.Function:
 def one(
     param: Param, *, run: Callable[..., None] | None = None, launcher: type[toy.ToyLauncher] = toy.ToyLauncher, declared: str = ""
 ) -> Any:
-    """A function of one argument, and the list of the values its kernel is given."""
+    """Return a function of one argument, and the list of values that its kernel receives."""
     seen: list[Any] = []
 
     def record(shape: Any, value: Any) -> None:
@@ -66,7 +66,7 @@ def one(
 
 
 @pytest.mark.row("R34")
-def test_numpy_arrays_are_copied_in_and_what_is_written_back() -> None:
+def test_numpy_arrays_are_copied_in_and_results_are_copied_back() -> None:
     f = make_axpy()
     x, y = np.arange(8, dtype="float32"), np.ones(8, "float32")
     f(x, y, 2.0, 8, grid=1, block=8)
@@ -75,7 +75,7 @@ def test_numpy_arrays_are_copied_in_and_what_is_written_back() -> None:
 
 
 @pytest.mark.row("R34")
-def test_device_arrays_stay_where_they_are(devices: list[toy.ToyDevice]) -> None:
+def test_device_arrays_are_not_copied(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x, y = devices[0].from_numpy(np.arange(8, dtype="float32")), devices[0].from_numpy(np.ones(8, "float32"))
     before = len(devices[0].allocated)
@@ -96,24 +96,26 @@ def test_launch_values_may_follow_the_arguments_as_in_tvm(devices: list[toy.ToyD
 
 
 @pytest.mark.row("R35")
-def test_every_launch_tag_has_its_place(devices: list[toy.ToyDevice]) -> None:
+def test_every_launch_tag_sets_its_part_of_the_configuration(devices: list[toy.ToyDevice]) -> None:
     tags = [
         "blockIdx.y", "blockIdx.x", "blockIdx.z", "threadIdx.y", "threadIdx.x", "threadIdx.z", "clusterCtaIdx.x",
+        "preferredClusterCtaIdx.y", "preferredClusterCtaIdx.z", "preferredClusterCtaIdx.x", "tirx.use_required_block_dimension",
         "tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch", "paramWriteAccess:[1]", "tirx.use_dyn_shared_memory",
     ]  # fmt: skip
     f = toy.module({"f": FunctionInfo("f", ["handle"], tags)}, launcher=toy.SharedLauncher)["f"]
-    f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 4096)
+    f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096)
     ((shape, _),) = devices[0].default_stream.queued
     assert (shape.grid, shape.block, shape.cluster, shape.shared_memory) == ((1, 2, 3), (2, 4, 5), (7, 1, 1), 4096)
+    assert shape.preferred_cluster == (14, 8, 9)
     with pytest.raises(devmod.ArgumentError) as caught:
-        f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 4096, shared_memory=64)
+        f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096, shared_memory=64)
     assert str(caught.value) == (
         "the toy function 'f' is called with shared_memory= and with its launch value behind the arguments; give one of them"
     )
 
 
 @pytest.mark.row("R35")
-def test_param_write_access_says_which_buffers_are_written() -> None:
+def test_only_buffers_with_write_access_are_copied_back() -> None:
     info = FunctionInfo("f", ["handle", "float32", "handle"], [*TAGS, "paramWriteAccess:[0,1]"])
 
     def run(shape: Any, a: bytearray, s: bytes, b: bytearray) -> None:
@@ -156,7 +158,7 @@ def test_the_same_host_memory_is_one_device_buffer(devices: list[toy.ToyDevice])
     assert y.tolist() == [0, 4, 8, 6, 8, 10, 12, 14]
 
 
-def test_memory_shared_in_part_is_refused_where_one_is_written() -> None:
+def test_partial_overlap_with_a_written_array_is_refused() -> None:
     f = make_axpy()
     y = np.arange(8, dtype="float32")
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -169,7 +171,7 @@ def test_memory_shared_in_part_is_refused_where_one_is_written() -> None:
 
 
 @pytest.mark.parametrize("view", [lambda a: a[::2, ::3], lambda a: a.T, lambda a: np.asfortranarray(a), lambda a: a[::-1]])
-def test_arrays_that_are_not_contiguous_are_copied_through(view: Callable[[Any], Any]) -> None:
+def test_strided_arrays_are_copied(view: Callable[[Any], Any]) -> None:
     f, seen = one(Param("a", "buffer", "int32", "rw"), run=lambda shape, a: a.__setitem__(slice(0, 4), b"\x07\0\0\0"))
     a = view(np.arange(24, dtype="int32").reshape(4, 6))
     expected = np.ascontiguousarray(a)
@@ -190,14 +192,14 @@ def test_arrays_that_are_not_contiguous_are_copied_through(view: Callable[[Any],
         lambda: np.array([1, 2, 3, 4], "uint8"),
     ],
 )
-def test_whatever_has_a_writable_buffer_is_a_host_array(host: Callable[[], Any]) -> None:
+def test_an_object_with_a_writable_buffer_is_a_host_array(host: Callable[[], Any]) -> None:
     f, _ = one(Param("a", "buffer", "uint8", "rw"), run=lambda shape, a: a.reverse())
     value = host()
     f(value, grid=1, block=1)
     assert bytes(value) == b"\x04\x03\x02\x01"
 
 
-def test_host_arrays_come_by_dlpack_too() -> None:
+def test_dlpack_host_arrays_are_accepted() -> None:
     class Exporter:
         def __init__(self) -> None:
             self.array = np.arange(4, dtype="float32")
@@ -255,7 +257,7 @@ def test_a_host_array_of_devmod_is_read_and_never_written() -> None:
         ("uint8x4", [1, 2, 3, 4], b"\x01\x02\x03\x04"),
     ],
 )
-def test_scalars_become_the_bytes_of_their_type(type_: str, value: Any, expected: bytes) -> None:
+def test_the_bytes_of_scalars(type_: str, value: Any, expected: bytes) -> None:
     f, seen = one(Param("s", "scalar", type_))
     for _ in range(2):  # the second call takes the short path where there is one
         f(value, grid=1, block=1)
@@ -271,7 +273,7 @@ def test_scalars_become_the_bytes_of_their_type(type_: str, value: Any, expected
         type("S", (ctypes.Structure,), {"_fields_": [("a", ctypes.c_int), ("b", ctypes.c_float)]})(1, 1.0),
     ],
 )
-def test_structs_are_bytes_of_exactly_their_size(value: Any) -> None:
+def test_the_bytes_of_structs(value: Any) -> None:
     f, seen = one(Param("s", "scalar", "uint8x8", align=4))
     f(value, grid=1, block=1)
     assert seen == [b"\x01\0\0\0\0\0\x80?"]
@@ -283,7 +285,9 @@ def test_structs_are_bytes_of_exactly_their_size(value: Any) -> None:
     [
         ("int32", 2**31, "2147483648 does not fit int32 (-2147483648 to 2147483647)"),
         ("uint8", -1, "-1 does not fit uint8 (0 to 255)"),
-        ("int32", 1.0, "1.0 is not a whole number"),
+        ("int32", 1.0, "1.0 is a float, and int32 takes an int; pass 1"),
+        ("int64", np.float32(64), "64.0 is a float, and int64 takes an int; pass 64"),
+        ("int32", 1.5, "1.5 is not a whole number"),
         ("int32", "1", "'1' is not a whole number"),
         ("int32", None, "None is not a whole number"),
         ("int32", np.zeros(2), "an array of shape (2,) is not a whole number"),
@@ -302,7 +306,7 @@ def test_structs_are_bytes_of_exactly_their_size(value: Any) -> None:
         ("float32x4", np.zeros((2, 2)), "an array of shape (2, 2) cannot be passed as float32x4, which has 4 lanes"),
     ],
 )
-def test_a_scalar_that_does_not_fit_is_named(type_: str, value: Any, why: str) -> None:
+def test_the_error_for_an_invalid_scalar_has_the_value(type_: str, value: Any, why: str) -> None:
     f, seen = one(Param("s", "scalar", type_))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(value, grid=1, block=1)
@@ -311,14 +315,14 @@ def test_a_scalar_that_does_not_fit_is_named(type_: str, value: Any, why: str) -
     assert seen == []
 
 
-def test_a_float_that_equals_an_int_met_before_is_still_no_int() -> None:
+def test_a_float_is_not_an_int_even_if_an_equal_int_is_cached() -> None:
     f, _ = one(Param("s", "scalar", "int32"))
     f(3, grid=1, block=1)
     with pytest.raises(devmod.ArgumentError):
         f(3.0, grid=1, block=1)
 
 
-def test_the_two_zeros_are_two_values() -> None:
+def test_negative_zero_keeps_its_sign() -> None:
     f, seen = one(Param("s", "scalar", "float32"))
     f(0.0, grid=1, block=1)
     f(-0.0, grid=1, block=1)
@@ -349,10 +353,10 @@ def test_local_memory_is_an_argument() -> None:
 
 
 @pytest.mark.parametrize("nbytes", [0, -4, 1.5, "4", None])
-def test_a_local_has_a_size(nbytes: Any) -> None:
+def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.Local(nbytes)
-    assert str(caught.value) == f"Local(nbytes) takes a number of bytes from 1 up, not {nbytes!r}"
+    assert str(caught.value) == f"Local(nbytes): expected an int of 1 or more, got {nbytes!r}"
 
 
 # -- wrong calls
@@ -368,17 +372,18 @@ def test_a_local_has_a_size(nbytes: Any) -> None:
             {},
             "takes 4 arguments (x, y, alpha, n); its launch values (blockIdx.x, threadIdx.x) may follow them; 5 were given",
         ),
-        ("good", {}, "needs grid=, the number of blocks: an int, or up to three of them for x, y, z"),
-        ("good", {"grid": 1}, "needs block=, the number of threads in a block: an int, or up to three of them for x, y, z"),
-        ("good", {"grid": (1, 1, 1, 1), "block": 1}, "was given grid=(1, 1, 1, 1): it is an int, or up to three of them for x, y, z"),
-        ("good", {"grid": -1, "block": 1}, "was given grid=-1: -1 is not a count from 0 up"),
+        ("good", {}, "needs grid=, the number of blocks: an int, or up to three ints for x, y, z"),
+        ("good", {"grid": 1}, "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"),
+        ("good", {"grid": (1, 1, 1, 1), "block": 1}, "was given grid=(1, 1, 1, 1): expected an int, or up to three ints for x, y, z"),
+        ("good", {"grid": -1, "block": 1}, "was given grid=-1: -1 is not a count of 0 or more"),
         ("good", {"grid": 1.5, "block": 1}, "was given grid=1.5: 1.5 is not a whole number"),
-        ("good", {"grid": 2**64, "block": 1}, f"was given grid={2**64}: {2**64} is not a count from 0 up"),
-        ("good", {"grid": 1, "block": (8, 0)}, "was given block=(8, 0): 0 is not a count from 1 up"),
+        ("good", {"grid": 2.0, "block": 1}, "was given grid=2.0: 2.0 is a float, and grid takes an int; pass 2"),
+        ("good", {"grid": 2**64, "block": 1}, f"was given grid={2**64}: {2**64} is not a count of 0 or more"),
+        ("good", {"grid": 1, "block": (8, 0)}, "was given block=(8, 0): 0 is not a count of 1 or more"),
         ("good", {"grid": 1, "block": "8"}, "was given block='8': '8' is not a whole number"),
         ("good", {"grid": 1, "block": 1, "shared_memory": 4}, "cannot be given shared_memory=4: a toy has none"),
-        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=-4: -4 is not a count from 0 up"),
-        ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3 and no stream of kind toy"),
+        ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=-4: -4 is not a count of 0 or more"),
+        ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3: expected a stream of kind toy"),
         ("dims", {"grid": 1}, "is called with grid= or block= and with launch values behind its arguments; give one of them"),
     ],
 )
@@ -397,23 +402,27 @@ def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str,
 @pytest.mark.parametrize(
     ("number", "value", "text"),
     [
-        (0, np.ones(8), "argument 1 'x' is an array of float64, and the kernel takes float32"),
+        (
+            0,
+            np.ones(8),
+            "argument 1 'x' is an array of float64, and the kernel takes float32; convert it before the call: array = array.astype(np.float32)",
+        ),
         (0, 1.0, "argument 1 'x' is 1.0, and the kernel takes an array of float32"),
         (0, None, "argument 1 'x' is None, and the kernel takes an array of float32"),
         (0, [1.0], "argument 1 'x' is a list, and the kernel takes an array of float32"),
         (0, np.float32(1), "argument 1 'x' is a float32, and the kernel takes an array of float32"),
-        (0, np.array(["a"]), "argument 1 'x' has elements of a type that no device knows: <U1 is not a type that a device knows"),
+        (0, np.array(["a"]), "argument 1 'x' has elements of an unsupported type: no device supports elements of type <U1"),
         (
             0,
             np.ones(8, ">f4"),
-            "argument 1 'x' has elements of a type that no device knows: >f4 is in another byte order than "
-            "this machine's; pass array.astype(array.dtype.newbyteorder('='))",
+            "argument 1 'x' has elements of an unsupported type: >f4 has another byte order than "
+            "this machine; pass array.astype(array.dtype.newbyteorder('='))",
         ),
         (
             0,
             np.ones(8, [("v", ">f4")]),
-            "argument 1 'x' has elements of a type that no device knows: [('v', '>f4')] is in another byte order "
-            "than this machine's; pass array.astype(array.dtype.newbyteorder('='))",
+            "argument 1 'x' has elements of an unsupported type: [('v', '>f4')] has another byte order "
+            "than this machine; pass array.astype(array.dtype.newbyteorder('='))",
         ),
         (1, b"\0" * 32, "argument 2 'y' is an array of uint8, and the kernel takes float32"),
     ],
@@ -429,7 +438,7 @@ def test_wrong_arrays(number: int, value: Any, text: str, devices: list[toy.ToyD
 
 
 @pytest.mark.row("R34")
-def test_what_is_wrong_is_refused_after_good_calls_too(devices: list[toy.ToyDevice]) -> None:
+def test_invalid_arguments_are_refused_after_valid_calls(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     y, elsewhere = (device.from_numpy(np.ones(8, "float32")) for device in devices)
     ints = devices[0].from_numpy(np.ones(8, "int32"))
@@ -458,18 +467,18 @@ def test_arrays_and_streams_of_two_devices(devices: list[toy.ToyDevice]) -> None
         f(x, y, 1.0, 8, grid=1, block=8)
     assert str(caught.value) == (
         "the toy function 'axpy': argument 2 'y' is on toy device 1 (toy number 1), and argument 1 'x' is on toy device 0 (toy number 0); "
-        "a launch runs on one device: copy what is not there through the host"
+        "a launch runs on one device: copy the array through the host"
     )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(y, y, 1.0, 8, grid=1, block=8, stream=devices[0].stream())
     assert str(caught.value) == (
         "the toy function 'axpy': argument 1 'x' is on toy device 1 (toy number 1), and the stream is on toy device 0 (toy number 0); "
-        "a launch runs on one device: copy what is not there through the host"
+        "a launch runs on one device: copy the array through the host"
     )
 
 
 @pytest.mark.row("R33")
-def test_a_function_serves_several_devices_and_is_built_once_for_each(devices: list[toy.ToyDevice]) -> None:
+def test_a_function_is_built_once_for_each_device(devices: list[toy.ToyDevice]) -> None:
     module = toy.module({"axpy": axpy_info()}, {"axpy": axpy})
     f = module["axpy"]
     for device in (devices[1], devices[0], devices[1]):
@@ -502,7 +511,7 @@ def test_a_function_serves_several_devices_and_is_built_once_for_each(devices: l
         ("bool", "bool", (3,), True),
     ],
 )
-def test_which_elements_hold_which(type_: str, dtype: str, shape: tuple[int, ...], good: bool) -> None:
+def test_accepted_element_types(type_: str, dtype: str, shape: tuple[int, ...], good: bool) -> None:
     f, seen = one(Param("a", "buffer", type_, "rw"))
     value = np.zeros(shape, dtype)
     if good:
@@ -514,19 +523,19 @@ def test_which_elements_hold_which(type_: str, dtype: str, shape: tuple[int, ...
 
 
 @pytest.mark.row("R34")
-def test_an_element_that_takes_more_room_than_its_lanes_says_so() -> None:
+def test_the_error_for_a_padded_element_has_its_size() -> None:
     f, _ = one(Param("a", "buffer", "float32x3", "rw"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(np.zeros((2, 3), "float32"), grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is no whole number of float32x3 of 16 bytes"
+    assert str(caught.value) == "the toy function 'f': argument 1 'a' has 24 bytes, which is not a whole number of float32x3 of 16 bytes"
 
 
 @pytest.mark.row("R34")
-def test_an_array_of_structs_is_called_so() -> None:
+def test_the_error_for_an_array_of_structs() -> None:
     f, _ = one(Param("a", "buffer", "uint8x8", "rw", align=4))
     for value, text in (
         (np.zeros(8, "float32"), "is an array of float32, and the kernel takes structs of 8 bytes"),
-        (np.zeros(7, "uint8"), "has 7 bytes, which is no whole number of structs of 8 bytes"),
+        (np.zeros(7, "uint8"), "has 7 bytes, which is not a whole number of structs of 8 bytes"),
         (None, "is None, and the kernel takes an array of structs of 8 bytes"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
@@ -534,7 +543,7 @@ def test_an_array_of_structs_is_called_so() -> None:
         assert str(caught.value) == f"the toy function 'f': argument 1 'a' {text}"
 
 
-def test_a_fixed_block_may_be_left_out_and_not_changed(devices: list[toy.ToyDevice]) -> None:
+def test_a_fixed_block_may_be_omitted_and_not_changed(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy(block=(8, 2, 1))
     y = devices[0].from_numpy(np.ones(8, "float32"))
     f(y, y, 1.0, 8, grid=1)
@@ -544,8 +553,7 @@ def test_a_fixed_block_may_be_left_out_and_not_changed(devices: list[toy.ToyDevi
         with pytest.raises(devmod.ArgumentError) as caught:
             f(y, y, 1.0, 8, *args, **keywords)
         assert (
-            str(caught.value)
-            == "the toy function 'axpy' is built for blocks of (8, 2, 1) threads, and (16, 1, 1) was given; leave block= out"
+            str(caught.value) == "the toy function 'axpy' is built for blocks of (8, 2, 1) threads, and (16, 1, 1) was given; omit block="
         )
 
 
@@ -555,11 +563,11 @@ def test_a_kind_without_a_grid(devices: list[toy.ToyDevice]) -> None:
     assert seen == [b"\x03"]
     with pytest.raises(devmod.ArgumentError) as caught:
         f(3, grid=1)
-    assert str(caught.value) == "the toy function 'f' has neither grid nor block: a call of it is one call"
+    assert str(caught.value) == "the toy function 'f' has neither grid nor block; call it without them"
 
 
 @pytest.mark.parametrize(("kind", "what"), [("image", "images"), ("sampler", "samplers")])
-def test_images_and_samplers_are_listed_and_not_called(kind: str, what: str) -> None:
+def test_a_call_with_images_or_samplers_is_refused(kind: str, what: str) -> None:
     f, _ = one(Param("i", kind))
     with pytest.raises(devmod.LaunchError) as caught:
         f(3, grid=1, block=1)
@@ -574,7 +582,7 @@ def test_limits_of_the_device_are_checked_once_before_anything_is_copied(devices
     assert devices[0].allocated == []
 
 
-def test_arguments_without_names_are_counted() -> None:
+def test_errors_number_arguments_without_names() -> None:
     f = toy.module({"f": FunctionInfo("f", ["handle", "float32"])})["f"]
     with pytest.raises(devmod.ArgumentError) as caught:
         f(np.zeros(1), "x", grid=1, block=1)
@@ -588,7 +596,7 @@ def test_arguments_without_names_are_counted() -> None:
 # -- arrays of other libraries
 
 
-def test_a_foreign_array_is_used_in_place_and_waited_for(devices: list[toy.ToyDevice]) -> None:
+def test_a_call_with_a_foreign_array_waits(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x = toy.ForeignArray(devices[0], np.ones(8, "float32"))
     devices[0].default_stream.fault = "waited"  # what a wait reports shows that there was one
@@ -597,7 +605,7 @@ def test_a_foreign_array_is_used_in_place_and_waited_for(devices: list[toy.ToyDe
     assert toy.floats(x.data).tolist() == [2.0] * 8
 
 
-def test_a_foreign_array_brings_its_stream(devices: list[toy.ToyDevice]) -> None:
+def test_a_call_uses_the_stream_of_a_foreign_array(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     stream = devices[0].stream()
     x = toy.ForeignArray(devices[0], np.ones(8, "float32"), stream)
@@ -606,7 +614,7 @@ def test_a_foreign_array_brings_its_stream(devices: list[toy.ToyDevice]) -> None
     assert devices[0].default_stream.queued == []
 
 
-def test_who_names_a_stream_for_foreign_memory_is_not_made_to_wait(devices: list[toy.ToyDevice]) -> None:
+def test_a_call_with_a_stream_and_a_foreign_array_does_not_wait(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x = toy.ForeignArray(devices[0], np.ones(8, "float32"))
     stream = devices[0].stream()
@@ -617,7 +625,7 @@ def test_who_names_a_stream_for_foreign_memory_is_not_made_to_wait(devices: list
         f(y, y, 1.0, 8, grid=1, block=8, stream=stream)
 
 
-def test_what_a_backend_refuses_in_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
+def test_the_error_for_a_foreign_array_names_the_argument(devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         make_axpy()(toy.ForeignArray(devices[0], np.float32(1)), 1, 1.0, 8, grid=1, block=8)  # type: ignore[arg-type]
     assert str(caught.value) == "the toy function 'axpy': argument 1 'x' is a foreign array without dimensions"
@@ -636,7 +644,7 @@ def test_an_array_of_another_kind_of_device_is_refused(devices: list[toy.ToyDevi
 # -- bound launches
 
 
-def test_a_bound_launch_launches_again_and_holds_its_arrays(devices: list[toy.ToyDevice]) -> None:
+def test_a_prepared_launch_repeats_and_keeps_its_arrays_alive(devices: list[toy.ToyDevice]) -> None:
     f = make_axpy()
     x, y = devices[0].from_numpy(np.ones(8, "float32")), devices[0].from_numpy(np.zeros(8, "float32"))
     launch = f.bind(x, y, 2.0, 8, grid=1, block=8)
@@ -655,7 +663,7 @@ def test_a_bound_launch_launches_again_and_holds_its_arrays(devices: list[toy.To
     assert held() is None
 
 
-def test_bind_takes_no_host_array(devices: list[toy.ToyDevice]) -> None:
+def test_bind_refuses_host_arrays(devices: list[toy.ToyDevice]) -> None:
     y = devices[0].empty(8, "float32")
     with pytest.raises(devmod.ArgumentError) as caught:
         make_axpy().bind(np.ones(8, "float32"), y, 2.0, 8, grid=1, block=8)
@@ -664,7 +672,7 @@ def test_bind_takes_no_host_array(devices: list[toy.ToyDevice]) -> None:
     )
 
 
-def test_a_bound_launch_of_an_empty_grid(devices: list[toy.ToyDevice]) -> None:
+def test_a_prepared_launch_of_an_empty_grid(devices: list[toy.ToyDevice]) -> None:
     y = devices[0].empty(8, "float32")
     launch = make_axpy().bind(y, y, 2.0, 8, grid=0, block=8)
     launch()
@@ -707,7 +715,7 @@ def test_sixty_four_threads_build_once() -> None:
     assert module.built == [("axpy", 0)]
 
 
-def test_specialize_gives_another_function(devices: list[toy.ToyDevice]) -> None:
+def test_specialize_returns_another_function(devices: list[toy.ToyDevice]) -> None:
     def run(shape: Any, y: bytearray, add: int = 1) -> None:
         toy.floats(y)[:] += add
 
@@ -719,7 +727,7 @@ def test_specialize_gives_another_function(devices: list[toy.ToyDevice]) -> None
     assert y.numpy().tolist() == [11.0, 11.0]
 
 
-def test_how_a_function_is_shown() -> None:
+def test_repr_of_a_function() -> None:
     f = make_axpy()
     assert repr(f) == "<Function toy axpy(x, y, alpha, n)>"
     assert (f.name, f.info) == ("axpy", axpy_info())
@@ -737,7 +745,7 @@ def test_an_unknown_name_needs_no_device() -> None:
 # -- for backends
 
 
-def test_scalars_that_lie_in_blocks_are_packed_where_the_interface_says() -> None:
+def test_block_packer_packs_scalars_into_blocks() -> None:
     interface = Interface(
         [
             Param("a", "buffer", "float32", "r", (0, 0)),
@@ -752,6 +760,36 @@ def test_scalars_that_lie_in_blocks_are_packed_where_the_interface_says() -> Non
     assert pack(["memory", b"nnnn", b"vvvvvvvvvvvv", b"wwww", b"uuuu"]) == (b"vvvvvvvvvvvvwwww", b"\0\0\0\0nnnn")
     with pytest.raises(devmod.FormatError) as caught:
         block_packer(Interface([Param("n", "scalar", "int32", at=(0, 16))], [devmod.Block("push", 16)]))
-    with pytest.raises(devmod.FormatError, match=r"^argument 1 lies in block 1, and the blocks are 1, counted from 0$"):
+    with pytest.raises(devmod.FormatError, match=r"^argument 1 is in block 1 \(counted from 0\), and the interface has 1$"):
         block_packer(Interface([Param("n", "scalar", "int32", at=(1, 0))], [devmod.Block("push", 16)]))
-    assert str(caught.value) == "argument 1 lies at byte 16 of a block of 16 bytes"
+    assert str(caught.value) == "argument 1 is at byte 16 of a block of 16 bytes"
+
+
+@pytest.mark.row("R34")
+def test_an_array_smaller_than_the_kernel_declares_is_refused_on_both_paths(devices: list[toy.ToyDevice]) -> None:
+    f, seen = one(Param("x", "buffer", "uint32", size=64))
+    f(devices[0].empty(16, "uint32"), grid=1, block=1)
+    f(np.zeros(17, "uint32"), grid=1, block=1)
+    for value in (devices[0].empty(15, "uint32"), np.zeros(15, "uint32"), devices[0].empty(0, "uint32")):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(value, grid=1, block=1)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'x' has {value.nbytes} bytes, and the kernel declares 64; pass an array of 64 bytes or more"
+        )
+    assert len(seen) == 2
+
+
+@pytest.mark.row("R34")
+def test_a_prepared_launch_takes_no_arguments(devices: list[toy.ToyDevice]) -> None:
+    f, seen = one(Param("x", "buffer", "uint32"))
+    launch = f.bind(devices[0].empty(1, "uint32"), grid=1, block=1)
+    empty = f.bind(devices[0].empty(1, "uint32"), grid=0, block=1)
+    launch()
+    for call in (lambda: launch(1), lambda: launch(grid=1), lambda: empty(1)):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            call()
+        assert str(caught.value) == (
+            "a prepared launch of the toy function 'f' takes no arguments: bind received them; to launch with others, call the "
+            "function itself, or bind it again"
+        )
+    assert len(seen) == 1

@@ -15,10 +15,13 @@ from distributions import install, run
 from support import KINDS, sample
 
 import devmod
-from devmod.backend import Launcher, RealModule, run_compiler
-from devmod.targets import find_spec
+from devmod._plugins.specs import find_spec
+from devmod.backend import Launcher, RuntimeModule, run_compiler
 
 pytestmark = pytest.mark.row("R31")
+#: The results that two kinds accept from a replaced compiler, and their formats, as in messages.
+OPENCL = ("an ELF file, a program binary of PoCL or text", "cl, clbin, xclbin, awsxclbin, aocx")
+CUDA = ("an ELF file, a CUDA fatbin or text", "cuda, ptx, cubin, fatbin")
 hookimpl = pluggy.HookimplMarker("devmod")
 Register = Callable[[str, str, object], None]
 
@@ -30,12 +33,39 @@ def no_compilers() -> Iterator[None]:
         devmod.set_compiler(kind, None)
 
 
-def test_nothing_is_replaced_unless_asked() -> None:
+def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Manager(pluggy.PluginManager):
+        def __init__(self, name: str) -> None:
+            made.append(name)
+            super().__init__(name)
+
+    class Plugin:
+        def __init__(self, result: bytes) -> None:
+            self.result = result
+
+        @hookimpl
+        def devmod_compile(self, kind: str) -> bytes:
+            return self.result
+
+    monkeypatch.setattr(pluggy, "PluginManager", Manager)
+    register("devmod.hooks", "devmod_compile.opencl", Plugin(b"first"))
+    assert [run_compiler("opencl", b"kernel") for _ in range(3)] == [("cl", b"first")] * 3
+    assert len(made) == 1
+    devmod.register("devmod.hooks", "devmod_compile.opencl", Plugin(b"second"), replace=True)
+    assert [run_compiler("opencl", b"kernel") for _ in range(2)] == [("cl", b"second")] * 2
+    assert len(made) == 2
+    devmod.register("devmod.hooks", "devmod_compile.opencl", None, replace=True)
     assert run_compiler("opencl", b"kernel") is None
 
 
-class Receiver(RealModule):
-    """Its functions are what it would hand to a driver."""
+def test_no_compiler_is_replaced_by_default() -> None:
+    assert run_compiler("opencl", b"kernel") is None
+
+
+class Receiver(RuntimeModule):
+    """A module that exposes the payloads for its driver."""
 
     def launcher(self, name: str, info: devmod.FunctionInfo) -> Launcher:
         raise NotImplementedError
@@ -43,7 +73,7 @@ class Receiver(RealModule):
 
 @pytest.mark.row("R30")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_compiler_is_given_source_and_nothing_that_was_compiled(kind: str) -> None:
+def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
     asked = {}
@@ -64,19 +94,32 @@ def test_a_compiler_is_given_source_and_nothing_that_was_compiled(kind: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "returned", "told"),
+    ("kind", "returned", "payload"),
     [
         ("cuda", b"\x7fELF...", ("cubin", b"\x7fELF...")),
         ("cuda", b".version 8.0", ("ptx", b".version 8.0")),
         ("cuda", ("fatbin", b"\x50\xed"), ("fatbin", b"\x50\xed")),
+        ("cuda", b".version 8.0\0", ("ptx", b".version 8.0\0")),
+        ("cuda", b"\x50\xed\x55\xba\x01\0", ("fatbin", b"\x50\xed\x55\xba\x01\0")),
         ("rocm", b"\x7fELF", ("hsaco", b"\x7fELF")),
+        ("rocm", b"__CLANG_OFFLOAD_BUNDLE__\x01", ("hsaco", b"__CLANG_OFFLOAD_BUNDLE__\x01")),
+        ("rocm", b"CCOB\x02\0", ("hsaco", b"CCOB\x02\0")),
+        ("rocm", b"\x10\xff\x10\xad\x01", ("hsaco", b"\x10\xff\x10\xad\x01")),
+        ("rocm", "// μ".encode(), ("hip", "// μ".encode())),
+        ("metal", b"MTLB\x01\x80", ("metallib", b"MTLB\x01\x80")),
+        ("metal", b"kernel", ("metal", b"kernel")),
+        ("webgpu", b"@compute", ("wgsl", b"@compute")),
+        ("vulkan", b"\x07\x23\x02\x03", ("spv", b"\x07\x23\x02\x03")),
+        ("opencl", b"poclbin\0\x08", ("clbin", b"poclbin\0\x08")),
         ("vulkan", b"\x03\x02\x23\x07", ("spv", b"\x03\x02\x23\x07")),
         ("opencl", b"kernel void", ("cl", b"kernel void")),
         ("opencl", ("clbin", b"poclbin"), ("clbin", b"poclbin")),
         ("hexagon", b"\x7fELF", ("so", b"\x7fELF")),
     ],
 )
-def test_what_a_compiler_returns_is_told_by_its_magic_or_its_word(kind: str, returned: Any, told: tuple[str, bytes]) -> None:
+def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
+    kind: str, returned: Any, payload: tuple[str, bytes]
+) -> None:
     seen: list[bytes] = []
 
     def compiler(code: bytes) -> Any:
@@ -84,7 +127,7 @@ def test_what_a_compiler_returns_is_told_by_its_magic_or_its_word(kind: str, ret
         return returned
 
     devmod.set_compiler(kind, compiler)
-    assert run_compiler(kind, memoryview(b"the code")) == told
+    assert run_compiler(kind, memoryview(b"the code")) == payload
     assert seen == [b"the code"]
     devmod.set_compiler(kind, None)
     assert run_compiler(kind, b"the code") is None
@@ -102,24 +145,39 @@ def test_what_a_compiler_returns_is_told_by_its_magic_or_its_word(kind: str, ret
             devmod.FormatError,
             "the compiler set for opencl returned the format 'ptx'; its formats: cl, clbin, xclbin, awsxclbin, aocx",
         ),
-        ("opencl", b"\x03\x02\x23\x07", devmod.FormatError, "the compiler set for opencl returned SPIR-V, which is no payload of opencl"),
-        (
-            "vulkan",
-            b"text",
-            devmod.FormatError,
-            "the compiler set for vulkan returned neither ELF nor SPIR-V, which is no payload of vulkan",
+        *(
+            (
+                kind,
+                returned,
+                devmod.FormatError,
+                f"the compiler set for {kind} returned {found}. Expected {expected}; for another payload, return (format, bytes), "
+                f"with one of the formats {formats}",
+            )
+            for kind, returned, found, expected, formats in (
+                ("opencl", b"\x03\x02\x23\x07", "SPIR-V", *OPENCL),
+                ("opencl", b"MTLB", "a metallib", *OPENCL),
+                ("opencl", b"BC\xc0\xde", "bytes that are neither text nor of a known magic", *OPENCL),
+                ("opencl", b"a\0b", "bytes that are neither text nor of a known magic", *OPENCL),
+                ("opencl", b"", "no bytes", *OPENCL),
+                ("vulkan", b"text", "text", "SPIR-V", "spv"),
+                ("vulkan", b"\x7fELF", "an ELF file", "SPIR-V", "spv"),
+                ("cuda", b"CCOB\x02", "a compressed clang offload bundle", *CUDA),
+                ("cuda", b"__CLANG_OFFLOAD_BUNDLE__", "a clang offload bundle", *CUDA),
+                ("cuda", b"\x10\xff\x10\xad", "an LLVM OffloadBinary", *CUDA),
+                ("hexagon", b"\x50\xed\x55\xba", "a CUDA fatbin", "an ELF file", "so"),
+                ("webgpu", b"poclbin\0", "a program binary of PoCL", "text", "wgsl"),
+            )
         ),
-        ("vulkan", b"\x7fELF", devmod.FormatError, "the compiler set for vulkan returned an ELF file, which is no payload of vulkan"),
     ],
 )
-def test_what_is_no_payload_is_refused(kind: str, returned: Any, error: type[devmod.DevmodError], message: str) -> None:
+def test_an_invalid_result_of_a_compiler_is_rejected(kind: str, returned: Any, error: type[devmod.DevmodError], message: str) -> None:
     devmod.set_compiler(kind, lambda code: returned)
     with pytest.raises(error) as caught:
         run_compiler(kind, b"")
     assert str(caught.value) == message
 
 
-def test_its_own_exception_comes_through() -> None:
+def test_the_exception_of_a_compiler_passes_through() -> None:
     devmod.set_compiler("opencl", lambda code: {}["missing"])  # type: ignore[arg-type, return-value]
     with pytest.raises(KeyError, match="missing"):
         run_compiler("opencl", b"")
@@ -132,6 +190,11 @@ def test_set_compiler_checks_its_arguments() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.set_compiler("acme", bytes)
     assert str(caught.value) == "no target is known for the kind 'acme', so nothing can be compiled for it"
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.set_compiler("ptx", bytes)
+    assert str(caught.value) == (
+        "no target is known for the kind 'ptx', so nothing can be compiled for it: ptx is a format of cuda, not a kind; the kind is 'cuda'"
+    )
 
 
 @pytest.mark.row("R38")
@@ -150,7 +213,7 @@ def plugin(answer: Any, calls: list[tuple[str, bytes]]) -> object:
     return SimpleNamespace(devmod_compile=devmod_compile)
 
 
-def test_a_hook_compiles_and_the_first_answer_counts(register: Register) -> None:
+def test_the_first_result_of_the_compile_hooks_is_used(register: Register) -> None:
     calls: list[tuple[str, bytes]] = []
     register("devmod.hooks", "devmod_compile", plugin(None, calls))
     assert run_compiler("opencl", b"code") is None
@@ -158,12 +221,12 @@ def test_a_hook_compiles_and_the_first_answer_counts(register: Register) -> None
     register("devmod.hooks", "devmod_compile.cuda", plugin(b"never asked for opencl", []))
     assert run_compiler("opencl", b"code") == ("clbin", b"bin")
     assert set(calls) == {("opencl", b"code")}
-    devmod.set_compiler("opencl", lambda code: b"set_compiler goes first")
-    assert run_compiler("opencl", b"code") == ("cl", b"set_compiler goes first")
+    devmod.set_compiler("opencl", lambda code: b"set_compiler has priority")
+    assert run_compiler("opencl", b"code") == ("cl", b"set_compiler has priority")
 
 
 @pytest.mark.row("R8")
-def test_a_hook_with_a_wrong_signature_is_refused(register: Register) -> None:
+def test_a_hook_with_a_wrong_signature_is_rejected(register: Register) -> None:
     @hookimpl
     def devmod_compile(code: bytes, device: str) -> bytes:
         return b""
@@ -172,7 +235,7 @@ def test_a_hook_with_a_wrong_signature_is_refused(register: Register) -> None:
     with pytest.raises(devmod.PluginError) as caught:
         run_compiler("opencl", b"")
     assert str(caught.value).startswith(
-        "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process does not fit: "
+        "devmod.hooks.devmod_compile.opencl is broken: the plugin registered in this process cannot be registered: "
         "Plugin 'devmod.hooks.devmod_compile.opencl in this process' for hook 'devmod_compile'"
     )
     assert "device" in str(caught.value)
@@ -180,7 +243,7 @@ def test_a_hook_with_a_wrong_signature_is_refused(register: Register) -> None:
 
 
 @pytest.mark.row("R8")
-def test_a_hook_that_implements_nothing_is_refused(register: Register) -> None:
+def test_a_plugin_without_the_hook_is_rejected(register: Register) -> None:
     register("devmod.hooks", "devmod_compile.opencl", SimpleNamespace(devmod_compile=lambda kind, code: b""))
     with pytest.raises(devmod.PluginError) as caught:
         run_compiler("opencl", b"")
@@ -197,7 +260,7 @@ def test_pluggy_is_imported_only_when_there_is_a_hook() -> None:
 
 
 @pytest.mark.row("R41")
-def test_a_hook_may_refuse_a_bundle_before_its_runtime_sees_it(register: Register) -> None:
+def test_a_hook_may_reject_a_bundle_before_its_runtime_is_called(register: Register) -> None:
     seen: list[tuple[str, bytes]] = []
     loaded: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""FunctionInfo, Interface, Param, Block: values, their checks, and the maps that files hold."""
+"""FunctionInfo, Interface, Param, Block: values, their checks, and their maps in files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmod
-from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_a_type_has_a_name(dtype: tuple[int, int, int], text: str) -> None:
 
 
 @given(st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(0, 65535)))
-def test_every_type_survives_its_name(dtype: tuple[int, int, int]) -> None:
+def test_every_type_survives_a_round_trip_through_its_name(dtype: tuple[int, int, int]) -> None:
     assert parse_dtype(dtype_name(dtype)) == dtype
 
 
 @pytest.mark.parametrize(
     "text", ["", "float", "float032", "float32x", "x4", "int-8", "type2_32", "type3_64", "handle64x", "float32x70000", "Int32", "int٣"]
 )
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_an_invalid_type_is_rejected(text: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.FunctionInfo("f", [text])
     assert str(caught.value) == (
@@ -50,7 +50,7 @@ def test_what_is_no_type_is_refused(text: str) -> None:
 
 
 def test_sizes() -> None:
-    assert [dtype_bytes(parse_dtype(text)) for text in ("float16x4", "bool", "uint1", "float6_e2m3fnx4", "uint8x40")] == [8, 1, 1, 3, 40]
+    assert [array_bytes(parse_dtype(text)) for text in ("float16x4", "bool", "uint1", "float6_e2m3fnx4", "uint8x40")] == [8, 1, 1, 3, 40]
 
 
 @pytest.mark.row("R12")
@@ -75,7 +75,7 @@ def test_function_info_is_a_value() -> None:
 
 
 @pytest.mark.row("R12", "R19")
-def test_an_interface_keeps_what_it_does_not_know() -> None:
+def test_an_interface_preserves_unknown_keys() -> None:
     data = {
         "params": [
             {"name": "a", "kind": "buffer", "type": "float32", "access": "rw", "at": [0, 1], "volatile": True},
@@ -117,13 +117,16 @@ def test_an_interface_keeps_what_it_does_not_know() -> None:
             {"params": [{"name": "a", "kind": "buffer", "at": "push"}]},
             "the parameter 'a' has the place 'push'; a place is an index or a pair of indices",
         ),
-        ({"params": [{"name": "a", "kind": "scalar", "align": -1}]}, "the alignment of the parameter 'a' is a number from 0 up, not -1"),
+        (
+            {"params": [{"name": "a", "kind": "scalar", "align": -1}]},
+            "the alignment of the parameter 'a' is invalid: expected an int of at least 0, got -1",
+        ),
         ({"blocks": [{"at": 0}]}, "a block has no 'size'"),
         ({"block": [1, 2]}, "a fixed block of threads is three numbers, not [1, 2]"),
-        ({"block": [1, 2, True]}, "a fixed block of threads is a number from 0 up, not True"),
+        ({"block": [1, 2, True]}, "a fixed block of threads is invalid: expected an int of at least 0, got True"),
     ],
 )
-def test_a_wrong_interface_is_refused(data: object, message: str) -> None:
+def test_an_invalid_interface_is_rejected(data: object, message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.Interface.from_dict(data)
     assert str(caught.value) == message
@@ -140,7 +143,7 @@ def test_a_wrong_interface_is_refused(data: object, message: str) -> None:
         (("f", ["handle"], [], [], devmod.Interface()), "the function 'f' has 1 arg_types and an interface of 0 params"),
     ],
 )
-def test_a_wrong_function_info_is_refused(arguments: tuple[object, ...], message: str) -> None:
+def test_an_invalid_function_info_is_rejected(arguments: tuple[object, ...], message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.FunctionInfo(*arguments)  # type: ignore[arg-type]
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""Module: the contract that a backend's author subclasses, with its defaults."""
+"""Module: the base class of backends' modules, and its defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import devmod
 
 
 class Minimal(devmod.Module):
-    """The least that a module can be. Its constructor calls nobody."""
+    """The smallest module. Its constructor does not call super().__init__()."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -40,7 +40,7 @@ def test_kind_and_get_function_are_abstract() -> None:
         devmod.Module()  # type: ignore[abstract]
 
 
-def test_defaults_say_nothing() -> None:
+def test_the_defaults_are_empty() -> None:
     module = Minimal("f")
     assert (module.format, dict(module.functions), module.imports, dict(module.source), module.origin) == ("", {}, (), {}, None)
     assert module.inspect_source() == ""
@@ -52,7 +52,7 @@ def test_defaults_say_nothing() -> None:
     assert str(missing.value) == "the toy module has no global 'g'; it has: none"
 
 
-def test_what_cannot_be_saved_says_so() -> None:
+def test_the_error_for_a_module_that_cannot_be_saved() -> None:
     module = Minimal()
     for act in (module.save_to_bytes, module.wire_parts):
         with pytest.raises(devmod.FormatError) as caught:
@@ -64,7 +64,7 @@ def test_what_cannot_be_saved_says_so() -> None:
 
 
 @pytest.mark.parametrize("module", [SavesBytes(), SavesParts()])
-def test_either_way_of_saving_gives_the_other(module: devmod.Module) -> None:
+def test_save_to_bytes_and_wire_parts_default_to_each_other(module: devmod.Module) -> None:
     assert module.save_to_bytes() == b"one two"
     assert b"".join(module.wire_parts()) == b"one two"
     assert module.property_mask == 3
@@ -80,7 +80,7 @@ def test_imports_make_a_tree() -> None:
     for module in (root, middle, leaf):
         with pytest.raises(devmod.FormatError) as caught:
             leaf.import_module(module)
-        assert str(caught.value) == "toy: importing that toy module would make a cycle, for it is this module or imports it"
+        assert str(caught.value) == "toy: importing the toy module would make a cycle: it is this module or imports it"
     with pytest.raises(devmod.FormatError) as caught:
         root.import_module("x")  # type: ignore[arg-type]
     assert str(caught.value) == "toy: a module imports a Module, not str"
@@ -97,4 +97,4 @@ def test_a_name_is_a_string(name: Any) -> None:
     for module in modules:
         with pytest.raises(devmod.FunctionNotFoundError) as caught:
             module[name]
-        assert str(caught.value) == f"the {module.kind} module's functions are named by strings, not by {type(name).__name__}"
+        assert str(caught.value) == f"the name of a {module.kind} function is not a string: expected a str, got {type(name).__name__}"

@@ -1,4 +1,4 @@
-"""The registries: what is found, in which order, and what is said when it is not, or is broken."""
+"""The registry: the order of its look-ups, and the errors for missing and broken entries."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from distributions import GOOD, PYTHON, SOURCE, Session, environment, install, n
 
 import devmod
 from devmod import targets
-from devmod.targets import TargetSpec, find_spec
+from devmod._plugins.lookup import lookup
+from devmod._plugins.specs import find_spec
+from devmod._values.spec import TargetSpec
 
 Register = Callable[[str, str, object], None]
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder on sys.path, and no restriction to core; modules imported from it go when the test ends."""
+    """Return an empty folder on sys.path, without a restriction to core. The end of the test removes modules imported from it."""
     folder = tmp_path.resolve() / "site"
     folder.mkdir()
     monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
@@ -39,13 +41,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def fresh(stem: str = "npu") -> str:
-    """A kind that no other test has used: a hit is kept as long as the process lives."""
+    """Return a kind that no other test has used. A hit is cached for the life of the process."""
     fresh.number = getattr(fresh, "number", 0) + 1  # type: ignore[attr-defined]
     return f"{stem}{fresh.number}"  # type: ignore[attr-defined]
 
 
 def plugin(site: Path, kind: str, text: str, *, group: str = "devmod.load_from_bytes", value: str = "", version: str = "1.0") -> Path:
-    """A distribution acme-<kind> that declares one entry, and its module."""
+    """Install a distribution acme-<kind> with one entry and its module."""
     return install(site, f"acme-{kind}", version, {group: {kind: value or f"acme_{kind}:entry"}}, {f"acme_{kind}": text})
 
 
@@ -63,16 +65,16 @@ def entry(data):
 
 
 @pytest.mark.row("R1", "R3")
-def test_a_miss_is_not_kept_and_a_hit_is(site: Path) -> None:
+def test_a_hit_is_cached_and_a_miss_is_not(site: Path) -> None:
     kind = fresh()
     with pytest.raises(devmod.NotRegisteredError):
         devmod.load_from_bytes(kind, b"")
     info = plugin(site, kind, SOUND)
-    made = devmod.load_from_bytes(kind, b"")
-    assert made.kind == kind
+    result = devmod.load_from_bytes(kind, b"")
+    assert result.kind == kind
     uninstall(info)
     assert kind not in devmod.registered("devmod.load_from_bytes")
-    assert type(devmod.load_from_bytes(kind, b"")) is type(made)
+    assert type(devmod.load_from_bytes(kind, b"")) is type(result)
 
 
 @pytest.mark.row("R1")
@@ -80,17 +82,17 @@ def test_a_miss_is_not_kept_and_a_hit_is(site: Path) -> None:
     ("group", "arguments"),
     [("devmod.create", "code, fmt, fmap, source"), ("devmod.load_from_bytes", "data"), ("devmod.load_from_file", "path, fmt")],
 )
-def test_each_registry_is_a_group_of_entry_points(site: Path, tmp_path: Path, group: str, arguments: str) -> None:
+def test_each_group_is_a_group_of_entry_points(site: Path, tmp_path: Path, group: str, arguments: str) -> None:
     kind = fresh()
     plugin(site, kind, SOUND.replace("def entry(data)", f"def entry({arguments})"), group=group)
     file = tmp_path / f"x.{kind}"
     file.write_bytes(b"")
-    made = {
+    result = {
         "devmod.create": lambda: devmod.create(kind, b"", "x", {}),
         "devmod.load_from_bytes": lambda: devmod.load_from_bytes(kind, b""),
         "devmod.load_from_file": lambda: devmod.load_from_file(file),
     }
-    for each, make in made.items():
+    for each, make in result.items():
         if each == group:
             assert make().kind == kind
         else:
@@ -99,19 +101,19 @@ def test_each_registry_is_a_group_of_entry_points(site: Path, tmp_path: Path, gr
 
 
 @pytest.mark.row("R6", "R7")
-def test_nothing_of_a_plugin_is_imported_before_its_key_is_used(site: Path) -> None:
+def test_a_plugin_is_imported_when_its_key_is_first_used(site: Path) -> None:
     kind, other = fresh(), fresh()
     plugin(site, kind, SOUND)
     plugin(site, other, "raise AssertionError('imported')")
     found = devmod.registered("devmod.load_from_bytes")
-    assert (found[kind].distribution, found[kind].version, found[kind].who) == (f"acme-{kind}", "1.0", f"acme-{kind} 1.0")
+    assert (found[kind].distribution, found[kind].version, found[kind].provider) == (f"acme-{kind}", "1.0", f"acme-{kind} 1.0")
     assert (found[other].value, found[other].problem) == (f"acme_{other}:entry", "")
     assert f"acme_{kind}" not in sys.modules
     devmod.load_from_bytes(kind, b"")
     assert f"acme_{other}" not in sys.modules
 
 
-def test_an_entry_may_name_what_lies_in_a_class_and_extras(site: Path) -> None:
+def test_an_entry_may_be_an_attribute_of_a_class_and_have_extras(site: Path) -> None:
     kind = fresh()
     text = SOUND + "class Space:\n    entry = staticmethod(entry)\n"
     plugin(site, kind, text, value=f"acme_{kind} : Space.entry [some, extras]")
@@ -123,28 +125,29 @@ def test_an_entry_may_name_what_lies_in_a_class_and_extras(site: Path) -> None:
 
 MISSES = """
 import json, sys
-from devmod import _registry, NotRegisteredError
-told = {}
+from devmod import NotRegisteredError
+from devmod._plugins.lookup import lookup
+errors = {}
 for group, name in json.load(sys.stdin):
     try:
-        _registry.lookup(group, name)
+        lookup(group, name)
     except NotRegisteredError as error:
         assert isinstance(error, RuntimeError)
         assert error.key == f"{group}.{name}"
-        told[error.key] = [str(error), error.kind, error.distribution]
-print(json.dumps(told))
+        errors[error.key] = [str(error), error.kind, error.distribution]
+print(json.dumps(errors))
 """
 
 
 def misses(tmp_path: Path, keys: Iterable[tuple[str, str]], *path: Path) -> dict[str, list[str]]:
-    """What a process that has core and these folders says of each key: text, kind and distribution of the error."""
+    """Return the text, kind and distribution of the error for each key, in a process with core and these folders."""
     cache = tmp_path / "cache"
     done = subprocess.run(
         [*PYTHON, MISSES], env=environment(path, cache), input=json.dumps(list(keys)), capture_output=True, text=True, check=True
     )
-    told = json.loads(done.stdout)
-    assert isinstance(told, dict)
-    return told
+    errors = json.loads(done.stdout)
+    assert isinstance(errors, dict)
+    return errors
 
 
 RUNTIMES = {
@@ -184,12 +187,13 @@ def test_the_miss_of_a_known_kind_has_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R4")
-def test_the_miss_of_an_unknown_kind_says_whom_to_trust(tmp_path: Path) -> None:
+def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -> None:
     groups = ("devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.targets", "devmod.device", "devmod.conformance")
     assert misses(tmp_path, [(group, "npu_9") for group in groups]) == {
         f"{group}.npu_9": [
             f"{group}.npu_9 is not registered, and no known distribution provides it. By convention it would be devmod-npu_9; "
-            "install that only if you trust its publisher",
+            "install that only if you trust its publisher"
+            + (". The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu" if group == "devmod.targets" else ""),
             "npu_9",
             "devmod-npu_9",
         ]
@@ -198,7 +202,18 @@ def test_the_miss_of_an_unknown_kind_says_whom_to_trust(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("R4")
-def test_the_miss_of_a_kind_that_an_installed_target_knows_has_its_command(tmp_path: Path) -> None:
+def test_the_miss_of_a_misspelt_kind_has_the_nearest_kind(tmp_path: Path) -> None:
+    found = misses(tmp_path, [("devmod.device", "opncl"), ("devmod.conformance", "vulcan"), ("devmod.create", "opncl")])
+    ends = {key: text[0].partition("its publisher")[2] for key, text in found.items()}
+    assert ends == {
+        "devmod.device.opncl": ". Did you mean 'opencl'?",
+        "devmod.conformance.vulcan": ". Did you mean 'vulkan'?",
+        "devmod.create.opncl": "",  # these kinds come from files
+    }
+
+
+@pytest.mark.row("R4")
+def test_the_miss_of_a_kind_with_an_installed_target_has_its_command(tmp_path: Path) -> None:
     text = "import devmod\nSPEC = devmod.TargetSpec('npu', title='Acme', distribution='acme-runtime', formats=['nbin'], aliases=['npu2'])\n"
     plugin(tmp_path / "site", "npu", text, group="devmod.targets", value="acme_npu:SPEC")
     keys = [("devmod.create", "npu"), ("devmod.load_from_bytes", "npu2"), ("devmod.load_from_file", "nbin")]
@@ -213,18 +228,18 @@ def test_the_miss_of_a_kind_that_an_installed_target_knows_has_its_command(tmp_p
 
 
 @pytest.mark.row("R4", "R8")
-def test_a_broken_target_does_not_hide_the_miss(tmp_path: Path) -> None:
+def test_the_miss_is_reported_in_spite_of_a_broken_target(tmp_path: Path) -> None:
     plugin(tmp_path / "site", "npu", "1 / 0", group="devmod.targets", value="acme_npu:SPEC")
-    told = misses(tmp_path, [("devmod.create", "npu"), ("devmod.load_from_file", "ptx")], tmp_path / "site")
-    assert "no known distribution provides it" in told["devmod.create.npu"][0]
-    assert "pip install devmod-cuda" in told["devmod.load_from_file.ptx"][0]
+    errors = misses(tmp_path, [("devmod.create", "npu"), ("devmod.load_from_file", "ptx")], tmp_path / "site")
+    assert "no known distribution provides it" in errors["devmod.create.npu"][0]
+    assert "pip install devmod-cuda" in errors["devmod.load_from_file.ptx"][0]
 
 
 @pytest.mark.row("R4")
-def test_the_miss_of_what_an_installed_runtime_lacks_says_to_upgrade_it(tmp_path: Path) -> None:
+def test_the_miss_of_a_key_that_an_installed_runtime_lacks_has_the_upgrade(tmp_path: Path) -> None:
     npu(tmp_path / "site", "0.3", name="devmod-cuda", kind="other")
-    told = misses(tmp_path, [("devmod.device", "cuda")], tmp_path / "site")
-    assert told["devmod.device.cuda"][0] == (
+    errors = misses(tmp_path, [("devmod.device", "cuda")], tmp_path / "site")
+    assert errors["devmod.device.cuda"][0] == (
         "devmod.device.cuda is not registered: devmod-cuda 0.3 is installed and does not provide it. To upgrade it: pip install --upgrade "
         "devmod-cuda"
     )
@@ -232,37 +247,106 @@ def test_the_miss_of_what_an_installed_runtime_lacks_says_to_upgrade_it(tmp_path
 
 @pytest.mark.row("R2", "R4")
 @pytest.mark.parametrize("group", ["devmod.create", "devmod.device", "devmod.conformance"])
-def test_where_a_kind_is_asked_for_an_alias_is_told_as_one(group: str, tmp_path: Path) -> None:
-    told = misses(tmp_path, [(group, "hip")], tmp_path / "site")
-    assert told[f"{group}.hip"][0] == (
+def test_an_alias_in_the_place_of_a_kind_is_explained(group: str, tmp_path: Path) -> None:
+    errors = misses(tmp_path, [(group, "hip")], tmp_path / "site")
+    assert errors[f"{group}.hip"][0] == (
         f"{group}.hip is not registered: hip is an alias of rocm, under which its bytes are loaded; everywhere else the kind is rocm"
     )
 
 
-FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; this one "
+@pytest.mark.row("R4")
+def test_a_format_in_the_place_of_a_kind_is_explained(tmp_path: Path) -> None:
+    of = {
+        "ptx": "cuda",
+        "cubin": "cuda",
+        "fatbin": "cuda",
+        "spv": "vulkan",
+        "cl": "opencl",
+        "clbin": "opencl",
+        "wgsl": "webgpu",
+        "so": "hexagon",
+    }
+    asked = [(group, fmt) for fmt in of for group in ("devmod.load_from_bytes", "devmod.create", "devmod.device", "devmod.targets")]
+    errors = misses(tmp_path, [*asked, ("devmod.load_from_bytes", "devmod")], tmp_path / "site")
+    for group, fmt in asked:
+        kind = of[fmt]
+        create = f"devmod.create('{kind}', code, '{fmt}', fmap)"
+        todo = f"call {create}" if group == "devmod.create" else f"the kind is '{kind}'"
+        if group == "devmod.load_from_bytes":
+            todo = (
+                f"devmod.load_from_bytes('{kind}', data) takes what Module.save_to_bytes returned, {create} a payload in memory, "
+                "devmod.load_from_file(path) a payload file"
+            )
+        assert errors[f"{group}.{fmt}"][0] == f"{group}.{fmt} is not registered: {fmt} is a format of {kind}, not a kind; {todo}"
+    assert errors["devmod.load_from_bytes.devmod"][0] == (
+        "devmod.load_from_bytes.devmod is not registered: devmod is the format of bundles, not a kind; devmod.loads(data) reads a bundle in "
+        "memory, devmod.load(path) a file"
+    )
+
+
+@pytest.mark.row("R4")
+def test_the_miss_of_a_kind_of_core_names_no_wheel(tmp_path: Path) -> None:
+    asked = [("devmod.device", "const_loader"), ("devmod.load_from_file", "const_loader"), ("devmod.create", "bundle")]
+    errors = misses(tmp_path, asked, tmp_path / "site")
+    constants = (
+        "const_loader is a kind of core, without devices and payload files; devmod.const_loader(tensors, by_symbol) makes its modules"
+    )
+    node = "bundle is a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it"
+    for (group, name), what in zip(asked, (constants, constants, node), strict=True):
+        assert errors[f"{group}.{name}"][0] == f"{group}.{name} is not registered: {what}"
+
+
+@pytest.mark.row("R4")
+def test_a_kind_in_the_place_of_a_file_format_is_explained(tmp_path: Path) -> None:
+    errors = misses(
+        tmp_path,
+        [("devmod.load_from_file", fmt) for fmt in ("opencl", "comp", "so_x86_64", "so_amdgpu", "so_cuda", "acme")],
+        tmp_path / "site",
+    )
+    assert errors["devmod.load_from_file.opencl"][0] == (
+        "devmod.load_from_file.opencl is not registered: opencl is a kind, not a file format; the file formats of opencl: "
+        "cl, clbin, xclbin, awsxclbin, aocx"
+    )
+    assert errors["devmod.load_from_file.comp"][0] == (
+        "devmod.load_from_file.comp is not registered: comp is the suffix of a source (GLSL), not a payload format; "
+        "devmod.compile(pathlib.Path(path), 'vulkan') compiles it"
+    )
+    assert errors["devmod.load_from_file.so_x86_64"][0] == (
+        "devmod.load_from_file.so_x86_64 is not registered: so_x86_64 is a shared object for the processor x86_64, which has no device kernels; "
+        "devmod.interop.tvm.load_library(path) reads the modules of one that TVM exported"
+    )
+    for machine, what, fmt in (("amdgpu", "an AMD code object", "hsaco"), ("cuda", "a cubin", "cubin")):
+        assert errors[f"devmod.load_from_file.so_{machine}"][0] == (
+            f"devmod.load_from_file.so_{machine} is not registered: so_{machine} is a shared object that holds {what}; "
+            f"devmod.load_from_file(path, '{fmt}') reads it"
+        )
+    assert errors["devmod.load_from_file.acme"][0].startswith("devmod.load_from_file.acme is not registered, and no known distribution")
+
+
+FORM = "a kind is of the form [a-z][a-z0-9_]{0,31}; got "
 
 
 @pytest.mark.row("R4")
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("", FORM + "is empty"),
-        ("Cuda", FORM + "has U+0043 at character 1"),
-        ("9", FORM + "has U+0039 at character 1"),
-        ("npu; pip install evil", FORM + "has U+003B at character 4"),
-        ("a b", FORM + "has U+0020 at character 2"),
-        ("npu\n", FORM + "has U+000A at character 4"),
-        ("npü", FORM + "has U+00FC at character 3"),
-        ("a-b", FORM + "has U+002D at character 2"),
-        ("a.b", FORM + "has U+002E at character 2"),
-        ("a" * 33, FORM + "has 33 characters"),
-        ("pip install x " * 10**6, FORM + "has 14000000 characters"),
-        (None, FORM + "is no string but of type NoneType"),
-        (b"cuda", FORM + "is no string but of type bytes"),
-        (["cuda"], FORM + "is no string but of type list"),
+        ("", FORM + "an empty string"),
+        ("Cuda", FORM + "U+0043 at character 1"),
+        ("9", FORM + "U+0039 at character 1"),
+        ("npu; pip install evil", FORM + "U+003B at character 4"),
+        ("a b", FORM + "U+0020 at character 2"),
+        ("npu\n", FORM + "U+000A at character 4"),
+        ("npü", FORM + "U+00FC at character 3"),
+        ("a-b", FORM + "U+002D at character 2"),
+        ("a.b", FORM + "U+002E at character 2"),
+        ("a" * 33, FORM + "33 characters"),
+        ("pip install x " * 10**6, FORM + "14000000 characters"),
+        (None, FORM + "an object of type NoneType"),
+        (b"cuda", FORM + "an object of type bytes"),
+        (["cuda"], FORM + "an object of type list"),
     ],
 )
-def test_what_can_be_no_kind_is_a_format_error_without_a_command(name: Any, text: str) -> None:
+def test_an_invalid_kind_is_a_format_error_without_a_command(name: Any, text: str) -> None:
     for call in (
         lambda: devmod.load_from_bytes(name, b""),
         lambda: devmod.create(name, b"", "x", {}),
@@ -274,27 +358,25 @@ def test_what_can_be_no_kind_is_a_format_error_without_a_command(name: Any, text
         assert str(caught.value) == text
 
 
-def test_a_registry_that_is_none_is_a_format_error() -> None:
+def test_an_unknown_group_is_a_format_error() -> None:
     for group in ("devmod.nothing", "", "create", None, []):
         with pytest.raises(devmod.FormatError) as caught:
             devmod.registered(group)  # type: ignore[arg-type]
         assert str(caught.value) == (
-            "there is no such registry; the registries are devmod.create, devmod.load_from_bytes, devmod.load_from_file, devmod.targets, "
-            "devmod.device, devmod.hooks, devmod.conformance, devmod.protocol"
+            "unknown group of entry points; the groups are devmod.create, devmod.load_from_bytes, devmod.load_from_file, devmod.targets, "
+            "devmod.device, devmod.hooks, devmod.conformance, devmod.commands, devmod.bundles, devmod.protocol"
         )
 
 
 @pytest.mark.parametrize("name", ["", "a.b.c", "Verify", ".cuda", "devmod_verify.", "devmod_verify.Cuda"])
-def test_what_can_be_no_hook_is_a_format_error(name: str) -> None:
+def test_an_invalid_hook_is_a_format_error(name: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.register("devmod.hooks", name, object())
-    assert str(caught.value) == "a hook is of the form [a-z][a-z0-9_]{0,31}, with .<kind> behind it or not"
+    assert str(caught.value) == "a hook is of the form [a-z][a-z0-9_]{0,31}, optionally followed by .<kind>"
 
 
-def test_a_format_is_called_a_format() -> None:
-    with pytest.raises(
-        devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; this one has U\+0050 at character 1$"
-    ):
+def test_the_error_for_an_invalid_format_calls_it_a_format() -> None:
+    with pytest.raises(devmod.FormatError, match=r"^a format is of the form \[a-z\]\[a-z0-9_\]\{0,31\}; got U\+0050 at character 1$"):
         devmod.load_from_file("x", "PTX")
 
 
@@ -342,13 +424,13 @@ BROKEN: dict[str, tuple[str, str, str, type[BaseException] | None]] = {
 
 @pytest.mark.row("R8")
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_plugin_says_whose_it_is_why_and_what_to_do(site: Path, what: str) -> None:
+def test_the_error_for_a_broken_plugin_has_its_distribution_the_reason_and_the_command(site: Path, what: str) -> None:
     text, value, reason, cause = BROKEN[what]
     kind, good = fresh(), fresh()
     module = f"acme_{kind}"
     plugin(site, kind, text, value=value.format(module=module), version="1.2")
     plugin(site, good, SOUND)
-    for _ in range(2):  # a failure is not kept: it fails in the same words again
+    for _ in range(2):  # a failure is not cached: the second call fails with the same text
         with pytest.raises(devmod.PluginError) as caught:
             devmod.load_from_bytes(kind, b"")
         assert str(caught.value) == (
@@ -363,7 +445,7 @@ def test_a_broken_plugin_says_whose_it_is_why_and_what_to_do(site: Path, what: s
 
 
 @pytest.mark.row("R8", "R32")
-def test_a_plugin_that_is_mended_works_at_the_next_call(site: Path) -> None:
+def test_a_repaired_plugin_works_at_the_next_call(site: Path) -> None:
     kind = fresh()
     plugin(site, kind, "raise RuntimeError('not yet')")
     with pytest.raises(devmod.PluginError, match="not yet"):
@@ -373,21 +455,21 @@ def test_a_plugin_that_is_mended_works_at_the_next_call(site: Path) -> None:
 
 
 @pytest.mark.row("R4", "R8")
-def test_a_claim_of_a_name_that_cannot_be_one_is_listed_as_such(site: Path) -> None:
+def test_a_claim_of_an_invalid_name_is_listed_with_its_problem(site: Path) -> None:
     names = {"Npu 3": "acme:f", "devmod_compile.opencl": "acme:f"}
     install(site, "acme-names", groups={"devmod.create": names, "devmod.hooks": names, "devmod.protocol": {"1": "devmod"}})
     found = {f"{group}.{name}": devmod.registered(group)[name].problem for group in ("devmod.create", "devmod.hooks") for name in names}
     assert found == {
-        "devmod.create.Npu 3": "a kind is of the form [a-z][a-z0-9_]{0,31}; this one has U+004E at character 1",
-        "devmod.create.devmod_compile.opencl": "a kind is of the form [a-z][a-z0-9_]{0,31}; this one has U+002E at character 15",
-        "devmod.hooks.Npu 3": "a hook is of the form [a-z][a-z0-9_]{0,31}, with .<kind> behind it or not",
+        "devmod.create.Npu 3": "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+004E at character 1",
+        "devmod.create.devmod_compile.opencl": "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002E at character 15",
+        "devmod.hooks.Npu 3": "a hook is of the form [a-z][a-z0-9_]{0,31}, optionally followed by .<kind>",
         "devmod.hooks.devmod_compile.opencl": "",
     }
     assert devmod.registered("devmod.protocol")["1"].problem == ""
 
 
 @pytest.mark.row("R8")
-def test_an_interrupt_is_not_the_plugins_fault(site: Path) -> None:
+def test_an_interrupt_during_an_import_is_not_a_plugin_error(site: Path) -> None:
     kind = fresh()
     plugin(site, kind, "raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
@@ -405,7 +487,7 @@ def test_an_interrupt_is_not_the_plugins_fault(site: Path) -> None:
         ),
     ],
 )
-def test_a_target_that_is_no_spec_of_its_kind_is_broken(site: Path, text: str, reason: str) -> None:
+def test_a_target_without_the_spec_of_its_kind_is_broken(site: Path, text: str, reason: str) -> None:
     kind = fresh()
     plugin(site, kind, text, group="devmod.targets", value=f"acme_{kind}:SPEC")
     with pytest.raises(devmod.PluginError) as caught:
@@ -428,7 +510,7 @@ def test_a_target_that_is_no_spec_of_its_kind_is_broken(site: Path, text: str, r
         "class Call:\n    def load(self, data): return Made()\nentry = Call().load",
     ],
 )
-def test_whatever_can_be_called_as_it_must_be_is_sound(site: Path, text: str) -> None:
+def test_any_callable_with_the_right_arguments_is_valid(site: Path, text: str) -> None:
     kind = fresh()
     plugin(site, kind, SOUND.partition("def entry")[0] + text)
     assert devmod.load_from_bytes(kind, b"").kind == kind
@@ -450,9 +532,9 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
     with pytest.raises(devmod.ConflictError) as caught:
         devmod.load_from_bytes(kind, b"")
     first, second = sorted(("acme-one 1.0", "acme-two 2.0"), key=str(caught.value).index)
-    chosen = second.partition(" ")[0]
+    choices = [f"DEVMOD_PLUGINS_CHOOSE={key}={each.partition(' ')[0]}" for each in (first, second)]
     assert str(caught.value) == (
-        f"{key} is claimed by {first} and {second}. Uninstall one, or choose one by the environment variable: DEVMOD_PLUGINS_CHOOSE={key}={chosen}"
+        f"{key} is claimed by {first} and {second}. Uninstall one, or choose one by the environment variable: {' or '.join(choices)}"
     )
     assert isinstance(caught.value, devmod.PluginError)
     assert caught.value.key == key
@@ -467,12 +549,12 @@ def test_two_distributions_of_one_name_are_a_conflict_of_that_key_alone(site: Pa
         f"{key} is claimed by {first} and {second}; acme-three, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it. Uninstall one"
     )
     monkeypatch.setenv("DEVMOD_PLUGINS_CHOOSE", f"devmod.create.x=y, {key} = ACME_Two ")
-    assert devmod.registered("devmod.load_from_bytes")[kind].who == "acme-two 2.0"
+    assert devmod.registered("devmod.load_from_bytes")[kind].provider == "acme-two 2.0"
     assert devmod.load_from_bytes(kind, b"").whose == "Acme.Two"  # type: ignore[attr-defined]
 
 
 @pytest.mark.row("R9")
-def test_a_claim_of_a_core_key_is_a_conflict_too(tmp_path: Path) -> None:
+def test_a_claim_of_a_key_of_core_is_a_conflict(tmp_path: Path) -> None:
     install(tmp_path / "site", "acme-so", "1.0", {"devmod.load_from_file": {"so": "acme_so:entry"}})
     program = """
         import devmod
@@ -482,19 +564,35 @@ def test_a_claim_of_a_core_key_is_a_conflict_too(tmp_path: Path) -> None:
             print(error)
         """
     assert run(program, [tmp_path / "site"], tmp_path / "cache")[0] == (
-        f"devmod.load_from_file.so is claimed by devmod-core {devmod.__version__} and acme-so 1.0. Uninstall one, or choose one by the "
-        "environment variable: DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-so\n"
+        f"devmod.load_from_file.so is claimed by devmod-core {devmod.__version__} and acme-so 1.0. Uninstall acme-so, or choose one by "
+        "the environment variable: DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=devmod-core selects devmod's own; "
+        "DEVMOD_PLUGINS_CHOOSE=devmod.load_from_file.so=acme-so replaces it by acme-so's, which is safe only if you trust its publisher\n"
     )
     choice = {"DEVMOD_PLUGINS_CHOOSE": "devmod.load_from_file.so=devmod-core"}
     assert "No such file or directory: 'x.so'" in run(program, [tmp_path / "site"], tmp_path / "cache", choice)[0]
+
+
+@pytest.mark.row("R9")
+def test_three_distributions_of_one_name(site: Path) -> None:
+    kind = fresh()
+    for number in range(3):
+        install(site, f"acme-{number}-{kind}", "1.0", {"devmod.load_from_bytes": {kind: "acme:entry"}})
+    key = f"devmod.load_from_bytes.{kind}"
+    with pytest.raises(devmod.ConflictError) as caught:
+        devmod.load_from_bytes(kind, b"")
+    names = sorted((f"acme-{number}-{kind}" for number in range(3)), key=str(caught.value).index)
+    assert str(caught.value) == (
+        f"{key} is claimed by {' and '.join(f'{name} 1.0' for name in names)}. Uninstall all but one, or choose one by the environment "
+        f"variable: {' or '.join(f'DEVMOD_PLUGINS_CHOOSE={key}={name}' for name in names)}"
+    )
 
 
 # -- which distributions may be used ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("R4", "R9")
-@pytest.mark.parametrize(("variable", "how"), [("DEVMOD_PLUGINS_ALLOW", "does not name it"), ("DEVMOD_PLUGINS_DENY", "names it")])
-def test_a_distribution_that_is_shut_out_is_none(site: Path, monkeypatch: pytest.MonkeyPatch, variable: str, how: str) -> None:
+@pytest.mark.parametrize("variable", ["DEVMOD_PLUGINS_ALLOW", "DEVMOD_PLUGINS_DENY"])
+def test_an_excluded_distribution_is_ignored(site: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     kind = fresh()
     plugin(site, kind, SOUND)
     install(site, f"rival-{kind}", groups={"devmod.load_from_bytes": {kind: "rival:entry"}})
@@ -503,14 +601,15 @@ def test_a_distribution_that_is_shut_out_is_none(site: Path, monkeypatch: pytest
     with pytest.raises(devmod.NotRegisteredError) as caught:
         devmod.load_from_bytes(kind, b"")
     name = caught.value.distribution
+    todo = f"add {name} to" if allow else f"remove {name} from"
     assert str(caught.value) == (
-        f"devmod.load_from_bytes.{kind} is not registered: {name} 1.0 provides it and may not be used here, since the environment "
-        f"variable {variable} {how}"
+        f"devmod.load_from_bytes.{kind} is not registered: {name} 1.0 provides it, and the environment variable {variable} excludes it. "
+        f"To use it, {todo} {variable}"
     )
     assert kind not in devmod.registered("devmod.load_from_bytes")
     assert "const_loader" in devmod.registered("devmod.load_from_bytes")
     monkeypatch.setenv(variable, f"x,,ACME-{kind}" if allow else f"rival-{kind}")
-    assert devmod.load_from_bytes(kind, b"").kind == kind  # and the rival that is shut out is no conflict
+    assert devmod.load_from_bytes(kind, b"").kind == kind  # the excluded distribution is no conflict
 
 
 @pytest.mark.parametrize("value", ["", ",", " , "])
@@ -537,7 +636,7 @@ class Other(Made):
 
 
 @pytest.mark.row("R10")
-def test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back(site: Path) -> None:
+def test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed(site: Path) -> None:
     kind = fresh()
     plugin(site, kind, SOUND)
     from_entry = type(devmod.load_from_bytes(kind, b""))
@@ -546,16 +645,16 @@ def test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back(site
         devmod.register("devmod.load_from_bytes", kind, lambda data: Made())
         assert type(devmod.load_from_bytes(kind, b"")) is Made
         claim = devmod.registered("devmod.load_from_bytes")[kind]
-        assert claim.who == "in this process"
+        assert claim.provider == "in this process"
         assert repr(claim) == f"<Claim devmod.load_from_bytes.{kind} = {claim.value} in this process>"
         assert devmod.registered("devmod.load_from_bytes")[kind].value == (
-            f"{__name__}:test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back.<locals>.<lambda>"
+            f"{__name__}:test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed.<locals>.<lambda>"
         )
         with pytest.raises(devmod.ConflictError) as caught:
             devmod.register("devmod.load_from_bytes", kind, lambda data: Other())
         assert str(caught.value) == (
-            f"devmod.load_from_bytes.{kind} is registered in this process already, as {__name__}:"
-            "test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back.<locals>.<lambda>; to put another in its place: "
+            f"devmod.load_from_bytes.{kind} is already registered in this process, as {__name__}:"
+            "test_an_object_registered_in_the_process_precedes_entry_points_and_can_be_removed.<locals>.<lambda>. To replace it: "
             f"devmod.register('devmod.load_from_bytes', '{kind}', obj, replace=True)"
         )
         assert type(devmod.load_from_bytes(kind, b"")) is Made
@@ -566,7 +665,7 @@ def test_what_is_registered_in_the_process_goes_first_and_can_be_taken_back(site
             devmod.register("devmod.load_from_bytes", kind, None, replace=True)
         Made.kind = "made"
     assert type(devmod.load_from_bytes(kind, b"")) is from_entry
-    assert devmod.registered("devmod.load_from_bytes")[kind].who == f"acme-{kind} 1.0"
+    assert devmod.registered("devmod.load_from_bytes")[kind].provider == f"acme-{kind} 1.0"
 
 
 @pytest.mark.row("R10")
@@ -609,14 +708,16 @@ def test_an_object_is_checked_before_it_is_registered(group: str, name: str, obj
 def test_the_protocol_is_for_distributions_alone() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.register("devmod.protocol", "1", object())
-    assert str(caught.value) == "devmod.protocol is what distributions declare in their metadata; nothing is looked up or registered there"
+    assert (
+        str(caught.value) == "devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it"
+    )
 
 
 # -- R32: threads -------------------------------------------------------------------------------------------------------
 
 
 def together(count: int, call: Callable[[], object]) -> list[object]:
-    """What so many threads get that call at once: results, or the exceptions."""
+    """Return the results or exceptions of so many simultaneous calls in threads."""
     gate, got = threading.Barrier(count), []
 
     def body() -> None:
@@ -635,8 +736,7 @@ def together(count: int, call: Callable[[], object]) -> list[object]:
 
 
 @pytest.mark.row("R32")
-def test_threads_that_ask_at_once_import_once(site: Path) -> None:
-    from devmod import _registry
+def test_simultaneous_look_ups_import_once(site: Path) -> None:
 
     kind = fresh()
     plugin(site, kind, "import builtins, time\nbuiltins.imported += 1\ntime.sleep(0.05)\n" + SOUND)
@@ -644,7 +744,7 @@ def test_threads_that_ask_at_once_import_once(site: Path) -> None:
 
     builtins.imported = 0  # type: ignore[attr-defined]
     try:
-        got = together(16, lambda: _registry.lookup("devmod.load_from_bytes", kind))
+        got = together(16, lambda: lookup("devmod.load_from_bytes", kind))
         assert builtins.imported == 1  # type: ignore[attr-defined]
     finally:
         del builtins.imported  # type: ignore[attr-defined]
@@ -653,7 +753,7 @@ def test_threads_that_ask_at_once_import_once(site: Path) -> None:
 
 
 @pytest.mark.row("R32")
-def test_a_failure_is_every_threads_and_is_not_kept(site: Path) -> None:
+def test_a_failure_is_raised_in_every_thread_and_is_not_cached(site: Path) -> None:
     kind = fresh()
     plugin(site, kind, "import time\ntime.sleep(0.02)\nraise RuntimeError('the cause')\n")
     got = together(8, lambda: devmod.load_from_bytes(kind, b""))
@@ -664,8 +764,8 @@ def test_a_failure_is_every_threads_and_is_not_kept(site: Path) -> None:
 
 
 @pytest.mark.row("R32")
-def test_no_lock_is_held_while_a_plugin_is_imported(site: Path) -> None:
-    """A plugin that waits, as it is imported, for another thread's look-up would wait for ever."""
+def test_a_look_up_locks_nothing_during_an_import(site: Path) -> None:
+    """The import of a plugin can wait for a look-up in another thread."""
     slow, quick = fresh(), fresh()
     plugin(site, quick, SOUND)
     wait = f"""
@@ -686,14 +786,13 @@ devmod.register("devmod.conformance", {slow!r}, object())
 
 
 @pytest.mark.row("R10", "R32")
-def test_a_registration_that_comes_during_an_import_wins(site: Path) -> None:
-    from devmod import _registry
+def test_a_registration_during_an_import_replaces_the_entry_point(site: Path) -> None:
 
     kind = fresh()
     plugin(site, kind, f"import devmod\ndevmod.register('devmod.load_from_bytes', {kind!r}, lambda data: 'mine')\n" + SOUND)
     try:
-        assert _registry.lookup("devmod.load_from_bytes", kind)(None) == "mine"
-        assert _registry.lookup("devmod.load_from_bytes", kind)(None) == "mine"
+        assert lookup("devmod.load_from_bytes", kind)(None) == "mine"
+        assert lookup("devmod.load_from_bytes", kind)(None) == "mine"
     finally:
         devmod.register("devmod.load_from_bytes", kind, None, replace=True)
 
@@ -707,25 +806,25 @@ def test_a_registration_that_comes_during_an_import_wins(site: Path) -> None:
     [
         (
             {"2": "devmod"},
-            "speaks version 2 of devmod's plugin protocol, and {core} speaks version 1. Upgrade devmod-core: pip install --upgrade devmod-core",
+            "supports version 2 of devmod's plugin protocol, and {core} supports version 1. Upgrade devmod-core: pip install --upgrade devmod-core",
         ),
         (
             {"0": "devmod"},
-            "speaks version 0 of devmod's plugin protocol, and {core} speaks version 1. Upgrade acme-{kind}: pip install --upgrade acme-{kind}",
+            "supports version 0 of devmod's plugin protocol, and {core} supports version 1. Upgrade acme-{kind}: pip install --upgrade acme-{kind}",
         ),
         (
             {"3": "devmod", "2": "devmod"},
-            "speaks version 3 and 2 of devmod's plugin protocol, and {core} speaks version 1. Upgrade devmod-core: pip install --upgrade "
+            "supports version 3 and 2 of devmod's plugin protocol, and {core} supports version 1. Upgrade devmod-core: pip install --upgrade "
             "devmod-core",
         ),
         (
             {"new": "devmod"},
-            "speaks version new of devmod's plugin protocol, and {core} speaks version 1. Report it to the publisher of acme-{kind}: a "
+            "supports version new of devmod's plugin protocol, and {core} supports version 1. Report it to the publisher of acme-{kind}: a "
             "version is a number",
         ),
     ],
 )
-def test_a_plugin_of_another_protocol_is_refused_before_it_is_imported(site: Path, versions: dict[str, str], text: str) -> None:
+def test_a_plugin_of_another_protocol_is_rejected_before_its_import(site: Path, versions: dict[str, str], text: str) -> None:
     kind = fresh()
     groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}, "devmod.protocol": versions}
     install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
@@ -739,7 +838,7 @@ def test_a_plugin_of_another_protocol_is_refused_before_it_is_imported(site: Pat
 
 @pytest.mark.row("R44")
 @pytest.mark.parametrize("versions", [{}, {"1": "devmod"}, {"1": "devmod", "2": "devmod"}])
-def test_a_plugin_that_speaks_version_1_among_others_or_declares_none_is_used(site: Path, versions: dict[str, str]) -> None:
+def test_a_plugin_with_version_1_among_others_or_without_a_version_is_used(site: Path, versions: dict[str, str]) -> None:
     kind = fresh()
     groups = {"devmod.load_from_bytes": {kind: f"acme_{kind}:entry"}} | ({"devmod.protocol": versions} if versions else {})
     install(site, f"acme-{kind}", "9.1", groups, {f"acme_{kind}": SOUND})
@@ -750,26 +849,26 @@ def test_a_plugin_that_speaks_version_1_among_others_or_declares_none_is_used(si
 
 
 @pytest.mark.row("R1", "R20")
-def test_cores_table_is_what_its_metadata_declares() -> None:
-    from devmod import _registry
+def test_the_table_of_core_equals_its_metadata() -> None:
+    from devmod._plugins import registry
 
     with open(SOURCE.parent / "pyproject.toml", "rb") as file:
         declared = tomllib.load(file)["project"]["entry-points"]
     ours = {group: dict(entries) for group, entries in declared.items() if group.startswith("devmod.")}
-    assert ours == _registry.CORE_ENTRIES
-    for group, entries in _registry.CORE_ENTRIES.items():
+    assert ours == registry.CORE_ENTRIES
+    for group, entries in registry.CORE_ENTRIES.items():
         assert set(entries) <= set(devmod.registered(group))
 
 
 @pytest.mark.row("R2")
-def test_the_table_of_aliases_is_what_the_specs_say() -> None:
-    specs = [find_spec(kind) for kind in targets.BUILT_IN]
-    assert {alias: spec.kind for spec in specs if spec is not None for alias in spec.aliases} == targets.BUILT_IN_ALIASES
+def test_the_table_of_aliases_equals_the_specs() -> None:
+    specs = [find_spec(kind) for kind in targets.KINDS]
+    assert {alias: spec.kind for spec in specs if spec is not None for alias in spec.aliases} == targets.ALIASES
 
 
 @pytest.mark.row("R29")
 @pytest.mark.parametrize("kind", RUNTIMES)
-def test_the_targets_of_core_are_there(kind: str) -> None:
+def test_every_target_of_core_is_registered(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
     assert (spec.kind, spec.title, spec.install) == (kind, RUNTIMES[kind], f"pip install devmod-{kind}")
@@ -778,7 +877,7 @@ def test_the_targets_of_core_are_there(kind: str) -> None:
 # -- real installers ----------------------------------------------------------------------------------------------------
 
 BACKEND = '''
-"""A build backend in the tree, so that nothing is fetched: a wheel whose .pth file names this folder."""
+"""A build backend in the source tree, without downloads: its wheel has a .pth file with this folder."""
 import os, zipfile
 
 def get_requires_for_build_editable(config=None):
@@ -800,13 +899,13 @@ def build_editable(folder, config=None, metadata=None):
     return name
 '''
 
-#: What core depends on comes from the environment that the tests run in.
+#: Core's dependencies come from the environment of the tests.
 DEPENDENCIES = f"import sys\nsys.path.append({str(Path(importlib_metadata.__file__).parents[1])!r})\n"
 
 
 @pytest.fixture(scope="module", params=["pip", "uv"])
 def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[..., None]]:
-    """The interpreter of a new virtual environment, and a function that installs into it without any network."""
+    """Return the interpreter of a new virtual environment, and a function that runs its pip without a network."""
     base = tmp_path_factory.mktemp(request.param)
     with_pip = [] if request.param == "pip" else ["--without-pip"]
     subprocess.run([sys.executable, "-m", "venv", *with_pip, str(base / "venv")], check=True, capture_output=True)
@@ -826,13 +925,13 @@ def installer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.row("R3")
-def test_real_installs_upgrades_and_uninstalls_are_seen(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+def test_real_installs_upgrades_and_uninstalls_are_discovered(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
     python, do = installer
     yes = ["-y"] if "pip" in python.parts[-4] else []
     offline = ["--no-index", "--no-deps"]
     groups = {"devmod.load_from_bytes": {"real": "acme_real:entry"}}
     wheels = [wheel(tmp_path / "wheels", "acme-real", version, groups, {"acme_real": SOUND}) for version in ("1.0", "1.1")]
-    offers = "{name: each.who for name, each in devmod.registered('devmod.load_from_bytes').items() if name == 'real'}"
+    offers = "{name: each.provider for name, each in devmod.registered('devmod.load_from_bytes').items() if name == 'real'}"
 
     def new_process() -> Any:
         with Session([], tmp_path / "cache", before=DEPENDENCIES, python=str(python)) as session:
@@ -850,7 +949,7 @@ def test_real_installs_upgrades_and_uninstalls_are_seen(installer: tuple[Path, C
 
 
 @pytest.mark.row("R3", "R8")
-def test_an_editable_install_is_seen_and_needs_a_new_process(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
+def test_an_editable_install_is_discovered_and_needs_a_new_process(installer: tuple[Path, Callable[..., None]], tmp_path: Path) -> None:
     python, do = installer
     project = tmp_path / "project"
     project.mkdir()
@@ -882,15 +981,15 @@ def test_an_editable_install_is_seen_and_needs_a_new_process(installer: tuple[Pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says when a process began")
-def test_when_the_process_began_is_known_though_devmod_is_imported_late(tmp_path: Path) -> None:
+def test_the_start_of_the_process_is_known_if_devmod_is_imported_later(tmp_path: Path) -> None:
     before = time.time_ns()
-    told = int(run("from devmod import _refusals\nprint(_refusals.process_started(2**62))", [], tmp_path / "cache")[0])
-    assert before - 10**8 <= told <= time.time_ns()
+    errors = int(run("from devmod._plugins import messages\nprint(messages.process_started(2**62))", [], tmp_path / "cache")[0])
+    assert before - 10**8 <= errors <= time.time_ns()
 
 
 @pytest.mark.row("R3")
-def test_a_folder_that_python_takes_for_missing_is_found_when_it_comes(tmp_path: Path) -> None:
-    """Python keeps, for the process's life, that a folder on sys.path was not there."""
+def test_a_folder_that_is_made_after_python_has_cached_its_absence_is_found(tmp_path: Path) -> None:
+    """Python caches for the life of the process that a folder on sys.path is missing."""
     later = tmp_path / "later"
     with Session(
         [later], tmp_path / "cache", before="import contextlib\nwith contextlib.suppress(ImportError):\n    import no_such_module\n"
@@ -899,17 +998,17 @@ def test_a_folder_that_python_takes_for_missing_is_found_when_it_comes(tmp_path:
         assert running.ask("devmod.load_from_bytes('later', b'').kind") == "later"
 
 
-def test_what_is_decided_is_shown_in_the_debug_log(tmp_path: Path) -> None:
+def test_the_debug_log_has_the_decisions(tmp_path: Path) -> None:
     npu(tmp_path / "site")
-    program = "import devmod\nfrom devmod import _registry\n_registry.lookup('devmod.create', 'npu')\n"
+    program = "import devmod\nfrom devmod._plugins.lookup import lookup\nlookup('devmod.create', 'npu')\n"
     assert run(program, [tmp_path / "site"], tmp_path / "cache")[1] == ""
-    told = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
-    assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in told
+    errors = run(program, [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
+    assert "devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n" in errors
     assert GOOD.startswith("def create(")
 
 
-def test_the_debug_log_ends_with_the_plugin_whose_import_ends_the_process(tmp_path: Path) -> None:
+def test_the_debug_log_ends_with_the_plugin_whose_import_crashes(tmp_path: Path) -> None:
     npu(tmp_path / "site")
     (tmp_path / "site" / "devmod_npu.py").write_text("import os\nos._exit(0)\n")
-    told = run("import devmod\ndevmod.create('npu', b'', 'x', {})\n", [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
-    assert told.endswith("devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n")
+    errors = run("import devmod\ndevmod.create('npu', b'', 'x', {})\n", [tmp_path / "site"], tmp_path / "cache", {"DEVMOD_LOG": "debug"})[1]
+    assert errors.endswith("devmod: devmod.create.npu is devmod_npu:create of devmod-npu 1.0\n")

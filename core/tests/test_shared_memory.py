@@ -1,4 +1,4 @@
-"""Memory that a device shares with the host is seen there without a copy, by DLPack."""
+"""DLPack exports memory shared by device and host without a copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import devmod
 
 
 class Bytes(bytearray):
-    """Memory that can be watched."""
+    """Memory that supports weak references."""
 
 
 class SharingDevice(devmod.Device):
@@ -47,7 +47,7 @@ class SharingDevice(devmod.Device):
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_a_view_is_the_arrays_own_memory(copy: bool | None) -> None:
+def test_a_view_shares_the_arrays_memory(copy: bool | None) -> None:
     device = SharingDevice()
     array = device.from_numpy(np.arange(6, dtype="float32").reshape(2, 3))
     view = np.from_dlpack(array, device="cpu", copy=copy)
@@ -57,7 +57,7 @@ def test_a_view_is_the_arrays_own_memory(copy: bool | None) -> None:
     assert array.numpy()[0, 0] == 9
 
 
-def test_a_view_holds_the_memory() -> None:
+def test_a_view_keeps_the_memory_alive() -> None:
     device = SharingDevice()
     array: Any = device.from_numpy(np.arange(6, dtype="float32"))
     memory = weakref.ref(array.memory)
@@ -71,14 +71,14 @@ def test_a_view_holds_the_memory() -> None:
     assert memory() is None
 
 
-def test_a_copy_where_one_is_asked_for() -> None:
+def test_a_requested_copy() -> None:
     array = SharingDevice().from_numpy(np.arange(6, dtype="float32"))
     copied = np.from_dlpack(array, device="cpu", copy=True)
     np.from_dlpack(array, device="cpu")[0] = 9
     assert copied[0] == 0
 
 
-def test_consumers_of_before_version_1_get_it_too() -> None:
+def test_consumers_before_version_1_get_a_view() -> None:
     array = SharingDevice().from_numpy(np.arange(6, dtype="float32"))
     assert "dltensor" in repr(array.__dlpack__(dl_device=(1, 0), copy=False))
 

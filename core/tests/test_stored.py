@@ -1,4 +1,4 @@
-"""Stored modules: listed and inspected with nothing loaded, loaded once at the first use, saved as they came."""
+"""Stored modules: listed and inspected without loading, loaded once at the first use, saved unchanged."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import Raw, from_wire
+from stored import Raw, entry, file_of, from_wire
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
+from devmod._cli import main
+from devmod._plugins import discovery
+from devmod._values.origin import Origin
 
 Register = Callable[[str, str, object], None]
 
@@ -66,7 +69,7 @@ def test_the_real_module_is_loaded_from_the_very_bytes_at_the_first_use(register
 
 
 class Real(devmod.backend.PayloadModule):
-    """What a wheel brings, as far as its bytes go."""
+    """A runtime module, as a wheel provides it, without a driver."""
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         return lambda: name
@@ -76,7 +79,7 @@ class Real(devmod.backend.PayloadModule):
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_fallback_and_stored_modules_of_one_payload_save_the_same(kind: str, register: Register) -> None:
     code, fmt, fmap = sample(kind)
-    spec = devmod.targets.find_spec(kind)
+    spec = devmod.backend.find_spec(kind)
     made = [devmod.create_with_fallback(kind, code, fmt, fmap)]
     register("devmod.create", kind, lambda code, fmt, fmap, source: Real(spec, fmt, fmap, code, source))
     register("devmod.load_from_bytes", kind, lambda data: Real(spec, *devmod.backend.decode(spec, data), wire=data))
@@ -120,7 +123,7 @@ def test_globals_come_from_the_real_module(register: Register) -> None:
 
 
 @pytest.mark.row("R32")
-def test_many_threads_load_once_and_share_a_failure_which_is_not_kept(register: Register) -> None:
+def test_many_threads_load_once_and_share_a_failure_which_is_not_cached(register: Register) -> None:
     calls = []
     release = threading.Event()
     failing = True
@@ -171,7 +174,7 @@ def test_many_threads_load_once_and_share_a_failure_which_is_not_kept(register: 
     assert len(calls) == 2
 
 
-def test_a_loader_that_needs_itself_says_so(register: Register) -> None:
+def test_a_loader_that_needs_itself_raises(register: Register) -> None:
     found = stored()
     register("devmod.load_from_bytes", "opencl", lambda data: found.get_function("add"))
     with pytest.raises(RuntimeError, match=r"^making 'real' needs 'real' itself$"):
@@ -182,7 +185,7 @@ def test_a_loader_that_needs_itself_says_so(register: Register) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_raw_payload_is_written_as_the_fallback_writes_it(kind: str, tmp_path: Path) -> None:
     code, fmt, fmap = sample(kind)
-    suffix = next(key for key, value in devmod.targets.find_spec(kind).suffixes.items() if value == fmt)
+    suffix = next(key for key, value in devmod.backend.find_spec(kind).suffixes.items() if value == fmt)
     for folder, module in (("a", devmod.create_with_fallback(kind, code, fmt, fmap)), ("b", stored(kind))):
         (tmp_path / folder).mkdir()
         module.write_to_file(tmp_path / folder / f"k.{suffix}")
@@ -228,3 +231,95 @@ def test_a_broken_target_spec_spoils_its_own_kind_alone(tmp_path: Path, monkeypa
 def test_shaders_are_slices_of_the_stored_bytes(kind: str) -> None:
     found = stored(kind)
     assert all(isinstance(shader, memoryview) and shader.readonly for shader in found.code.values())
+
+
+# -- contents that are decoded at their first use
+
+#: Three functions: the types of `bad` are invalid, the framing of all is valid.
+THREE = b"\xa2cl\x83\xa1a\x94\xa1k\x90\x90\x90\xa3bad\x94\xa1k\x91\xa1x\x90\x90\xa1b\x94\xa1l\x90\x90\x90\xc4\x03abc"
+BAD_TYPE = "the bytes of the opencl module: fmap of 'bad', arg_types: expected an array, found a string, at byte 20"
+
+
+@pytest.mark.row("R19")
+def test_an_invalid_function_is_refused_at_its_first_use_and_affects_no_other() -> None:
+    module = from_wire("opencl", THREE, ("a", "bad", "b"))
+    assert list(module.functions) == ["a", "bad", "b"]
+    assert (module.functions["a"].name, module.functions["b"].name) == ("k", "l")
+    for _ in range(2):
+        with pytest.raises(devmod.FormatError) as caught:
+            module.functions["bad"]
+        assert str(caught.value) == BAD_TYPE
+    assert repr(module) == "<StoredModule opencl: a, bad, b>"
+    assert module.save_to_bytes() == THREE
+
+
+@pytest.mark.row("R19")
+def test_a_receiver_runs_the_functions_beside_an_invalid_one(register: Callable[..., None]) -> None:
+    spec = devmod.backend.find_spec("opencl")
+    assert spec is not None
+
+    class Receiver(devmod.backend.RuntimeModule):
+        target = "opencl"
+
+        def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
+            raise devmod.DeviceNotFoundError(f"{name} is {info.name}", kind="opencl")
+
+    register("devmod.load_from_bytes", "opencl", lambda data: Receiver.from_wire(spec, data))
+    module = from_wire("opencl", THREE, ("a", "bad", "b"))
+    with pytest.raises(devmod.DeviceNotFoundError, match=r"^b is l"):
+        module.get_function("b")
+    with pytest.raises(devmod.FormatError) as caught:
+        module.get_function("bad")
+    assert str(caught.value) == BAD_TYPE
+
+
+@pytest.mark.row("R19")
+def test_inspect_refuses_an_invalid_function(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(from_wire("opencl", THREE, ("a", "bad", "b")), path)
+    for options in ((), ("--verify",)):
+        assert main(["inspect", *options, str(path)]) == 1
+        assert BAD_TYPE in capsys.readouterr().err
+
+
+@pytest.mark.row("R19", "R42")
+def test_an_invalid_origin_is_refused_at_its_first_use_and_affects_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    blob = b"\xa2cl\x80\xc4\x03abc"
+    good, bad = {"target": "opencl"}, {"target": 1}
+    modules = [entry(blob, 64 * number, functions=None, origin=origin) for number, origin in enumerate((good, bad))]
+    data = file_of({"roots": [0, 1], "modules": modules}, blob + bytes(64 - len(blob)) + blob)
+    root = devmod.loads(data)
+    first, second = root.imports
+    assert first.origin == Origin("opencl")
+    assert first.origin is first.origin
+    with pytest.raises(devmod.FormatError) as caught:
+        _ = second.origin
+    problem = "modules, 1, origin: the target and the toolchain of an origin are strings, at byte "
+    assert f"the index of the bundle in memory: {problem}" in str(caught.value)
+    assert second.save_to_bytes() == blob
+    path = tmp_path / "k.devmod"
+    path.write_bytes(data)
+    assert main(["inspect", "--verify", str(path)]) == 1
+    assert problem in capsys.readouterr().err
+    with pytest.raises(devmod.FormatError, match=problem):
+        devmod.dumps(root)
+
+
+@pytest.mark.row("R3", "R24")
+def test_the_look_ups_of_a_first_use_share_one_scan(register: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    scans: list[None] = []
+    scan_all = discovery._scan_all
+    monkeypatch.setattr(discovery, "_scan_all", lambda: (scans.append(None), scan_all())[1])
+
+    class Receiver(devmod.backend.RuntimeModule):
+        target = "opencl"
+
+        def launcher(self, name: str, info: devmod.FunctionInfo) -> Any:
+            raise devmod.DeviceNotFoundError(f"the payload is {self.payload()[0]}", kind="opencl")
+
+    register("devmod.load_from_bytes", "opencl", Receiver.load)
+    module = stored("opencl")
+    scans.clear()
+    with pytest.raises(devmod.DeviceNotFoundError, match=r"^the payload is cl"):
+        module.get_function("add")
+    assert len(scans) == 1

@@ -1,4 +1,4 @@
-"""devmod.Target: what a kernel is compiled for, and the one that is current."""
+"""devmod.Target: parsing, printing, and the current target."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_spellings_of_one_target_are_equal() -> None:
     assert target.variants() == (Target("cuda", arch="sm_80"), Target("cuda", arch="sm_90"))
 
 
-def test_options_stand_in_each_variant() -> None:
+def test_each_variant_has_the_options() -> None:
     assert list(map(str, Target.parse("cuda -arch=sm_80,sm_90 -x=1").variants())) == ["cuda -arch=sm_80 -x=1", "cuda -arch=sm_90 -x=1"]
     assert Target("opencl").variants() == (Target("opencl"),)
 
@@ -79,13 +79,13 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
         ("x" * 5000, "a target of 5000 characters is too long; the limit is 4096"),
     ],
 )
-def test_bad_targets_say_what_is_wrong(text: str, message: str) -> None:
+def test_the_errors_for_invalid_targets(text: str, message: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Target.parse(text)
     assert str(caught.value) == message
 
 
-def test_a_whole_target_is_not_a_kind() -> None:
+def test_a_target_with_options_is_not_a_kind() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Target("cuda -arch=sm_90")
     assert str(caught.value) == "a target's kind is one word; for 'cuda -arch=sm_90' use Target.parse"
@@ -120,7 +120,7 @@ def test_current_is_the_innermost_target_of_the_context() -> None:
     assert Target.current() is None
 
 
-def test_threads_do_not_see_each_others_targets() -> None:
+def test_threads_have_their_own_current_targets() -> None:
     shared, meeting = Target("opencl"), threading.Barrier(8)
 
     def work(index: int) -> tuple[Target | None, Target | None, Target | None]:

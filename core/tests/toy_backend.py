@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import devmod
-from devmod.backend import DeviceArray, Kernel, Launcher, LaunchShape, RealModule, Unfit
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
+from devmod.backend import ConversionError, DeviceArray, Kernel, LaunchConfig, Launcher, RuntimeModule
 
 SPEC = TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=("toy",), text_formats=("toy",), compiled_as={"text": "toy"})
 
@@ -29,7 +29,7 @@ class ToyEvent(devmod.Event):
 
 
 class ToyStream(devmod.Stream):
-    """It keeps what was queued, in order; `fault` is what the device reports when it is waited for."""
+    """A stream that records the queued work. `synchronize` raises `fault`."""
 
     def __init__(self, device: ToyDevice) -> None:
         self.device = device
@@ -87,7 +87,7 @@ class ToyDevice(devmod.Device):
 
 
 class ForeignArray:
-    """An array of a library that the toy backend knows; `stream` is where that library works."""
+    """An array of a library that the toy backend adopts. `stream` is that library's stream."""
 
     def __init__(self, device: ToyDevice, data: np.ndarray[Any, Any], stream: ToyStream | None = None) -> None:
         self.on, self.data, self.work = device, bytearray(data.tobytes()), stream
@@ -99,13 +99,13 @@ class ToyKernel(Kernel):
         self.device = device
         self.run = run
 
-    def shape(self, launch: LaunchShape) -> LaunchShape:
+    def shape(self, launch: LaunchConfig) -> LaunchConfig:
         x, y, z = launch.block
         if x * y * z > 64:
             raise devmod.LaunchError(f"max_block is 64, and block={launch.block} was asked for", kind="toy")
         return launch
 
-    def caller(self, stream: devmod.Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: devmod.Stream, shape: LaunchConfig) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, ToyStream)
 
         def call(values: Sequence[Any]) -> None:
@@ -114,7 +114,7 @@ class ToyKernel(Kernel):
 
         return call
 
-    def time(self, stream: devmod.Stream, shape: LaunchShape, values: Sequence[Any]) -> float:
+    def time(self, stream: devmod.Stream, shape: LaunchConfig, values: Sequence[Any]) -> float:
         self.caller(stream, shape)(values)
         return 0.25
 
@@ -138,7 +138,7 @@ class ToyLauncher(Launcher):
     def adopt(self, value: object) -> tuple[DeviceArray, devmod.Stream | None] | None:
         if isinstance(value, ForeignArray):
             if not value.shape:
-                raise Unfit("is a foreign array without dimensions")
+                raise ConversionError("is a foreign array without dimensions")
             return DeviceArray(value.on, value.data, value.shape, value.dtype), value.work
         return None
 
@@ -157,7 +157,7 @@ class SharedLauncher(ToyLauncher):
     no_shared_memory = ""
 
 
-class ToyModule(RealModule):
+class ToyModule(RuntimeModule):
     launcher_type: type[ToyLauncher] = ToyLauncher
     runs: Mapping[str, Callable[..., None]] = {}
 
@@ -178,7 +178,7 @@ def module(
     runs: Mapping[str, Callable[..., None]] | None = None,
     launcher: type[ToyLauncher] = ToyLauncher,
 ) -> ToyModule:
-    """A toy module with these functions, each running its Python function with (shape, *values)."""
+    """Return a toy module with functions that run their Python function with (shape, *values)."""
     made = ToyModule(SPEC, "toy", functions, b"toy source")
     made.runs = runs or {}
     made.launcher_type = launcher
@@ -187,7 +187,7 @@ def module(
 
 @contextmanager
 def fresh_devices() -> Iterator[list[ToyDevice]]:
-    """Two new devices for the time of a test."""
+    """Provide two new devices for a test."""
     before = DEVICES[:]
     DEVICES[:] = [ToyDevice(0), ToyDevice(1)]
     try:
@@ -197,5 +197,5 @@ def fresh_devices() -> Iterator[list[ToyDevice]]:
 
 
 def floats(memory: bytearray) -> np.ndarray[Any, Any]:
-    """A bytearray as float32, writable."""
+    """Return a writable view of a bytearray as float32."""
     return np.frombuffer(memory, np.float32, len(memory) // 4)

@@ -1,8 +1,8 @@
-"""The demo's build box: compile everything, for every kind, into one file, in an environment that has no runtime.
+"""The demo's build machine: compile everything, for every kind, into one file, in an environment without a runtime.
 
     python build.py <folder of the repository> <folder to write to>
 
-Writes kernels.devmod, and digests.json: for each kind the SHA-256 of each module's bytes as this environment made them.
+It writes kernels.devmod, and digests.json with the SHA-256 of each module's bytes as this environment made them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 
 import devmod
 
-#: Where the examples of each kind are, and what could run them.
+#: The pattern of each kind's sources, and the packages that could run them.
 SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal"}
 BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal")
 
 
 def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]:
-    """The example kernels of a kind, and TVM's matmul where TVM has that kind; each with the name of its source."""
+    """Return the example kernels of a kind, and TVM's matmul if TVM has that kind, each with the name of its source."""
     sources = sorted((repository / "examples" / kind).glob(SOURCES[kind]))
     made = [(source.name, devmod.compile(source, kind)) for source in sources]
 
-    # TVM compiled this one, on another machine; it comes as TVM packs its imports.
+    # TVM compiled this one on another machine. It is in TVM's imports blob.
     blob = repository / "core" / "tests" / "vectors" / "tvm" / f"matmul.{kind}.tvmimports"
     if blob.exists():
         library = devmod.interop.tvm.load_imports(blob.read_bytes())
@@ -38,8 +38,8 @@ def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]
 
 
 def main(repository: Path, out: Path) -> None:
-    """Compile, save, and say what was done."""
-    # This is a box that can run nothing: no runtime is registered, and no driver's binding can be imported.
+    """Compile, save, and print a summary."""
+    # This environment can run nothing: no runtime is registered, and no driver's binding can be imported.
     for kind in SOURCES:
         assert kind not in devmod.registered("devmod.create"), f"the {kind} runtime is installed; this environment was to have none"
     for name in BINDINGS:

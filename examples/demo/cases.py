@@ -1,4 +1,4 @@
-"""The kernels of the demo: for each, inputs, a run on a device, and what NumPy says the result is."""
+"""The kernels of the demo: inputs, a run on a device, and the reference result by NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import devmod
 
 @dataclass
 class Result:
-    """What a run gave."""
+    """The result of a run."""
 
     seconds: float  # on the device, of all its launches
     error: float  # the largest absolute difference to the reference
@@ -24,27 +24,27 @@ class Result:
 
 
 class Runner:
-    """Launches with device arrays, and adds up the time that they took on the device."""
+    """Launch with device arrays, and add up the time on the device."""
 
     def __init__(self, module: devmod.Module, device: devmod.Device) -> None:
         self.module, self.device, self.seconds = module, device, 0.0
-        #: OpenCL takes shared memory as an argument and pictures as bytes; the shaders declare it, and see a pixel as one uint32.
+        #: OpenCL takes shared memory as an argument and pictures as bytes. The shaders declare shared memory, and a pixel is one uint32.
         self.shaders = device.kind != "opencl"
 
     def local(self, nbytes: int) -> list[Any]:
-        """Shared memory as the last argument, for a kind that takes it so."""
+        """Return shared memory as the last argument, if the kind takes it so."""
         return [] if self.shaders else [devmod.Local(nbytes)]
 
     def put(self, array: np.ndarray) -> Any:
-        """A copy on the device."""
+        """Return a copy on the device."""
         return self.device.from_numpy(array)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """Room on the device."""
+        """Return an uninitialized array on the device."""
         return self.device.empty(shape, dtype)
 
     def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
-        """Launch once to warm up, then three times; the best counts."""
+        """Launch once to warm up, then three times, and add the best time."""
         launch = self.module[name].bind(*args, grid=grid, block=block)
         self.seconds += min(launch.time() for _ in range(4))
 

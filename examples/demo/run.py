@@ -1,9 +1,9 @@
-"""The demo's other side: load the one file where the runtimes are, run everything on each, compare with NumPy, draw.
+"""The demo's second machine: load the file where the runtimes are installed, run everything on each, compare with NumPy, draw.
 
     python run.py <folder of the repository> <folder with kernels.devmod>
 
-Exits with 1 when an error is over its tolerance or the bytes of the two environments differ. A kind that has no device here
-(Metal on Linux, Vulkan without a driver) is listed as not run, and why.
+The exit status is 1 if an error exceeds its tolerance or the bytes of the two environments differ. A kind without a device here
+(Metal on Linux, Vulkan without a driver) is listed as not run, with the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import devmod
 
 
 def main(repository: Path, out: Path) -> int:
-    """Run all, print the tables; gives the exit code."""
+    """Run everything, print the tables and return the exit status."""
     console = Console(width=max(Console().width, 110))
     bad: list[str] = []
     digests = json.loads((out / "digests.json").read_text())
@@ -35,7 +35,7 @@ def main(repository: Path, out: Path) -> int:
     pictures: dict[str, np.ndarray] = {}
     not_run = {}
     for kind in digests:
-        # Each function stands in the file once for each kind: `prefer` says which one is meant.
+        # The file has each function once for each kind; `prefer` chooses.
         module = devmod.load(out / "kernels.devmod", prefer=(kind,))
         try:
             device = devmod.device(kind)
@@ -74,15 +74,31 @@ def main(repository: Path, out: Path) -> int:
     for name, picture in pictures.items():
         Image.fromarray(picture).save(out / name)
         console.print(f"picture: {out / name}", soft_wrap=True)
+    if pictures:
+        overview(pictures, next(iter(pictures)).partition("-")[0]).save(out / "demo.png", optimize=True)
+        console.print(f"picture: {out / 'demo.png'} (the one of the README)", soft_wrap=True)
     for line in bad:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
     return bool(bad)
 
 
-def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
-    """For each module of a kind, by its first function: the digests of the stored module's bytes and of the real module's here.
+def overview(pictures: dict[str, np.ndarray], kind: str) -> Image.Image:
+    """Return the pictures of one kind side by side, small and with few colours."""
+    height, gap = 200, 8
+    parts = [Image.fromarray(picture) for name, picture in pictures.items() if name.startswith(f"{kind}-")]
+    parts = [part.resize((part.width * height // part.height, height), Image.Resampling.LANCZOS) for part in parts]
+    whole = Image.new("RGB", (sum(part.width + gap for part in parts) - gap, height), "white")
+    left = 0
+    for part in reversed(parts):
+        whole.paste(part, (left, 0))
+        left += part.width + gap
+    return whole.quantize(96)
 
-    The real one is made from the payload alone; the build box saved a fallback's.
+
+def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
+    """Return, by the first function of each module of a kind, the digests of the stored and of the real module's bytes.
+
+    The real module is made from the payload alone. The build box saved a fallback's bytes.
     """
     found = {}
     for stored in devmod.load(path).imports:

@@ -1,9 +1,9 @@
-// The Gaussian blur on a canvas: two launches, rows and columns, between them the picture in floats on the device.
+// The Gaussian blur on a canvas: two launches, for rows and for columns. The intermediate picture stays on the device in floats.
 
 import { el } from "./dom.js";
 import { newest } from "./runs.js";
 
-/** A picture is scaled down to this many pixels a side: the blur is of the order of a frame then. */
+/** Larger pictures are scaled down to this many pixels a side, so that the blur takes about one frame. */
 const LARGEST = 1600;
 const BUFFER = 0x80 | 0x04 | 0x08; // STORAGE, COPY_SRC, COPY_DST
 
@@ -16,14 +16,14 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
   const original = el("input", { type: "checkbox", id: "blur-original" });
   const choose = el("input", { type: "file", accept: "image/*", id: "blur-choose" });
   const time = el("p", { class: "quiet", role: "status", id: "blur-time" });
-  /** What is blurred: its name, its pixels, and on the device the floats between the two launches. */
+  /** The picture: its name, its pixels, and the device buffer between the two launches. */
   let scene = null;
   let used = null;
 
   const draw = newest(async () => {
     const mine = scene;
-    if (!mine) return; // it is still on its way
-    if (used !== mine) used?.between.destroy(); // here nothing is under way
+    if (!mine) return; // the picture is still loading
+    if (used !== mine) used?.between.destroy(); // no launch is pending here
     used = mine;
     const { picture, between } = mine;
     const { width, height } = picture;
@@ -35,15 +35,15 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       const pixels = new Uint32Array(picture.data.buffer);
       const blurred = new Uint32Array(width * height);
       const grid = [Math.ceil(width / 16), Math.ceil(height / 16)];
-      const begun = performance.now();
+      const start = performance.now();
       await blur_rows.run([pixels, between, weights, reach, width, height], { grid });
       await blur_columns.run([between, blurred, weights, reach, width, height], { grid });
-      const taken = performance.now() - begun;
-      if (mine !== scene) return; // another picture came, and is drawn next
+      const duration = performance.now() - start;
+      if (mine !== scene) return; // a newer picture is drawn next
       context.putImageData(new ImageData(new Uint8ClampedArray(blurred.buffer), width, height), 0, 0);
-      time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included, for ${width} × ${height} pixels.`;
+      time.textContent = `${duration.toFixed(0)} ms with WebGPU, copies included, for ${width} × ${height} pixels.`;
     }
-    const how = plain || reach === 0 ? "as it is" : `blurred with a radius of ${reach} pixels`;
+    const how = plain || reach === 0 ? "unchanged" : `blurred with a radius of ${reach} pixels`;
     canvas.setAttribute("aria-label", `${mine.name}, ${how}`);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
   }, failed);
@@ -52,7 +52,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
     const scale = Math.min(1, LARGEST / Math.max(bitmap.width, bitmap.height));
     canvas.width = Math.max(1, Math.round(bitmap.width * scale));
     canvas.height = Math.max(1, Math.round(bitmap.height * scale));
-    context.fillStyle = "#fff"; // the blur knows no transparency
+    context.fillStyle = "#fff"; // the blur does not support transparency
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     scene = {
@@ -76,7 +76,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       const bitmap = await createImageBitmap(file);
       await take(bitmap, file.name);
     } catch (error) {
-      failed(new Error(`${file.name} is no picture that this browser reads: ${error.message}`));
+      failed(new Error(`this browser cannot decode ${file.name} as a picture: ${error.message}`));
     }
     choose.value = "";
   });
@@ -98,7 +98,7 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
   await take(await createImageBitmap(await answer.blob(), { colorSpaceConversion: "none" }), "the picture of a lake");
 }
 
-/** The 2 · radius + 1 weights of a Gaussian, which sum to one; at 9 those of the demo. */
+/** Return the 2 · radius + 1 weights of a Gaussian with sum one. A radius of 9 gives the weights of the demo. */
 function gauss(radius) {
   const sigma = Math.max((radius * 3.5) / 9, 1e-3);
   const weights = Float32Array.from({ length: 2 * radius + 1 }, (_, at) => Math.exp(-((at - radius) ** 2) / (2 * sigma * sigma)));

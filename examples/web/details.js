@@ -1,37 +1,37 @@
-// What is known of one module: facts, functions, source.
+// The details of one module: facts, functions, source.
 
 import { brief, el, size, visible } from "./dom.js";
 import { sourceBlock } from "./highlight.js";
 
-/** A module larger than this is read when it is asked for, not when it is chosen. */
+/** Larger modules are read after a click on a button, not when they are selected. */
 const READ_AT_ONCE = 4_000_000;
 const MOST = 300;
 const MOST_ARGUMENTS = 60;
-/** The kinds whose distributions are known. Of any other name in a file, nothing may become a command. */
+/** The kinds with a known distribution. Other names from a file must not appear in a command. */
 const KNOWN = ["cuda", "rocm", "metal", "vulkan", "opencl", "hexagon"];
 const NODES = {
-  bundle: "Several modules that stand for one thing. A function of it is taken from the first that is installed and has a device that it fits.",
-  _lib: "The host library of a program that TVM exported: a place in the tree, without bytes of its own.",
+  bundle: "Alternatives for the same functions. devmod uses the first module with an installed runtime and a matching device.",
+  _lib: "The host library of a program that TVM exported. It is a node of the tree without bytes.",
 };
 
-/** The name of a module for people. */
+/** Return the title of a module. */
 export function titleOf(module) {
   return module.kind === "bundle" ? "Choice" : module.kind === "_lib" ? "Host library" : visible(module.kind);
 }
 
-/** Fill `place` with what is known of a module; what has to be read for it follows. */
+/** Show a module in `place`. Contents that have to be read are added later. */
 export async function showDetails(place, module, current) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
   if (module.format) fact("Format", brief(module.format));
   if (module.variant) fact("Architecture", brief(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
-  if (module.kind === "webgpu") fact("Runs", "in this browser, where it has WebGPU");
+  if (module.kind === "webgpu") fact("Runs", "in this browser, if it supports WebGPU");
   else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
-  else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime that nobody here knows");
+  else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime for this kind");
   const { origin } = module;
   if (origin?.target) fact("Target", el("code", {}, brief(origin.target, 500)));
-  if (origin?.toolchain) fact("Made with", brief(origin.toolchain, 500));
+  if (origin?.toolchain) fact("Toolchain", brief(origin.toolchain, 500));
   if (origin?.options?.length) fact("Options", el("code", {}, brief(origin.options.join(" "), 2000)));
   const sources = Object.entries(origin?.sources ?? {});
   for (const [name, digest] of sources.slice(0, 20)) {
@@ -45,18 +45,18 @@ export async function showDetails(place, module, current) {
   if (module.offset === null) return;
   rest.append(functionList(module.functionNames.map((name) => [name, null])));
   if (module.size > READ_AT_ONCE) {
-    const button = el("button", { class: "plain", type: "button" }, `Read its ${size(module.size)}, for signatures and source`);
-    const asked = el("p", {}, button);
-    rest.append(asked);
+    const button = el("button", { class: "plain", type: "button" }, `Read its ${size(module.size)} to show signatures and source`);
+    const prompt = el("p", {}, button);
+    rest.append(prompt);
     await new Promise((resolve) => button.addEventListener("click", resolve, { once: true }));
-    asked.replaceChildren("Reading it…");
-    title.focus(); // where the button had it
+    prompt.replaceChildren("Reading…");
+    title.focus(); // the focused button is gone
   }
   try {
     const contents = await module.contents();
     if (!current()) return;
     const parts = [];
-    if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "What its bytes hold is known to its own runtime alone."));
+    if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
       parts.push(functionList([...contents.functions]));
       const [first] = contents.functions;
@@ -104,7 +104,7 @@ function* signature(name, info) {
   yield ")";
 }
 
-/** How a program calls a function: lines to start from. */
+/** Return example code that calls a function. */
 function usage(name, info) {
   const safe = (word, other) => (/^[A-Za-z_$][\w$]{0,40}$/.test(word) ? word : other);
   const params = info.interface?.params ?? info.argTypes.map(() => ({ name: "" }));
@@ -130,7 +130,7 @@ function constantList(constants) {
 function sourcePart(text, format) {
   const copy = el("button", { class: "plain", type: "button" }, "Copy");
   copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text).then(() => (copy.textContent = "Copied"), () => (copy.textContent = "Not allowed"));
+    await navigator.clipboard.writeText(text).then(() => (copy.textContent = "Copied"), () => (copy.textContent = "Copying failed"));
     setTimeout(() => (copy.textContent = "Copy"), 2000);
   });
   return [el("div", { class: "bar" }, el("h3", {}, "Source"), el("span", { class: "quiet" }, visible(format)), copy), sourceBlock(text, format, "Source")];

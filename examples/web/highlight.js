@@ -1,4 +1,4 @@
-// Colours for WGSL and the C-like languages. It marks words and does not parse: what is wrong in a source looks a little less colourful.
+// Colours for WGSL and the C-like languages. Tokens are matched without parsing, so invalid sources are shown, too.
 
 import { code, el, ODD } from "./dom.js";
 
@@ -25,11 +25,11 @@ const JS = { keyword: "import export from const let await async function return 
 const LANGUAGES = { wgsl: WGSL, ptx: PTX, js: JS };
 const TOKENS =
   /(?<comment>\/\/[^\n]*|\/\*[^]*?(?:\*\/|$))|(?<string>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])'?)|(?<mark>@\w+|^[ \t]*#[ \t]*\w+|\[\[[\w()]+\]\])|(?<number>\b(?:0[xX][\da-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|(?<=\D)\.\d+)[a-zA-Z]*)|(?<word>[A-Za-z_$]\w*)/gm;
-/** Beyond this a source is shown without colours, and beyond that cut: a browser has to lay it out. */
+/** Longer sources are shown without colours or are cut, because the layout takes too long. */
 const MOST_COLOURED = 150_000;
 const MOST_SHOWN = 1_000_000;
 
-/** A source as a block with line numbers. */
+/** Return a source as a block with line numbers. */
 export function sourceBlock(text, format, label) {
   const shown = text.slice(0, MOST_SHOWN);
   const pre = el("pre", {}, el("code", {}, shown.length > MOST_COLOURED ? plain(shown) : coloured(shown, format)));
@@ -48,20 +48,20 @@ function* coloured(text, format) {
     yield* plain(text.slice(at, found.index));
     at = found.index + found[0].length;
     const { word } = found.groups;
-    let sort = Object.keys(found.groups).find((name) => found.groups[name] !== undefined);
+    let category = Object.keys(found.groups).find((name) => found.groups[name] !== undefined);
     if (word) {
-      if (keywords.has(word)) sort = "keyword";
-      else if (types.has(word) || language.vector.test(word)) sort = "type";
-      else sort = /^\s*\(/.test(text.slice(at, at + 20)) ? "call" : "";
+      if (keywords.has(word)) category = "keyword";
+      else if (types.has(word) || language.vector.test(word)) category = "type";
+      else category = /^\s*\(/.test(text.slice(at, at + 20)) ? "call" : "";
     }
     const parts = [...plain(found[0])];
-    if (sort) yield el("span", { class: `t-${sort}` }, parts);
+    if (category) yield el("span", { class: `t-${category}` }, parts);
     else yield* parts;
   }
   yield* plain(text.slice(at));
 }
 
-/** Text in which what hides or turns the direction of other text is shown by its code. */
+/** Yield a text with the codes of characters that are invisible or change the direction. */
 function* plain(text) {
   if (!ODD.test(text)) {
     if (text) yield text;

@@ -1,4 +1,4 @@
-// The Mandelbrot kernel on a canvas: zoomed by clicks, the wheel, buttons and keys.
+// The Mandelbrot kernel on a canvas, with zoom by clicks, the wheel, buttons and keys.
 
 import { el } from "./dom.js";
 import { newest } from "./runs.js";
@@ -6,7 +6,7 @@ import { newest } from "./runs.js";
 const WIDTH = 720;
 const HEIGHT = 480;
 const START = { left: -2.25, top: 1.15, pixel: 0.0048 };
-/** Below this, neighbouring pixels are the same number in float32. */
+/** At smaller sizes, neighbouring pixels have the same float32 coordinates. */
 const FINEST = 3e-7;
 
 export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
@@ -22,9 +22,9 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
   const draw = newest(async () => {
     const { left, top, pixel } = view;
     const count = Number(steps.value);
-    const begun = performance.now();
+    const start = performance.now();
     await mandelbrot.run([escape, WIDTH, HEIGHT, left, top, pixel, count], { grid: [Math.ceil(WIDTH / 16), Math.ceil(HEIGHT / 16)] });
-    const taken = performance.now() - begun;
+    const duration = performance.now() - start;
     colour(escape, picture.data);
     context.putImageData(picture, 0, 0);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
@@ -34,9 +34,9 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
     const y = top - (HEIGHT / 2) * pixel;
     const place = `${x < 0 ? "−" : ""}${Math.abs(x).toFixed(digits)} ${y < 0 ? "−" : "+"} ${Math.abs(y).toFixed(digits)} i`;
     canvas.setAttribute("aria-label", `The Mandelbrot set around ${place}, magnified ${zoom.toFixed(1)} times`);
-    const mega = ((WIDTH * HEIGHT) / taken / 1000).toFixed(1);
+    const mega = ((WIDTH * HEIGHT) / duration / 1000).toFixed(1);
     const magnified = zoom === 1 ? "" : ` Magnified ${zoom.toLocaleString("en", { maximumFractionDigits: 1 })} times.`;
-    time.textContent = `${taken.toFixed(0)} ms with WebGPU, copies included: ${mega} million pixels a second.${magnified}`;
+    time.textContent = `${duration.toFixed(0)} ms with WebGPU, copies included: ${mega} million pixels a second.${magnified}`;
   }, failed);
 
   const zoomAt = (column, row, factor) => {
@@ -63,7 +63,7 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
   };
   canvas.addEventListener("click", (event) => zoomAt(...spot(event), event.shiftKey ? 0.5 : 2));
   canvas.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // the page scrolls with the bare wheel
+    if (!event.ctrlKey) return; // without Ctrl the wheel scrolls the page
     event.preventDefault();
     zoomAt(...spot(event), event.deltaY < 0 ? 1.25 : 0.8);
   });
@@ -97,7 +97,7 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
   await draw();
 }
 
-/** A cycle of colours over the square root of the escape times, the set itself black: the colours of the demo in Python. */
+/** Colour the escape times: a cycle over their square root, black inside the set. The demo in Python uses the same colours. */
 function colour(escape, data) {
   for (let at = 0; at < escape.length; at++) {
     const value = escape[at];

@@ -1,13 +1,13 @@
-// The page: opens a bundle, from a file or from ?file=, shows its tree, and runs what it knows how to run.
+// The page: opens a bundle from a file or from ?file=, shows its tree, and runs the kernels of the examples.
 
 import { DevmodError, open } from "./devmod-webgpu/index.js";
 import { showDetails } from "./details.js";
 import { el, size, visible } from "./dom.js";
 import { showRuns } from "./runs.js";
-import { showTree } from "./tree.js";
+import { markRunning, showTree } from "./tree.js";
 
 const at = (id) => document.getElementById(id);
-let turn = 0; // of several bundles opened in a row, the last one counts
+let turn = 0; // the number of opened bundles; only the last one is shown
 let opened = null;
 
 async function show(from, name) {
@@ -29,14 +29,14 @@ async function show(from, name) {
     const facts = [`${count} ${count === 1 ? "module" : "modules"}`, ...(bundle.size >= 0 ? [size(bundle.size)] : [])].map((each) => each.replace(" ", "\u00a0"));
     at("file").replaceChildren(el("strong", {}, visible(name)), ` · ${facts.join(" · ")}`);
     at("file").hidden = false;
-    let chosen = 0;
+    let selections = 0;
     const { select, listed } = showTree(at("tree"), bundle.roots, (module) => {
-      const choice = ++chosen;
-      showDetails(at("details"), module, () => current() && choice === chosen).catch(fail);
+      const selection = ++selections;
+      showDetails(at("details"), module, () => current() && selection === selections).catch(fail);
     });
     select(listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
     at("status").textContent = "";
-    await showRuns(at("runs"), at("notes"), bundle, current);
+    await showRuns(at("runs"), at("notes"), bundle, current, (modules) => markRunning(at("tree"), modules));
   } catch (error) {
     if (current()) fail(error);
   }
@@ -44,10 +44,10 @@ async function show(from, name) {
 
 function fail(error) {
   at("status").textContent = "";
-  // What is no error of the package is one of this page: its name helps whoever reports it.
+  // Other errors are faults of this page. Their name helps in bug reports.
   const text = error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`;
   at("alert").replaceChildren(el("p", { class: "bad" }, visible(text)));
-  at("alert").scrollIntoView({ block: "nearest" }); // it may lie far above what is being looked at
+  at("alert").scrollIntoView({ block: "nearest" }); // the user may have scrolled down
   at("empty").hidden = opened !== null;
 }
 
@@ -57,7 +57,7 @@ function showFile(file) {
 
 at("choose").addEventListener("change", (event) => {
   showFile(event.target.files[0]);
-  event.target.value = ""; // the same file again is a change, too
+  event.target.value = ""; // selecting the same file again must fire the event
 });
 
 let inside = 0;
@@ -88,7 +88,7 @@ if (wanted) {
   try {
     name = decodeURIComponent(path);
   } catch {
-    // a name that is no valid escape is shown as it is
+    // a name with invalid escapes is shown unchanged
   }
   show(wanted, name);
 } else at("empty").hidden = false;

@@ -1,4 +1,4 @@
-// The kernels that this page runs by itself: those with the signatures of the examples (examples/webgpu).
+// The kernels that this page runs: those with the names and signatures of the examples (examples/webgpu).
 
 import { requestDevice } from "./devmod-webgpu/index.js";
 import { blurPanel } from "./blur.js";
@@ -16,25 +16,29 @@ const PANELS = [
   },
 ];
 
-/** One GPU device for all bundles of this page, and another after it was lost. */
+/** One GPU device for all bundles of this page. It is requested again after a loss. */
 let device = null;
-async function ourDevice() {
-  device ??= requestDevice().then((made) => {
-    made.lost.then(() => (device = null));
-    return made;
+async function sharedDevice() {
+  device ??= requestDevice().then((created) => {
+    created.lost.then(() => (device = null));
+    return created;
   });
   device.catch(() => (device = null));
   return device;
 }
 
-/** Show a panel for each kernel of the bundle that this page knows; what keeps them from running is said in `notes`. */
-export async function showRuns(place, notes, bundle, current) {
+/**
+ * Show a panel for each kernel of the bundle that this page can run. `notes` gets the reason if there is none. `mark` is called with
+ * the modules whose kernels run.
+ */
+export async function showRuns(place, notes, bundle, current, mark) {
   place.replaceChildren();
+  const running = new Set();
   const note = (id, ...words) => notes.replaceChildren(el("p", { class: "note", id }, words));
   const names = new Set(bundle.webgpuModules.flatMap(({ functionNames }) => functionNames));
   if (!names.size) {
     if (bundle.modules.some(({ functionNames }) => functionNames.length)) {
-      note("no-webgpu", "This bundle has no webgpu module, so nothing of it runs in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu");
+      note("no-webgpu", "This bundle has no webgpu module, so none of its functions can run in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu");
     }
     return;
   }
@@ -42,12 +46,17 @@ export async function showRuns(place, notes, bundle, current) {
   for (const panel of PANELS) {
     if (Object.keys(panel.functions).every((name) => names.has(name)) && (await fits(bundle, panel.functions))) known.push(panel);
   }
-  if (!known.length || !current()) return;
+  if (!current()) return;
+  if (!known.length) {
+    const names = PANELS.flatMap(({ functions }) => Object.keys(functions)).join(", ");
+    note("not-known", `This page cannot run the kernels of this bundle. It runs only those of devmod's examples (${names}). For other kernels it shows how to call them.`);
+    return;
+  }
   let on;
   try {
-    on = await ourDevice();
+    on = await sharedDevice();
   } catch (error) {
-    // Said once, and not in each panel: all else of the bundle can still be looked at.
+    // One note for all panels. The rest of the bundle is still shown.
     document.body.classList.add("no-device");
     if (current()) note("no-device", `Kernels cannot run here: ${visibleLines(error.message)}.`);
     return;
@@ -58,9 +67,10 @@ export async function showRuns(place, notes, bundle, current) {
     gone = true;
     if (!current()) return;
     place.replaceChildren();
+    mark([]);
     const again = () => {
       notes.replaceChildren();
-      showRuns(place, notes, bundle, current);
+      showRuns(place, notes, bundle, current, mark);
     };
     const why = message ? ` (${visible(message)})` : "";
     note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Run the kernels again"));
@@ -77,6 +87,9 @@ export async function showRuns(place, notes, bundle, current) {
       for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });
       if (!current()) return;
       await make(panel, ready, failed, alert);
+      if (!current() || gone) return;
+      for (const name of wanted) running.add(bundle.find(name));
+      mark([...running]);
     } catch (error) {
       if (!panel.children.length) panel.append(el("h2", {}, wanted.join(" and ")), alert);
       failed(error);
@@ -84,7 +97,7 @@ export async function showRuns(place, notes, bundle, current) {
   }
 }
 
-/** Whether the functions take what this page gives them. */
+/** Return whether the functions have the expected signatures. */
 async function fits(bundle, functions) {
   for (const [name, types] of Object.entries(functions)) {
     const info = (await bundle.find(name).functions()).get(name);
@@ -93,18 +106,18 @@ async function fits(bundle, functions) {
   return true;
 }
 
-/** A message, and below it what a compiler said, in which columns count. */
+/** Return a message, with the output of a compiler below it in a monospaced font. */
 function problem(message) {
   const [first, ...rest] = message.split("\n").map(visible);
   return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
 }
 
-/** A message of several lines. */
+/** Make a message of several lines visible. */
 function visibleLines(text) {
   return text.split("\n").map(visible).join("\n");
 }
 
-/** What panels share: only the newest of several runs asked for while one is under way is done next. */
+/** Wrap `work` so that only one run is active. Of several calls during a run, only the last one runs afterwards. */
 export function newest(work, failed) {
   let busy = false;
   let again = false;

@@ -1,12 +1,12 @@
-// The tree of modules: a list of buttons, in the order of the file. The arrow keys go up and down in it.
+// The tree of modules: a list of buttons in the order of the file. The arrow keys move the focus.
 
 import { titleOf } from "./details.js";
 import { brief, el, size } from "./dom.js";
 
-/** How many modules are listed: a browser has to lay them out. */
+/** The most modules that are listed, because the layout takes time. */
 const MOST = 1000;
 
-/** Fill `list` with the modules below `roots`; `choose` is called with the one that is chosen. */
+/** Fill `list` with the modules below `roots`. `choose` is called with the selected module. */
 export function showTree(list, roots, choose) {
   let room = MOST;
   const buttons = new Map();
@@ -21,20 +21,21 @@ export function showTree(list, roots, choose) {
         { class: "head" },
         el("strong", {}, titleOf(module)),
         el("small", {}, [module.format, module.variant, module.offset === null ? "" : size(module.size)].filter(Boolean).map((each) => brief(each, 60)).join(" · ")),
-        ...(module.kind === "webgpu" && names.length ? [el("span", { class: "runs-here" }, "runs here")] : []),
       ),
       ...(names.length ? [el("small", { class: "names mono" }, names.slice(0, 4).map((name) => brief(name, 60)).join(", ") + (names.length > 4 ? ` and ${names.length - 4} more` : ""))] : []),
     );
-    if (!buttons.has(module)) buttons.set(module, button);
+    const first = !buttons.has(module);
+    if (first) buttons.set(module, button);
     const below = [];
-    for (const child of module.imports) {
-      if (room <= 0) break; // a module may be imported by many: the tree of a stranger's file can be endless
+    // A module may be imported along many paths. Its imports are listed only at its first occurrence.
+    for (const child of first ? module.imports : []) {
+      if (room <= 0) break;
       below.push(item(child));
     }
     return el("li", {}, button, ...(below.length ? [el("ul", {}, ...below)] : []));
   };
   const items = roots.slice(0, MOST).map(item);
-  if (room <= 0) items.push(el("li", { class: "more" }, `and more; ${MOST} are listed`));
+  if (room <= 0) items.push(el("li", { class: "more" }, `and more; the first ${MOST} are listed`));
   list.replaceChildren(...items);
 
   const all = () => [...list.querySelectorAll("button")];
@@ -58,7 +59,16 @@ export function showTree(list, roots, choose) {
   return { select, listed: [...buttons.keys()] };
 }
 
-/** Scroll a button into what its list shows, where that scrolls, and leave the page where it is. */
+/** Mark the modules whose kernels the page runs. */
+export function markRunning(list, modules) {
+  for (const mark of list.querySelectorAll(".runs-here")) mark.remove();
+  const numbers = new Set(modules.map(({ number }) => String(number)));
+  for (const button of list.querySelectorAll("button")) {
+    if (numbers.has(button.dataset.module)) button.querySelector(".head").append(el("span", { class: "runs-here" }, "runs here"));
+  }
+}
+
+/** Scroll the list so that a button is visible, without scrolling the page. */
 function show(button, frame) {
   const [inner, outer] = [button.getBoundingClientRect(), frame.getBoundingClientRect()];
   const room = 16;

@@ -1,6 +1,6 @@
-"""Puts the page of `devmod view` into the distributions: it lies in examples/web, the npm package in js/, and pip users have neither.
+"""Add the page of `devmod view` to the distributions. Its sources are in examples/web and js/, outside of the Python package.
 
-No npm is needed: the package is ES modules as they stand, without dependencies.
+The build does not need npm: the npm package consists of ES modules without dependencies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = Path("src") / "devmod_webgpu"
-#: What the page is made of; other files beside them are the repository's own.
+#: The suffixes of the page's files. Other files are not added.
 SUFFIXES = (".html", ".css", ".js", ".svg", ".png", ".devmod", ".txt")
 
 
@@ -20,9 +20,9 @@ class Page(BuildHookInterface[Any]):
     """Adds each file of the page to ``devmod_webgpu/_web``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before it builds. An editable installation serves the source tree as it is."""
+        """Add the files before hatchling builds. An editable installation serves the source tree."""
         root = Path(self.root)
-        if version == "editable" or (root / PACKAGE / "_web").is_dir():  # the latter in an sdist, which has them in place
+        if version == "editable" or (root / PACKAGE / "_web").is_dir():  # an sdist already has the files
             return
         package = PACKAGE if self.target_name == "sdist" else Path("devmod_webgpu")
         for name, source in runpy.run_path(str(root / PACKAGE / "_page.py"))["PAGE"].items():

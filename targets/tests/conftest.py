@@ -1,4 +1,4 @@
-"""Fixtures of the compilers' tests: what they make is a fallback, for no runtime is seen."""
+"""Fixtures for the compilers' tests. They hide the installed runtimes, so `devmod.compile` returns fallbacks."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from alone import see_core_alone
 
 @pytest.fixture(autouse=True)
 def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Core alone is seen, whatever else is installed."""
+    """Hide all installed distributions except core."""
     see_core_alone(monkeypatch)

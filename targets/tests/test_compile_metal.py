@@ -1,4 +1,4 @@
-"""The Metal shading language on the build side: kernels are read on any machine, and what is written is the source."""
+"""The compiler of Metal: it reads kernels on any machine, and its payload is the source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shape(info: devmod.FunctionInfo) -> list[Row]:
 
 
 def row(source: str, **keywords: Any) -> list[Row]:
-    """What the one kernel of a source takes."""
+    """Return the arguments of a source's only kernel."""
     ((_, info),) = compiled(source, **keywords).functions.items()
     return shape(info)
 
@@ -88,7 +88,7 @@ def row(source: str, **keywords: Any) -> list[Row]:
         ("AT(5) x [[buffer(5), function_constant(WITH)]]", ("x", "buffer", "int8", "r", 5, 0)),
     ],
 )
-def test_what_an_argument_is(argument: str, param: Row) -> None:
+def test_argument_types_and_kinds(argument: str, param: Row) -> None:
     source = (
         "struct Plain { float4 a; char b; }; struct Large { int a[2000]; }; template <class T> struct Of { T a; int b; };\n"
         "struct Many { half4 x[1]; }; struct Headed { uint n; float x[1]; };\n"
@@ -99,7 +99,26 @@ def test_what_an_argument_is(argument: str, param: Row) -> None:
     assert row(source) == [param]
 
 
-def test_arguments_stand_by_their_tables_and_indices() -> None:
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("argument", "size"),
+    [
+        ("device uint *x", 0),
+        ("device uint (&x)[16]", 64),
+        ("device array<float3, 5> &x", 80),
+        ("device Plain &x", 32),
+        ("constant Large &x", 8000),
+        ("device Open &x", 0),
+    ],
+)
+def test_a_reference_has_the_size_of_its_object(argument: str, size: int) -> None:
+    declared = "struct Plain { float4 a; char b; }; struct Large { int a[2000]; }; struct Open { half4 x[1]; };\n"
+    ((_, info),) = compiled(f"{declared}kernel void k({argument}) {{}}").functions.items()
+    assert info.interface is not None
+    assert [param.size for param in info.interface.params] == [size]
+
+
+def test_arguments_are_ordered_by_table_and_index() -> None:
     source = (
         "kernel void k(threadgroup int *t, device int *d [[buffer(3)]], constant int &c, texture2d<float> u, device int *e [[buffer(0)]],\n"
         "              threadgroup int *v [[threadgroup(0)]], constant int &f, sampler s, texture2d<float> w [[texture(0)]]) {}"
@@ -121,38 +140,38 @@ def test_arguments_stand_by_their_tables_and_indices() -> None:
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("float x", "the argument 'x' of the kernel 'k' is of the type 'float', which devmod cannot pass"),
-        ("thread float *x", "the argument 'x' of the kernel 'k' points into no address space; it is device, constant or threadgroup"),
+        ("float x", "the argument 'x' of the kernel 'k' has the type 'float', which devmod does not support"),
+        ("thread float *x", "the argument 'x' of the kernel 'k' points into no address space; expected device, constant or threadgroup"),
         (
             "device float *x [[buffer(N)]]",
-            "the argument 'x' of the kernel 'k' has the attribute [[buffer(N)]], and what it counts is not known",
+            "the argument 'x' of the kernel 'k' has the attribute [[buffer(N)]], whose value is unknown; write a number",
         ),
         (
             f"device float *x [[buffer({'0 + ' * 30}N)]]",
-            f"the argument 'x' of the kernel 'k' has the attribute [[buffer({'0 + ' * 25}…)]], and what it counts is not known",
+            f"the argument 'x' of the kernel 'k' has the attribute [[buffer({'0 + ' * 25}…)]], whose value is unknown; write a number",
         ),
-        ("device float *x [[buffer(31)]]", "the argument 'x' of the kernel 'k' is at the buffer index 31, and Metal's last is 30"),
+        ("device float *x [[buffer(31)]]", "the argument 'x' of the kernel 'k' has the buffer index 31; expected at most 30"),
         (
             "threadgroup float *x [[threadgroup(31)]]",
-            "the argument 'x' of the kernel 'k' is at the threadgroup index 31, and Metal's last is 30",
+            "the argument 'x' of the kernel 'k' has the threadgroup index 31; expected at most 30",
         ),
         (
             ", ".join(f"device float *x{i}" for i in range(32)),
-            "the argument 'x31' of the kernel 'k' is at the buffer index 31, and Metal's last is 30",
+            "the argument 'x31' of the kernel 'k' has the buffer index 31; expected at most 30",
         ),
         (
             "device float *x [[buffer(2)]], constant int &y [[buffer(2)]]",
-            "the argument 'y' of the kernel 'k' is at the buffer index 2, where 'x' is",
+            "the argument 'y' of the kernel 'k' has the same buffer index 2 as 'x'",
         ),
     ],
 )
-def test_arguments_that_nobody_can_pass(argument: str, said: str) -> None:
+def test_unsupported_arguments_are_refused(argument: str, said: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(f"kernel void k({argument}) {{}}")
     assert str(caught.value) == f"<text>:3: {said}"
 
 
-def test_a_function_constant_chooses_between_two_arguments_of_one_index() -> None:
+def test_a_function_constant_selects_one_of_two_arguments_with_the_same_index() -> None:
     source = (
         "constant bool wide [[function_constant(0)]]; constant bool narrow = !wide;\n"
         "kernel void k(device float *x [[buffer(0), function_constant(narrow)]], device float4 *y [[buffer(0), function_constant(wide)]]) {}"
@@ -177,13 +196,13 @@ def test_attributes_that_never_end_take_no_time(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
 @pytest.mark.parametrize("deep", ["- ", "(int)", "1?1:", "x[0]=", "1+"])
-def test_what_is_nested_too_deeply_for_clang_does_not_end_the_process(kind: str, deep: str) -> None:
+def test_deep_nesting_in_clang_raises_and_does_not_end_the_process(kind: str, deep: str) -> None:
     space, language = ("device", "Metal") if kind == "metal" else ("global", "OpenCL C")
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(f"kernel void k({space} float *x) {{ x[0] = {deep * 50_000}1; }}", kind)
     assert str(caught.value) == (
-        f"libclang ends its process on the {language} source <text>: an expression, a statement or brackets are nested too deeply for it. "
-        "Write it in steps, as with variables or a loop"
+        f"libclang crashes on the {language} source <text>: an expression, a statement or brackets are nested too deeply. "
+        "Split it into steps, with variables or a loop"
     )
 
 
@@ -191,12 +210,12 @@ def test_what_is_nested_too_deeply_for_clang_does_not_end_the_process(kind: str,
     "statement", ["if (x[0] > 0) x[0] = 1; else " * 700 + ";", "x[0] = " + "x[0] + " * 600 + "1;"], ids=["choices", "sum"]
 )
 @pytest.mark.parametrize("kind", ["metal", "opencl"])
-def test_what_generators_write_is_read(kind: str, statement: str) -> None:
+def test_generated_sources_are_read(kind: str, statement: str) -> None:
     space = "device" if kind == "metal" else "global"
     assert list(devmod.compile(f"kernel void k({space} float *x) {{ {statement} }}", kind).functions) == ["k"]
 
 
-def test_of_a_thousand_errors_no_more_are_told() -> None:
+def test_at_most_a_thousand_errors_are_reported() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled("+;\n" * 3000)
     assert len(caught.value.log.splitlines()) == 1000
@@ -244,12 +263,12 @@ def test_which_kernels_there_are(source: str, names: list[str]) -> None:
     ],
     ids=["overloads", "a host_name", "two host_names"],
 )
-def test_two_kernels_of_one_name(source: str, name: str) -> None:
+def test_two_kernels_with_the_same_name_are_refused(source: str, name: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(source)
     last = 3 + source.count("\n")
     assert str(caught.value) == (
-        f"<text>:{last if name == 'b' else 3} and <text>:{last}: two kernels are called {name!r}, and a library has one of each name"
+        f"<text>:{last if name == 'b' else 3} and <text>:{last}: two kernels have the name {name!r}; rename one of them"
     )
 
 
@@ -257,7 +276,7 @@ def test_a_kernel_that_is_declared_first_is_one() -> None:
     assert len(row("kernel void k(device float *x);\nkernel void k(device float *x) {}")) == 1
 
 
-def test_an_instance_takes_what_its_template_takes() -> None:
+def test_an_instance_has_the_arguments_of_its_template() -> None:
     source = (
         "template <class T, int N> kernel void a(device const vec<T, N> *x [[buffer(4)]], constant T &s [[buffer(1)]],\n"
         "                                        uint i [[thread_position_in_grid]]) {}\n"
@@ -277,7 +296,7 @@ def test_instances_that_are_asked_for() -> None:
     for wrong in ("a", 'a<"x">', "a<int>; evil"):
         with pytest.raises(devmod.CompileError) as caught:
             compiled(source, name_expressions=[wrong])
-        assert str(caught.value) == f"name_expressions= has {wrong!r}, which is no instance of a template such as 'scale<float>'"
+        assert str(caught.value) == f"name_expressions= contains {wrong!r}; expected a template instance such as 'scale<float>'"
 
 
 def test_sizes_of_threadgroups() -> None:
@@ -444,17 +463,17 @@ def test_an_error_in_an_include_names_it(tmp_path: Path) -> None:
     assert str(caught.value).startswith("the Metal source does not compile: part.h:2:19: error: expected ';' after return statement")
 
 
-def test_names_that_nobody_knows_are_a_warning_at_the_callers_line() -> None:
+def test_unknown_names_are_a_warning_at_the_callers_line() -> None:
     with pytest.warns(UserWarning, match="the Metal source has names") as caught:
         module = compiled("kernel void k(device float *x) {\n  x[0] = nonsense(1);\n  metal::nowhere(x);\n}")
     assert str(caught[0].message) == (
-        "the Metal source has names that are not Metal's own:\n<text>:4:10: warning: use of undeclared identifier 'nonsense'\n"
-        "<text>:5:10: warning: no type named 'nowhere' in namespace 'metal'"
+        "the Metal source has names that Metal does not define:\n<text>:4:10: warning: use of undeclared "
+        "identifier 'nonsense'\n<text>:5:10: warning: no type named 'nowhere' in namespace 'metal'"
     )
     assert list(module.functions) == ["k"]
 
 
-def test_what_is_wrong_behind_an_unknown_name_may_be_right() -> None:
+def test_errors_after_an_unknown_name_are_ignored() -> None:
     source = "kernel void k(device int *x) { x[0] = x[1] ? Other{x[2]} : 3; }"
     with pytest.warns(UserWarning, match="warning: use of undeclared identifier 'Other'\n.*warning: expected ':'"):
         assert list(compiled(source).functions) == ["k"]
@@ -467,7 +486,7 @@ def test_an_unknown_type() -> None:
         assert row("kernel void k(device Other *x) {}") == [("x", "buffer", "", "rw", 0, 0)]
     with pytest.raises(devmod.CompileError) as caught:
         row("kernel void k(Other x [[buffer(0)]]) {}")
-    assert str(caught.value).startswith("the metal function 'k' at <text>:3 passes argument 1 ('x') by value, and its type is not known")
+    assert str(caught.value).startswith("the metal function 'k' at <text>:3 takes argument 1 ('x') by value, and its type is unknown")
 
 
 @pytest.mark.parametrize("source", ["", "void f() {}", "template <class T> kernel void f(device T *x) {}"])
@@ -475,28 +494,35 @@ def test_a_source_without_a_kernel(source: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compiled(source)
     assert str(caught.value) == (
-        "the Metal source <text> has no kernel: no function in it is marked kernel, and no template of one is instantiated"
+        "the Metal source <text> has no kernel: mark a function with kernel, or instantiate a template that is marked with it"
     )
 
 
 @pytest.mark.parametrize(
     ("target", "keywords", "said"),
     [
-        ("metal -arch=air64", {}, "the target 'metal -arch=air64' names an architecture; Metal source has none: it is built on the device"),
+        (
+            "metal -arch=air64",
+            {},
+            (
+                "the target 'metal -arch=air64' names an architecture, but Metal source has none: the device compiles it. "
+                "Use the target 'metal'"
+            ),
+        ),
         (
             "metal -format=air",
             {},
-            "the target 'metal -format=air' has the option -format=air; metal takes -format=metal, the default, and -format=metallib",
+            ("the target 'metal -format=air' has the option -format=air; expected -format=metal (the default) or -format=metallib"),
         ),
         (
             "metal -os=ios",
             {},
-            "the target 'metal -os=ios' has the option -os; metal takes -format=metal, the default, and -format=metallib",
+            "the target 'metal -os=ios' has the option -os; expected -format=metal (the default) or -format=metallib",
         ),
         (
             "metal",
             {"options": "-O3"},
-            "the Metal option '-O3' is none that a receiver can give to its compiler: those are -std=metalX.Y, -ffast-math and -fno-fast-math",
+            ("the Metal option '-O3' is not supported by the receiver's compiler; expected -std=metalX.Y, -ffast-math or -fno-fast-math"),
         ),
         (
             "metal",
@@ -506,7 +532,7 @@ def test_a_source_without_a_kernel(source: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_for(target: str, keywords: dict[str, Any], said: str) -> None:
+def test_unsupported_targets_and_options_are_refused(target: str, keywords: dict[str, Any], said: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k() {}", target, **keywords)
     assert str(caught.value) == said
@@ -526,7 +552,7 @@ except devmod.ToolchainNotFoundError as error: print(error)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == [
         "('handle', 'int32') None ''",
-        'cannot read the kernels of the Metal source: libclang is not installed. Either pip install "devmod-core[build-metal]", or declare the '
+        'cannot read the kernels of the Metal source: libclang is not installed. Either run pip install "devmod-core[build-metal]", or declare the '
         "kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
     ]
 
@@ -553,7 +579,7 @@ open(out, "wb").write(b"MTLB" + " ".join(options).encode() + b"|" + text.encode(
 
 @pytest.fixture
 def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A double of xcrun, before everything else in PATH."""
+    """Put a replacement of xcrun first in PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
 
@@ -583,7 +609,7 @@ def test_a_metallib_where_it_is_asked_for(xcrun: Any) -> None:
     assert devmod.compile(source, "metal").format == "metal"
 
 
-def test_what_apples_compiler_refuses(xcrun: Any) -> None:
+def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("kernel void k(device float *x) {\n x[0] = nonsense; }", "metal -format=metallib")
     assert str(caught.value) == "the Metal source does not compile: <text>:2:9: error: use of undeclared identifier 'nonsense'"
@@ -592,8 +618,8 @@ def test_what_apples_compiler_refuses(xcrun: Any) -> None:
     with pytest.raises(devmod.ToolchainNotFoundError) as missing:
         devmod.compile("kernel void k() {}", "metal -format=metallib")
     assert str(missing.value) == (
-        'cannot make a metallib: xcrun finds no Metal compiler (xcrun: error: unable to find utility "metal"). Install Xcode with its Metal '
-        "toolchain, or compile for the target 'metal'"
+        'cannot build a metallib: xcrun finds no Metal compiler (xcrun: error: unable to find utility "metal"). '
+        "Install Xcode with its Metal toolchain, or compile for the target 'metal'"
     )
 
 
@@ -602,6 +628,7 @@ def test_a_metallib_where_there_is_no_mac() -> None:
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         devmod.compile("kernel void k() {}", "metal -format=metallib")
     assert str(caught.value) == (
-        "cannot make a metallib: Apple's Metal compiler is part of Xcode, and there is no xcrun here. Compile on a Mac with Xcode, or for the "
-        "target 'metal': the source is carried then, and the receiver's Metal compiles it"
+        "cannot build a metallib: xcrun, a part of Xcode with Apple's Metal compiler, is not installed. Compile "
+        "on a Mac with Xcode, or for the target 'metal', whose payload is the source that the receiver's Metal "
+        "compiles"
     )

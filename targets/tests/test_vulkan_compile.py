@@ -1,4 +1,4 @@
-"""Vulkan on the build side: shaders of the sort that people write, compiled with what the system has, and their interfaces whole."""
+"""The compiler of Vulkan: typical shaders, compiled with the system's tools, and their whole interfaces."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def refused(source: Any, target: str = "vulkan", *, error: type[Exception] = dev
     return str(caught.value)
 
 
-def buffer(name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0) -> Param:
-    return Param(name, "buffer", element, access, at, align)
+def buffer(name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0, size: int = 0) -> Param:
+    return Param(name, "buffer", element, access, at, align, size)
 
 
 def scalar(name: str, element: str, at: tuple[int, int], align: int = 0) -> Param:
@@ -67,12 +67,12 @@ INTERFACES: dict[str, dict[str, Interface]] = {
         "particles": Interface(
             [
                 buffer("particles", "uint8x48", (0, 0), align=16),
-                buffer("attractors", "float32x4", (0, 1), "r"),
+                buffer("attractors", "float32x4", (0, 1), "r", size=256),
                 scalar("dt", "float32", (0, 0)),
                 scalar("gravity", "float32x3", (0, 16)),
                 scalar("size", "int32x2", (0, 32)),
                 scalar("wrap", "uint32", (0, 40)),
-                buffer("alive", "uint32", (0, 3), "w"),
+                buffer("alive", "uint32", (0, 3), "w", size=4),
             ],
             [Block((0, 2), 48)],
             (64, 1, 1),
@@ -81,15 +81,15 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     "blocks.comp": {
         "blocks": Interface(
             [
-                buffer("same", "uint32", (0, 0)),
-                buffer("mixed", "", (0, 1)),
+                buffer("same", "uint32", (0, 0), size=4),
+                buffer("mixed", "", (0, 1), size=4),
                 scalar("a", "float32x2", (0, 0)),
                 scalar("b", "float32", (0, 8)),
                 scalar("c", "uint32x4", (0, 16)),
                 buffer("never", "uint32", (0, 4), "r"),
                 Param("scene", "uniform", "uint8x112", at=(0, 5), align=16),
                 buffer("result", "float32", (1, 0)),
-                buffer("constants", "uint8x8", (2, 7), align=4),
+                buffer("constants", "uint8x8", (2, 7), align=4, size=8),
                 scalar("origin", "float32x3", (1, 16)),
                 scalar("radius", "float32", (1, 28)),
                 scalar("turn", "uint8x16", (1, 32), 8),
@@ -111,7 +111,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("g", "float32", (0, 6)),
                 buffer("h", "float32x3", (0, 7)),
                 buffer("i", "float64x2", (0, 8)),
-                buffer("J", "uint8x16", (0, 9), align=16),
+                buffer("J", "uint8x16", (0, 9), align=16, size=16),
             ],
             block=(1, 1, 1),
         )
@@ -125,7 +125,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("shorts", "uint16x2", (0, 3)),
                 buffer("longs", "int64", (0, 4)),
                 buffer("doubles", "float64x2", (0, 5)),
-                buffer("tickets", "uint64", (0, 6)),
+                buffer("tickets", "uint64", (0, 6), size=8),
                 scalar("start", "int64", (0, 0)),
                 scalar("scale", "float64", (0, 8)),
                 scalar("half_", "float16", (0, 16)),
@@ -146,7 +146,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 image("volume", 4),
                 Param("how", "sampler", at=(0, 5)),
                 image("many", 6),
-                buffer("total", "float32", (0, 7)),
+                buffer("total", "float32", (0, 7), size=4),
             ],
             block=(8, 8, 1),
         )
@@ -207,7 +207,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
 
 @pytest.mark.row("R11", "R12", "R29", "R37")
 @pytest.mark.parametrize("name", INTERFACES)
-def test_the_interface_of_a_shader_is_what_it_says(name: str) -> None:
+def test_the_interface_matches_the_shader(name: str) -> None:
     module = build(name)
     assert {key: info.interface for key, info in module.functions.items()} == INTERFACES[name]
     for key, info in module.functions.items():
@@ -277,7 +277,7 @@ def test_the_disassembly_is_the_source() -> None:
 
 
 @pytest.mark.row("R42")
-def test_the_origin_says_what_it_was_made_of() -> None:
+def test_the_origin_records_target_toolchain_options_and_sources() -> None:
     module = build("tiles.comp", defines={"SCALE": 2}, options=["-DTILE=16", "-Os"])
     origin = module.origin
     assert origin is not None
@@ -320,7 +320,7 @@ def test_the_validator_and_the_disassembler_change_no_byte(tmp_path: Path, monke
 
 
 def only_these(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Let PATH have these programs and no others."""
+    """Set PATH to a folder with these programs only."""
     programs = folder / "programs"
     programs.mkdir()
     for name in names:
@@ -339,8 +339,8 @@ def test_several_architectures_give_variants(tmp_path: Path) -> None:
         f"vulkan -arch={arch}" for arch in ("vulkan1.1", "spirv1.4", "vulkan1.2", "vulkan1.3")
     ]
     assert refused("void main() {}", "vulkan -arch=sm_90") == (
-        "the target 'vulkan -arch=sm_90' names the architecture 'sm_90'; vulkan has: vulkan1.0, vulkan1.1, vulkan1.2, vulkan1.3, spirv1.0, "
-        "spirv1.3, spirv1.4, spirv1.5, spirv1.6 (default vulkan1.1)"
+        "the target 'vulkan -arch=sm_90' has the unknown architecture 'sm_90'; expected vulkan1.0, vulkan1.1, "
+        "vulkan1.2, vulkan1.3, spirv1.0, spirv1.3, spirv1.4, spirv1.5, spirv1.6 (default vulkan1.1)"
     )
 
 
@@ -369,7 +369,7 @@ def test_the_interface_does_not_depend_on_the_optimization(level: str) -> None:
 EMPTY = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
 
 
-def test_what_a_shader_is_called() -> None:
+def test_the_function_name_of_a_shader() -> None:
     assert list(devmod.compile(EMPTY, "vulkan").functions) == ["main"]
     assert list(devmod.compile(EMPTY, "vulkan", name="nothing").functions) == ["nothing"]
     assert list(devmod.compile(KERNELS / "saxpy.comp", "vulkan", name="axpy").functions) == ["axpy"]
@@ -377,7 +377,7 @@ def test_what_a_shader_is_called() -> None:
     assert list(devmod.compile((KERNELS / "main.hlsl").read_text(), "vulkan", language="HLSL").functions) == ["main"]
 
 
-def test_declared_functions_go_over_what_is_read() -> None:
+def test_declared_functions_replace_reflected_ones() -> None:
     tags = ("blockIdx.x", "threadIdx.x")
     module = build("saxpy.comp", fmap={"axpy": FunctionInfo("main", (), tags)})
     assert list(module.functions) == list(module.code) == ["axpy"]  # type: ignore[attr-defined]
@@ -399,7 +399,10 @@ SAXPY_TYPES = ("handle", "handle", "float32", "uint32")
 @pytest.mark.parametrize(
     ("info", "said"),
     [
-        (FunctionInfo("saxpy", ()), "the declared fmap has 'f' for the vulkan function 'saxpy'; the source has: 'main'"),
+        (
+            FunctionInfo("saxpy", ()),
+            "the declared fmap maps 'f' to the vulkan function 'saxpy', which is missing in the source. Functions in the source: 'main'",
+        ),
         (
             FunctionInfo("main", ("handle", "handle")),
             "the declared fmap gives the vulkan function 'f' 2 arguments; at saxpy.comp it has 4",
@@ -446,7 +449,7 @@ def test_errors_have_the_users_file_and_line_and_the_compilers_words(tmp_path: P
     assert refused(source) == "the HLSL source does not compile: k.hlsl:2: error: 'y' : unknown variable (and 2 more in .log)"
 
 
-def test_warnings_of_the_compiler_are_told() -> None:
+def test_warnings_of_the_compiler_are_user_warnings() -> None:
     source = EMPTY.replace("#version 450", "#version 450\n#extension GL_EXT_not_there : enable")
     with pytest.warns(UserWarning, match="has warnings") as caught:
         devmod.compile(source, "vulkan")
@@ -467,42 +470,46 @@ def test_warnings_of_the_compiler_are_told() -> None:
             "#version 450\nlayout(local_size_x = 1) in;\nbuffer X { float x[]; };\nvoid main() { x[0] = 1.0; }",
             "the GLSL source does not compile: ",
         ),
-        ('#version 450\n#include "nowhere.h"\nvoid main() {}', "<text>:2: the include 'nowhere.h' was not found anywhere"),
+        (
+            '#version 450\n#include "nowhere.h"\nvoid main() {}',
+            "<text>:2: the include 'nowhere.h' is missing. No folder was searched: the source is a text",
+        ),
     ],
 )
 def test_shaders_that_do_not_compile(source: str, said: str) -> None:
     assert refused(source).startswith(said)
 
 
-def test_what_is_no_compute_shader_by_its_name_or_language(tmp_path: Path) -> None:
+def test_other_stages_and_languages_are_refused(tmp_path: Path) -> None:
     mesh = tmp_path / "k.mesh"
     mesh.write_text(EMPTY)
-    assert refused(mesh) == "k.mesh is a mesh shader by its name; devmod runs compute shaders (.comp)"
+    assert refused(mesh) == "k.mesh is a mesh shader by its suffix; expected a compute shader (.comp)"
     assert refused(EMPTY, language="WGSL") == "vulkan has no language 'WGSL'; its languages: 'GLSL', 'HLSL', 'SPIR-V'"
-    assert refused("void f() {}", language="HLSL") == (
-        "the HLSL source <text> has no entry: no function in it is marked [numthreads(x, y, z)]"
-    )
-    assert refused(EMPTY, name_expressions=["f<float>"]) == "name_expressions= instantiates templates, and shaders have none"
+    assert refused("void f() {}", language="HLSL") == ("the HLSL source <text> has no entry: mark a function with [numthreads(x, y, z)]")
+    assert refused(EMPTY, name_expressions=["f<float>"]) == "name_expressions= is not supported for shaders, which have no templates"
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("buffer X { float x[]; } many[2];", "has the variable 'many', an array of bindings, which devmod cannot pass; make it one buffer"),
+        (
+            "buffer X { float x[]; } many[2];",
+            "has the variable 'many', an array of bindings, which devmod does not support; use one buffer",
+        ),
         ("uniform U { float table[20000]; } u;", ""),
     ],
 )
-def test_what_cannot_be_passed(body: str, said: str) -> None:
+def test_unsupported_variables_are_refused(body: str, said: str) -> None:
     source = f"#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) {body}\nvoid main() {{}}\n"
     text = refused(source)
     assert text == (
         f"the SPIR-V of <text> {said}"
         if said
-        else ("the vulkan function 'main' at <text> takes 'u' of 320000 bytes as one value, which has to be 1 to 65535; make it a buffer")
+        else ("the vulkan function 'main' at <text> takes 'u' of 320000 bytes by value; expected 1 to 65535 bytes. Make it a buffer")
     )
 
 
-def test_two_variables_of_different_sorts_at_one_binding() -> None:
+def test_two_kinds_of_variables_at_one_binding_are_refused() -> None:
     source = (
         "#version 450\nlayout(local_size_x = 1) in;\nlayout(binding = 0) buffer X { float x[]; };\n"
         "layout(binding = 0) uniform sampler2D t;\nvoid main() { x[0] = texture(t, vec2(0)).x; }\n"
@@ -513,7 +520,7 @@ def test_two_variables_of_different_sorts_at_one_binding() -> None:
     )
 
 
-def test_loose_variables_of_hlsl_that_stand_in_the_way(tmp_path: Path) -> None:
+def test_hlsl_variables_outside_buffers_that_share_a_binding(tmp_path: Path) -> None:
     source = tmp_path / "k.hlsl"
     source.write_text(
         "float scale;\nRWStructuredBuffer<float> y : register(u0);\n"
@@ -521,27 +528,30 @@ def test_loose_variables_of_hlsl_that_stand_in_the_way(tmp_path: Path) -> None:
     )
     assert refused(source) == (
         "the vulkan function 'f' at k.hlsl has two variables at the binding (set 0, binding 0), 'y' and '$Global', which cannot be one "
-        "argument; give one of them another binding. '$Global' is where HLSL's loose variables go: put them into a cbuffer"
+        "argument; give one of them another binding. '$Global' contains HLSL's variables outside of buffers: put them into a cbuffer"
     )
 
 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("-V", "is not taken: the versions of Vulkan and SPIR-V come from the target, as in 'vulkan -arch=vulkan1.2'"),
-        ("--target-env=vulkan1.2", "is not taken: the versions of Vulkan and SPIR-V come from the target, as in 'vulkan -arch=vulkan1.2'"),
-        ("-e", "is not taken: devmod gives the compiler its files, stage and entries itself"),
-        ("-ok.spv", "is not taken: devmod gives the compiler its files, stage and entries itself"),
-        ("--depfile", "is not taken: devmod gives the compiler its files, stage and entries itself"),
+        ("-V", "is not supported: the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'"),
+        (
+            "--target-env=vulkan1.2",
+            "is not supported: the target sets the versions of Vulkan and SPIR-V, for example 'vulkan -arch=vulkan1.2'",
+        ),
+        ("-e", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
+        ("-ok.spv", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
+        ("--depfile", "is not supported: devmod sets the compiler's files, stage and entry points itself"),
         (
             "-I/usr/include",
             "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include=",
         ),
-        ("--compiler=gcc", ": GLSL is compiled by glslangValidator, glslang or glslc"),
+        ("--compiler=gcc", "is invalid for GLSL; expected glslangValidator, glslang or glslc"),
     ],
 )
-def test_options_that_are_not_taken(option: str, said: str) -> None:
-    assert refused(EMPTY, options=[option]) == f"the vulkan option {option!r}{'' if said[0] == ':' else ' '}{said}"
+def test_unsupported_options_are_refused(option: str, said: str) -> None:
+    assert refused(EMPTY, options=[option]) == f"the vulkan option {option!r} {said}"
 
 
 def test_an_option_that_the_compiler_does_not_know() -> None:
@@ -557,25 +567,33 @@ def test_an_option_that_the_compiler_does_not_know() -> None:
         (
             (),
             {},
-            "cannot compile the GLSL source <text>: glslangValidator, glslang or glslc was not found. Debian and Ubuntu: apt install glslang-tools "
-            "spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no "
-            "pip package of it",
+            (
+                "cannot compile the GLSL source <text>: glslangValidator, glslang or glslc is not installed. Debian and "
+                "Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew "
+                "install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+            ),
         ),
         (
             (),
             {"language": "HLSL", "options": ["--compiler=dxc"]},
-            "cannot compile the HLSL source <text>: dxc was not found. Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf "
-            "install glslang spirv-tools; macOS: brew install glslang spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it",
+            (
+                "cannot compile the HLSL source <text>: dxc is not installed. Debian and Ubuntu: apt install "
+                "glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
+                "spirv-tools; elsewhere: the Vulkan SDK. There is no pip package of it"
+            ),
         ),
         (
             ("glslangValidator",),
             {},
-            "cannot optimize the shader of <text>: spirv-opt was not found. Debian and Ubuntu: apt install spirv-tools; Fedora: dnf install "
-            "spirv-tools; macOS: brew install spirv-tools; elsewhere: the Vulkan SDK. Or give the option -O0, which stores what the compiler makes",
+            (
+                "cannot optimize the shader of <text>: spirv-opt is not installed. Debian and Ubuntu: apt install "
+                "spirv-tools; Fedora: dnf install spirv-tools; macOS: brew install spirv-tools; elsewhere: the Vulkan "
+                "SDK. Or pass the option -O0 to store the compiler's output"
+            ),
         ),
     ],
 )
-def test_a_toolchain_that_is_not_here(
+def test_a_missing_toolchain_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, present: tuple[str, ...], given: dict[str, Any], said: str
 ) -> None:
     only_these(tmp_path, monkeypatch, *present)
@@ -588,25 +606,25 @@ def test_without_the_optimizer_nothing_is_optimized_only_when_asked_for(tmp_path
 
 
 def program(folder: Path, name: str, body: str) -> None:
-    """A program of that name on a PATH of its own, the system's being behind it."""
+    """Write a program of that name to the folder `programs`."""
     path = folder / "programs" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def test_other_compilers_are_called_as_they_want_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """glslc and dxc stand for themselves here: programs that note how they were called and have glslang do the work."""
+def test_the_commands_of_other_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replacements of glslc and dxc record their arguments and call glslang."""
     real = shutil.which("glslangValidator")
     program(
         tmp_path, "glslc",
         f'case "$*" in *--version*) echo "shaderc v2024.1 v2024.1"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
-        f'exec {real} -S comp --target-env vulkan1.2 -V source.comp -o made.spv',
+        f'exec {real} -S comp --target-env vulkan1.2 -V source.comp -o compiled.spv',
     )  # fmt: skip
     program(
         tmp_path, "dxc",
         f'case "$*" in *--version*) echo "libdxcompiler.so: 1.8 - 1.8.2405.15"; exit;; esac\necho "$*" >> {tmp_path}/called\n'
-        f'exec {real} -D -S comp --target-env vulkan1.1 -e main --source-entrypoint main source.hlsl -o made.spv',
+        f'exec {real} -D -S comp --target-env vulkan1.1 -e main --source-entrypoint main source.hlsl -o compiled.spv',
     )  # fmt: skip
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     made = devmod.compile(EMPTY, "vulkan -arch=vulkan1.2", options=["--compiler=glslc", "-w"], defines={"N": 1})
@@ -617,19 +635,19 @@ def test_other_compilers_are_called_as_they_want_to_be(tmp_path: Path, monkeypat
     assert made.origin is not None
     assert made.origin.toolchain.startswith("dxc 1.8, spirv-opt ")
     assert (tmp_path / "called").read_text().splitlines() == [
-        "-fshader-stage=comp -x glsl --target-env=vulkan1.2 --target-spv=spv1.5 -DN=1 -w -o made.spv source.comp",
-        "-spirv -fspv-target-env=vulkan1.1 -E main -T cs_6_0 -Fo made.spv source.hlsl",
+        "-fshader-stage=comp -x glsl --target-env=vulkan1.2 --target-spv=spv1.5 -DN=1 -w -o compiled.spv source.comp",
+        "-spirv -fspv-target-env=vulkan1.1 -E main -T cs_6_0 -Fo compiled.spv source.hlsl",
     ]
 
 
-def test_a_tool_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_exceeds_the_time_limit_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "glslangValidator", "exec sleep 60")
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(_tools, "PATIENCE", 0.2)
-    assert refused(EMPTY) == "glslangValidator was stopped: it took longer than 0.2 seconds"
+    monkeypatch.setattr(_tools, "TIMEOUT", 0.2)
+    assert refused(EMPTY) == "glslangValidator was stopped: it exceeded the time limit of 0.2 seconds"
 
 
-def test_a_tool_that_dies_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_fails_without_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "glslangValidator", 'case "$*" in *--version*) exit;; esac\nkill -SEGV $$')
     monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
     assert refused(EMPTY).startswith("the GLSL source does not compile: exit status ")
@@ -669,24 +687,24 @@ def test_spirv_needs_no_toolchain(words: bytes, tmp_path: Path, monkeypatch: pyt
 
 
 def test_spirv_takes_no_defines_and_no_options(words: bytes) -> None:
-    assert refused(words, defines={"N": 1}) == "<bytes> is SPIR-V, compiled already: the define 'N' would do nothing"
-    assert refused(words, options=["-g"]) == "<bytes> is SPIR-V, compiled already: the option '-g' would do nothing"
-    assert refused(words, "vulkan -arch=spirv1.0") == "<bytes> is SPIR-V 1.3, and the target 'vulkan -arch=spirv1.0' takes up to 1.0"
-    assert refused(words, language="GLSL") == "the source is bytes, which are SPIR-V and no GLSL"
-    assert refused("\x07\x23", language="SPIR-V") == "SPIR-V is no text: give its bytes, or its file as a pathlib.Path"
-    assert refused(b"") == "the SPIR-V of <bytes> does not begin with SPIR-V's magic number 0x07230203 but with 0x00000000"
+    assert refused(words, defines={"N": 1}) == "<bytes> is compiled SPIR-V, so the define 'N' has no effect; remove it"
+    assert refused(words, options=["-g"]) == "<bytes> is compiled SPIR-V, so the option '-g' has no effect; remove it"
+    assert refused(words, "vulkan -arch=spirv1.0") == "<bytes> is SPIR-V 1.3; the target 'vulkan -arch=spirv1.0' supports up to 1.0"
+    assert refused(words, language="GLSL") == "the source is bytes, which are SPIR-V and not GLSL"
+    assert refused("\x07\x23", language="SPIR-V") == "SPIR-V is not text: pass its bytes, or its file as a pathlib.Path"
+    assert refused(b"") == "the SPIR-V of <bytes> begins with 0x00000000; expected SPIR-V's magic number 0x07230203"
     assert refused(words, "opencl") == "a source is a str (text) or an os.PathLike (a file), not bytes"
     assert refused(1) == "a source is a str (text), bytes (SPIR-V) or an os.PathLike (a file), not int"
 
 
 def test_a_path_to_spirv_that_is_text() -> None:
     assert refused("k.spv") == (
-        "the source is a str of one line that ends in '.spv': a str is always text. For the file, give pathlib.Path('k.spv')"
+        "the source is a str of one line that ends in '.spv': a str is always text. For the file, pass pathlib.Path('k.spv')"
     )
 
 
 @needs_tools
-def test_spirv_that_is_read_and_not_valid(words: bytes) -> None:
+def test_invalid_spirv_is_refused_by_spirv_val(words: bytes) -> None:
     # Two operands of a store in the wrong order.
     damaged = bytearray(words)
     for at in range(20, len(words) - 12, 4):
@@ -694,7 +712,7 @@ def test_spirv_that_is_read_and_not_valid(words: bytes) -> None:
             damaged[at + 4 : at + 8], damaged[at + 8 : at + 12] = damaged[at + 8 : at + 12], damaged[at + 4 : at + 8]
             break
     text = refused(bytes(damaged))
-    assert text.startswith("the SPIR-V of <bytes> is not valid, says spirv-val: line ")
+    assert text.startswith("spirv-val refuses the SPIR-V of <bytes>: line ")
 
 
 # -- the file
@@ -726,4 +744,52 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (code, out.splitlines()[0]) == (0, "vulkan spv: saxpy")
     code, out, told = run(KERNELS / "tiles.comp", "tiles.devmod")
     assert (code, out) == (1, "")
-    assert told == ("devmod: error: tiles.comp:3: the include 'tile.h' was not found beside the file that includes it\n")
+    assert told == (
+        f"devmod: error: tiles.comp:3: the include 'tile.h' is missing. Searched: '{KERNELS}'. Add the folder that contains it: "
+        "include=[FOLDER] in Python, -I FOLDER in the shell\n"
+    )
+
+
+@pytest.mark.row("R34")
+def test_a_length_that_a_constant_sets_is_not_the_size_of_a_buffer() -> None:
+    module = devmod.compile(
+        """#version 450
+        layout(local_size_x = 1) in;
+        layout(constant_id = 0) const int N = 16;
+        layout(binding = 0) buffer A { uint a[N]; };
+        layout(binding = 1) buffer B { uint b[16]; };
+        void main() { a[0] = b[0]; }
+        """,
+        "vulkan",
+        name="k",
+        language="GLSL",
+    )
+    interface = module.functions["k"].interface
+    assert interface is not None
+    assert [(param.name, param.size) for param in interface.params] == [("a", 0), ("b", 64)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in for spirv-val is a script, which Windows does not run")
+def test_a_validator_that_is_older_than_the_file_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = devmod.compile(EMPTY, "vulkan", options="-O0")
+    made = tmp_path / "made.spv"
+    data.write_to_file(made)
+    plain = devmod.compile(made, "vulkan").save_to_bytes()
+    program = tmp_path / "spirv-val"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    def answer(said: str) -> None:
+        program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "SPIRV-Tools v2023.1" && exit 0\necho "{said}"; exit 1\n')
+        program.chmod(0o755)
+
+    answer("error: Invalid source language operand: 11")
+    text = (
+        "the SPIR-V of made.spv was not validated: spirv-val 2023.1 does not support it (Invalid source language operand: 11). "
+        "Install a newer spirv-val to validate it"
+    )
+    with pytest.warns(UserWarning, match="was not validated") as caught:
+        assert devmod.compile(made, "vulkan").save_to_bytes() == plain
+    assert [str(each.message) for each in caught] == [text]
+    assert refused(made, options="--werror") == f"--werror turns this warning into an error: {text}"
+    answer("error: 12: Expected operand type to be int")
+    assert refused(made) == "spirv-val refuses the SPIR-V of made.spv: 12: Expected operand type to be int"

@@ -1,4 +1,4 @@
-"""Reading SPIR-V from anybody: what it says of an entry, and that nothing but devmod's own errors comes of what is damaged."""
+"""The reader of SPIR-V: reflected entry points, and devmod's errors for damaged and untrusted modules."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import devmod
 from devmod import Interface, Param
-from devmod.targets._shader import Shader, found_shader
-from devmod_targets.vulkan._reflect import reflect
+from devmod_targets.authoring import ReflectedShader, reflected_function
+from devmod_targets.spirv import reflect
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
 needs_assembler = pytest.mark.skipif(not shutil.which("spirv-as"), reason="spirv-tools is not installed")
@@ -45,8 +45,8 @@ MAIN = int.from_bytes(b"main", "little")
 VOID = (*op(54, 2, 1, 0, 3), *op(56))
 
 
-def read(data: bytes, *, declared: bool = True) -> list[Shader]:
-    return reflect(data, "k.spv", declared=declared)
+def read(data: bytes, *, include_unused: bool = True) -> list[ReflectedShader]:
+    return reflect(data, "k.spv", include_unused=include_unused)
 
 
 def refused(data: bytes) -> str:
@@ -67,49 +67,55 @@ def refused_source(data: bytes) -> str:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "does not begin with SPIR-V's magic number 0x07230203 but with 0x00000000"),
-        (b"#version 450\nvoid main() {}", "does not begin with SPIR-V's magic number 0x07230203 but with 0x72657623"),
-        (words(*HEAD)[:-4], "is cut short: 16 bytes are less than its head"),
-        (words(*HEAD) + b"\x01", "is cut short: 21 bytes are no whole number of 4-byte words"),
-        (words(0x03022307, 0x00000100, 0, 0, 0), "is big-endian; Vulkan takes words in little-endian order: swap the bytes of each word"),
-        (words(0x07230203, 0x00010700, 0, 1, 0), "is of version 1.7; the newest that this devmod reads is 1.6"),
-        (words(0x07230203, 0x00020000, 0, 1, 0), "is of version 2.0; the newest that this devmod reads is 1.6"),
-        (words(0x07230203, 0x12345678, 0, 1, 0), "has the version word 0x12345678, which is none"),
+        (b"", "begins with 0x00000000; expected SPIR-V's magic number 0x07230203"),
+        (b"#version 450\nvoid main() {}", "begins with 0x72657623; expected SPIR-V's magic number 0x07230203"),
+        (words(*HEAD)[:-4], "is truncated: it has 16 bytes; expected at least 20"),
+        (words(*HEAD) + b"\x01", "is truncated: it has 21 bytes; expected a multiple of 4"),
+        (words(0x03022307, 0x00000100, 0, 0, 0), "is big-endian; expected little-endian words. Swap the bytes of each word"),
+        (words(0x07230203, 0x00010700, 0, 1, 0), "has version 1.7; this devmod supports versions up to 1.6"),
+        (words(0x07230203, 0x00020000, 0, 1, 0), "has version 2.0; this devmod supports versions up to 1.6"),
+        (words(0x07230203, 0x12345678, 0, 1, 0), "has the invalid version word 0x12345678"),
         (words(*HEAD), "has no entry point"),
-        (words(*HEAD, 0), "is cut short or damaged: the instruction at word 5 has no length"),
-        (words(*HEAD, 5 << 16 | 17, 1), "is cut short or damaged: the instruction at word 5 has a length of 5 words, and 2 are left"),
-        (words(*HEAD, *op(71, 1)), "is damaged: the instruction 71 at word 5 has 1 operands"),
-        (words(*HEAD, *op(5, 1, MAIN)), "is damaged: the string at word 5 does not end"),
+        (words(*HEAD, 0), "is truncated or damaged: the instruction at word 5 has the length 0"),
+        (
+            words(*HEAD, 5 << 16 | 17, 1),
+            "is truncated or damaged: the instruction at word 5 has a length of 5 words, but only 2 words remain",
+        ),
+        (words(*HEAD, *op(71, 1)), "is damaged: the instruction 71 at word 5 has 1 operands; expected at least 2"),
+        (words(*HEAD, *op(5, 1, MAIN)), "is damaged: the string at word 5 has no end"),
         (words(*HEAD, *op(5, 1, 0xFF)), "is damaged: the string at word 5 is not UTF-8"),
-        (words(*HEAD, *op(19, 1), *op(19, 1)), "is damaged: the id 1 at word 7 was given before"),
-        (words(*HEAD, *op(54, 1, 2, 0, 3)), "is cut short: its last function does not end"),
-        (words(*HEAD, *op(74, 1, 2)), "decorates in groups, which is an old form; rewrite it with spirv-opt --flatten-decorations"),
+        (words(*HEAD, *op(19, 1), *op(19, 1)), "is damaged: the id 1 at word 7 is defined twice"),
+        (words(*HEAD, *op(54, 1, 2, 0, 3)), "is truncated: its last function has no end"),
+        (
+            words(*HEAD, *op(74, 1, 2)),
+            "uses decoration groups, which devmod does not support; rewrite it with spirv-opt --flatten-decorations",
+        ),
         (
             words(*HEAD, *op(15, 0, 1, MAIN, 0), *VOID),
-            "has no compute shader: its entry 'main' is a vertex shader, and Vulkan runs compute shaders here (GLCompute)",
+            "has no compute shader: its entry 'main' is a vertex shader; expected a compute shader (GLCompute)",
         ),
         (
             words(*HEAD, *op(15, 6, 1, MAIN, 0), *VOID),
-            "has no compute shader: its entry 'main' is an OpenCL kernel, and Vulkan runs compute shaders here (GLCompute)",
+            "has no compute shader: its entry 'main' is an OpenCL kernel; expected a compute shader (GLCompute)",
         ),
         (
             words(*HEAD, *op(15, 5365, 1, MAIN, 0), *VOID),
-            "has no compute shader: its entry 'main' is a mesh shader, and Vulkan runs compute shaders here (GLCompute)",
+            "has no compute shader: its entry 'main' is a mesh shader; expected a compute shader (GLCompute)",
         ),
         (
             words(*HEAD, *op(15, 77, 1, MAIN, 0), *VOID),
-            "has no compute shader: its entry 'main' is of the execution model 77, and Vulkan runs compute shaders here (GLCompute)",
+            "has no compute shader: its entry 'main' is of the execution model 77; expected a compute shader (GLCompute)",
         ),
-        (words(*HEAD, *op(15, 5, 1, MAIN, 0)), "is cut short: the function 1 is not in it"),
-        (words(*HEAD, *op(15, 5, 1, MAIN, 0), *VOID), "has the entry 'main' without a workgroup size"),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0)), "is truncated: the function 1 is missing"),
+        (words(*HEAD, *op(15, 5, 1, MAIN, 0), *VOID), "has the entry 'main' without a valid workgroup size"),
     ],
 )
-def test_what_is_no_module_for_vulkan(data: bytes, said: str) -> None:
+def test_modules_without_vulkan_compute_shaders_are_refused(data: bytes, said: str) -> None:
     assert refused(data) == said
     assert refused_source(data) == f"the SPIR-V of <bytes> {said}"
 
 
-def test_two_entries_of_one_name() -> None:
+def test_two_entries_with_the_same_name_are_refused() -> None:
     entry = op(15, 5, 1, MAIN, 0)
     data = words(*HEAD, *entry, *entry, *op(16, 1, 17, 1, 1, 1), *VOID)
     assert refused_source(data) == "the SPIR-V of <bytes> has two compute entries named 'main'"
@@ -179,7 +185,7 @@ OpFunctionEnd
 
 @needs_assembler
 @pytest.mark.row("R12")
-def test_each_of_several_entries_takes_what_it_uses(tmp_path: Path) -> None:
+def test_each_of_several_entries_has_the_variables_that_it_uses(tmp_path: Path) -> None:
     (tmp_path / "both.spv").write_bytes(assemble(SEVERAL, tmp_path))
     module = devmod.compile(tmp_path / "both.spv", "vulkan")
     assert {name: (info.name, info.interface) for name, info in module.functions.items()} == {
@@ -206,15 +212,15 @@ def test_main_keeps_its_name_where_another_entry_is_called_as_the_file(tmp_path:
     ("marks", "access"),
     [("NonReadable", "w"), ("NonWritable", "r"), ("NonReadable NonWritable", "r"), ("Restrict", "rw")],
 )
-def test_what_stands_at_the_variable_counts_as_what_stands_at_its_members(marks: str, access: str, tmp_path: Path) -> None:
+def test_decorations_of_a_variable_apply_like_those_of_its_members(marks: str, access: str, tmp_path: Path) -> None:
     body = f"%block = OpTypeStruct %float\n{STORAGE}"
     for place in ("OpDecorate %v", "OpMemberDecorate %block 0"):
         (shader,) = read(assemble(one(body, decorations=BOUND + "".join(f"{place} {mark}\n" for mark in marks.split())), tmp_path))
-        assert found_shader("vulkan", shader).params == (Param("v", "buffer", "float32", access, (0, 0)),)
+        assert reflected_function("vulkan", shader).params == (Param("v", "buffer", "float32", access, (0, 0), size=4),)
 
 
 def one(body: str, *, decorations: str = "", mode: str = "LocalSize 1 1 1", constants: str = "") -> str:
-    """An entry with one variable %v of the type that `body` calls %pointer."""
+    """Return an entry point with one variable %v of the type %pointer from `body`."""
     return f"""
 OpCapability Shader
 OpMemoryModel Logical GLSL450
@@ -244,28 +250,28 @@ STORAGE = "%pointer = OpTypePointer StorageBuffer %block\n%v = OpVariable %point
 @pytest.mark.parametrize(
     ("body", "decorations", "said"),
     [
-        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpDecorate %v Binding 0", ""), "has the variable 'v' without a binding; give it one: layout(set = 0, binding = N)"),
-        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpMemberDecorate %block 0 Offset 0", ""), "has a block of memory whose members have no offsets, so it has no layout"),
-        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n{STORAGE}", BOUND, "has an array without a stride in a block of memory, so it has no layout"),
-        (f"%four4 = OpTypeVector %float 4\n%m = OpTypeMatrix %four4 4\n%block = OpTypeStruct %m\n{STORAGE}", BOUND, "has a matrix without a stride in a block of memory, so it has no layout"),
-        (f"%bool = OpTypeBool\n%block = OpTypeStruct %bool\n{STORAGE}", BOUND, "has a bool in a block of memory, where it has no layout"),
-        (f"%odd = OpTypeInt 24 0\n%block = OpTypeStruct %odd\n{STORAGE}", BOUND, "has a number of 24 bits, which is none that devmod knows"),
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpDecorate %v Binding 0", ""), "has the variable 'v' without a binding; add layout(set = 0, binding = N)"),
+        (f"%block = OpTypeStruct %float\n{STORAGE}", BOUND.replace("OpMemberDecorate %block 0 Offset 0", ""), "has a block of memory whose members have no offsets; expected Offset"),
+        (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n{STORAGE}", BOUND, "has an array without a stride in a block of memory; expected ArrayStride"),
+        (f"%four4 = OpTypeVector %float 4\n%m = OpTypeMatrix %four4 4\n%block = OpTypeStruct %m\n{STORAGE}", BOUND, "has a matrix without a stride in a block of memory; expected MatrixStride"),
+        (f"%bool = OpTypeBool\n%block = OpTypeStruct %bool\n{STORAGE}", BOUND, "has a bool in a block of memory, where that type has no layout"),
+        (f"%odd = OpTypeInt 24 0\n%block = OpTypeStruct %odd\n{STORAGE}", BOUND, "has a number of 24 bits in an encoding that devmod does not support"),
         (f"%block = OpTypeStruct\n{STORAGE}", BOUND, ""),
         ("%pointer = OpTypePointer StorageBuffer %float\n%v = OpVariable %pointer StorageBuffer", "OpDecorate %v Binding 0", "is damaged: the type"),
         ("%v = OpVariable %uint StorageBuffer", "OpDecorate %v Binding 0", "is damaged: a variable has the type"),
-        ("%pointer = OpTypePointer AtomicCounter %uint\n%v = OpVariable %pointer AtomicCounter", "", "has an atomic counter, which is OpenGL's; use an atomic operation on a buffer"),
-        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure, which devmod cannot pass"),
-        ("%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n%pointer = OpTypePointer Uniform %block\n%v = OpVariable %pointer Uniform", BOUND + "OpDecorate %array ArrayStride 16", "has a runtime array in a uniform or push-constant block, whose size is fixed"),
+        ("%pointer = OpTypePointer AtomicCounter %uint\n%v = OpVariable %pointer AtomicCounter", "", "has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer"),
+        ("%t = OpTypeAccelerationStructureKHR\n%pointer = OpTypePointer UniformConstant %t\n%v = OpVariable %pointer UniformConstant", "OpDecorate %v Binding 0", "has the variable 'v', an acceleration structure, which devmod does not support"),
+        ("%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array\n%pointer = OpTypePointer Uniform %block\n%v = OpVariable %pointer Uniform", BOUND + "OpDecorate %array ArrayStride 16", "has a runtime array in a uniform or push-constant block; expected a fixed size"),
         (f"%array = OpTypeRuntimeArray %float\n%block = OpTypeStruct %array %float\n{STORAGE}", BOUND + "OpDecorate %array ArrayStride 4\nOpMemberDecorate %block 1 Offset 64", "is damaged: it has a runtime array that is not the last member of its struct"),
     ],
 )  # fmt: skip
-def test_blocks_that_cannot_be_read(body: str, decorations: str, said: str, tmp_path: Path) -> None:
+def test_unsupported_blocks_are_refused(body: str, decorations: str, said: str, tmp_path: Path) -> None:
     data = assemble(one(body, decorations=decorations), tmp_path)
     if said:
         assert refused(data).startswith(said)
     else:  # a block of nothing is an argument like another
         (shader,) = read(data)
-        assert found_shader("vulkan", shader).params == (Param("v", "buffer", "", "rw", (0, 0)),)
+        assert reflected_function("vulkan", shader).params == (Param("v", "buffer", "", "rw", (0, 0)),)
 
 
 @needs_assembler
@@ -305,7 +311,7 @@ def test_where_a_workgroup_gets_its_size(
         ("SDiv %two %none", None),
     ],
 )
-def test_what_is_worked_out_of_constants(worked: str, size: int | None, tmp_path: Path) -> None:
+def test_operations_on_constants_are_evaluated(worked: str, size: int | None, tmp_path: Path) -> None:
     numbers = "\n".join(
         f"%{name} = OpConstant %int {value}" for name, value in (("minus", -7), ("two", 2), ("three", 3), ("none", 0), ("ten", 10))
     )
@@ -324,7 +330,7 @@ def test_a_workgroup_of_no_threads(tmp_path: Path) -> None:
 
 
 @needs_assembler
-def test_a_struct_that_contains_itself_ends(tmp_path: Path) -> None:
+def test_a_struct_that_contains_itself_is_refused(tmp_path: Path) -> None:
     text = one(f"%block = OpTypeStruct %float %float\n{STORAGE}", decorations=BOUND + "OpMemberDecorate %block 1 Offset 4")
     data = assemble(text, tmp_path)
     # Every member of the struct is made the struct itself.
@@ -333,7 +339,7 @@ def test_a_struct_that_contains_itself_ends(tmp_path: Path) -> None:
     assert refused(data[: at + 8] + own * 2 + data[at + 16 :]) == "has a block of memory that contains itself"
 
 
-def test_large_and_deep_modules_take_their_time_and_no_more() -> None:
+def test_large_and_deep_modules_take_linear_time() -> None:
     # Types nested without end, each of many members of the one before.
     entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
     types = [*op(22, 10, 32)]
@@ -342,7 +348,9 @@ def test_large_and_deep_modules_take_their_time_and_no_more() -> None:
     offsets = [word for number in range(11, 200) for member in range(50) for word in op(72, number, member, 35, 0)]
     variable = (*op(71, 300, 33, 0), *op(32, 299, 12, 199), *op(59, 299, 300, 12))
     began = time.monotonic()
-    assert refused(words(*HEAD, *entry, *offsets, *types, *variable, *VOID)) == "has a block of memory that nests more than 32 deep"
+    assert (
+        refused(words(*HEAD, *entry, *offsets, *types, *variable, *VOID)) == "has a block of memory that is nested more than 32 levels deep"
+    )
     # Lengths multiplied beyond all measure.
     chain = [*op(21, 9, 32, 0), *op(43, 9, 8, 0xFFFFFFFF), *op(22, 10, 32)]
     strides: list[int] = []
@@ -351,7 +359,7 @@ def test_large_and_deep_modules_take_their_time_and_no_more() -> None:
         strides += op(71, number, 6, 0xFFFFFFFF)
     block = (*op(30, 40, 39), *op(32, 41, 12, 40), *op(59, 41, 42, 12))
     marks = (*op(71, 42, 33, 0), *op(72, 40, 0, 35, 0))
-    assert refused(words(*HEAD, *entry, *strides, *marks, *chain, *block, *VOID)) == "has a block of over 2**62 bytes"
+    assert refused(words(*HEAD, *entry, *strides, *marks, *chain, *block, *VOID)) == "has a block of more than 2**62 bytes"
     # Constants worked out of constants.
     numbers = [*op(21, 9, 32, 0), *op(50, 9, 100, 2), *op(71, 100, 1, 0)]
     for number in range(101, 20000):
@@ -369,7 +377,7 @@ def test_large_and_deep_modules_take_their_time_and_no_more() -> None:
 
 @pytest.fixture(scope="module")
 def modules() -> list[bytes]:
-    """What glslang makes of the test's shaders."""
+    """Return the SPIR-V of the test's shaders, compiled by glslang."""
     found = []
     for name in ("blocks.comp", "images.comp", "constants.comp", "widths.comp", "scan.hlsl"):
         # glslang's HLSL for SPIR-V over 1.3 is not valid.
@@ -380,11 +388,11 @@ def modules() -> list[bytes]:
 
 
 def survives(data: bytes) -> None:
-    """Read it, to the end or to an error of devmod's own."""
-    for declared in (True, False):
+    """Read a module; only devmod's errors may be raised."""
+    for include_unused in (True, False):
         try:
-            for shader in read(data, declared=declared):
-                found_shader("vulkan", shader)
+            for shader in read(data, include_unused=include_unused):
+                reflected_function("vulkan", shader)
         except (devmod.FormatError, devmod.CompileError):
             pass
 

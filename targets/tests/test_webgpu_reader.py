@@ -1,4 +1,4 @@
-"""What is read from WGSL: arguments, layouts, overrides, workgroups; each entry has what it uses and nothing else."""
+"""The reader of WGSL: arguments, layouts, overrides and workgroups of each entry point."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def uniform(members: str, extra: str = "") -> tuple[tuple[Param, ...], tuple[Blo
 
 
 @pytest.mark.parametrize(
-    ("type_name", "dtype", "align", "least"),
+    ("type_name", "dtype", "align", "least", "size"),
     [
-        ("array<f32>", "float32", 0, 0),
-        ("array<u32, 4>", "uint32", 0, 16),
-        ("array<vec2<i32>>", "int32x2", 0, 8),
-        ("array<vec3f>", "float32x3", 0, 16),
-        ("array<vec4u>", "uint32x4", 0, 16),
-        ("vec3<f32>", "float32x3", 0, 12),
-        ("atomic<i32>", "int32", 0, 0),
-        ("array<atomic<u32>, N * 2>", "uint32", 0, 24),
-        ("array<mat4x4<f32>>", "float32x16", 0, 64),
-        ("array<mat3x3f>", "float32x12", 0, 48),
-        ("mat2x3<f32>", "float32x8", 0, 32),
-        ("array<array<f32, 4>>", "float32", 0, 16),
-        ("array<S>", "uint8x32", 16, 32),
-        ("S", "uint8x32", 16, 32),
-        ("Alias", "float32", 0, 0),
-        ("Ends", "uint32", 0, 8),
-        ("Mixed", "", 0, 32),
+        ("array<f32>", "float32", 0, 0, 0),
+        ("array<u32, 4>", "uint32", 0, 16, 16),
+        ("array<vec2<i32>>", "int32x2", 0, 8, 0),
+        ("array<vec3f>", "float32x3", 0, 16, 0),
+        ("array<vec4u>", "uint32x4", 0, 16, 0),
+        ("vec3<f32>", "float32x3", 0, 12, 12),
+        ("atomic<i32>", "int32", 0, 0, 4),
+        ("array<atomic<u32>, N * 2>", "uint32", 0, 24, 24),
+        ("array<mat4x4<f32>>", "float32x16", 0, 64, 0),
+        ("array<mat3x3f>", "float32x12", 0, 48, 0),
+        ("mat2x3<f32>", "float32x8", 0, 32, 32),
+        ("array<array<f32, 4>>", "float32", 0, 16, 0),
+        ("array<S>", "uint8x32", 16, 32, 0),
+        ("S", "uint8x32", 16, 32, 32),
+        ("Alias", "float32", 0, 0, 0),
+        ("Ends", "uint32", 0, 8, 4),
+        ("Mixed", "", 0, 32, 16),
     ],
 )
-def test_element_types(type_name: str, dtype: str, align: int, least: int) -> None:
+def test_element_types(type_name: str, dtype: str, align: int, least: int, size: int) -> None:
     declared = """
         const N = 3; alias Alias = array<f32>;
         struct S { a: vec3f, b: f32, @align(16) c: u32 }
@@ -54,7 +54,7 @@ def test_element_types(type_name: str, dtype: str, align: int, least: int) -> No
         struct Mixed { count: u32, rest: array<vec4f> }
     """
     (param,), blocks = params_of(f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;")
-    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, {"least": least} if least else None)
+    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, {"least": least} if least else None)
     assert blocks == ()
 
 
@@ -82,7 +82,7 @@ def test_half_precision() -> None:
         ("a: Alias, b: Alias", [0, 16], 32),
     ],
 )
-def test_uniform_members_are_scalars_of_their_own(members: str, offsets: list[int], size: int) -> None:
+def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[int], size: int) -> None:
     params, blocks = uniform(members, "alias Alias = vec4<f32>;")
     assert [param.at for param in params] == [(0, offset) for offset in offsets]
     assert {param.kind for param in params} == {"scalar"}
@@ -105,7 +105,7 @@ def test_a_uniform_without_a_struct() -> None:
     assert blocks == (Block((1, 0), 8),)
 
 
-def test_arguments_come_by_group_and_binding() -> None:
+def test_arguments_are_ordered_by_group_and_binding() -> None:
     info = info_of(
         "@group(1) @binding(0) var<storage, read> d: array<f32>; @group(0) @binding(3) var<storage, read_write> c: array<f32>;"
         "struct P { n: u32, a: f32 } @group(0) @binding(1) var<uniform> p: P; @group(0) @binding(0) var<storage> a: array<i32>;"
@@ -157,7 +157,7 @@ fn deeper(p: ptr<function, u32>) -> u32 { *p += second[0]; return *p; }
 """
 
 
-def test_each_entry_has_what_it_uses() -> None:
+def test_each_entry_has_the_variables_that_it_uses() -> None:
     functions = devmod.compile(MANY, "webgpu").functions
     found = {name: [(p.name, p.kind, p.access) for p in info.interface.params] for name, info in functions.items() if info.interface}
     assert found == {
@@ -169,7 +169,7 @@ def test_each_entry_has_what_it_uses() -> None:
     assert [info.interface and info.interface.block for info in functions.values()] == [(64, 1, 1), (4, 2, 1), (3, 2, 1), (1, 1, 1)]
 
 
-def test_a_name_is_its_own_only_behind_its_declaration() -> None:
+def test_a_local_name_is_visible_after_its_declaration_only() -> None:
     params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = x[0]; _ = x; }")
     assert [param.name for param in params] == ["x"]
     params, _ = params_of("@group(0) @binding(0) var<storage> x: array<u32>;", "{ let x = 1; } _ = x[0];")
@@ -315,8 +315,8 @@ def test_tvms_shaders() -> None:
         "fn f() { let a = " + "(" * 250 + "1" + ")" * 250 + "; }",
     ],
 )
-def test_plain_shaders_are_not_too_deep(text: str) -> None:
-    from devmod_targets.webgpu import check_for_naga
+def test_plain_shaders_pass_the_depth_check(text: str) -> None:
+    from devmod_targets.wgsl import check_for_naga
 
     check_for_naga(text, "plain.wgsl")
 
@@ -332,21 +332,21 @@ def test_plain_shaders_are_not_too_deep(text: str) -> None:
         ("[{(" * 86, "1:256"),
     ],
 )
-def test_brackets_that_stand_too_deep(text: str, where: str) -> None:
-    from devmod_targets.webgpu import check_for_naga
+def test_deeply_nested_brackets_are_refused(text: str, where: str) -> None:
+    from devmod_targets.wgsl import check_for_naga
 
     with pytest.raises(devmod.CompileError) as caught:
         check_for_naga(text, "deep.wgsl")
     assert str(caught.value) == (
-        f"the WGSL source is refused at deep.wgsl:{where}: brackets stand more than 255 deep in each other, for which a compiler has no room"
+        f"the WGSL source is refused at deep.wgsl:{where}: brackets are nested more than 255 levels deep, on which compilers overflow their stack"
     )
 
 
 @pytest.mark.parametrize("text", ["1" + "+1" * 2001, "!" * 2001, "a" + ".x" * 2001, "a" + "[0]" * 2001, "if a {}" + " else if a {}" * 2001])
-def test_operators_that_hang_together(text: str) -> None:
-    from devmod_targets.webgpu import check_for_naga
+def test_long_chains_of_operators_are_refused(text: str) -> None:
+    from devmod_targets.wgsl import check_for_naga
 
-    with pytest.raises(devmod.CompileError, match=r"more than 2000 operators hang together, for which a compiler has no room$"):
+    with pytest.raises(devmod.CompileError, match=r"one expression has more than 2000 operators, on which compilers overflow their stack$"):
         check_for_naga(text, "deep.wgsl")
 
 
@@ -355,11 +355,11 @@ STORED = "@group(0) @binding(0) var<storage, read_write> x: array<Out>; @compute
 
 
 @pytest.mark.parametrize("members", ["n: u32, m: In", "m: In, n: u32", "n: u32, m: array<In, 2>"])
-def test_an_alignment_that_naga_does_not_heed(members: str) -> None:
+def test_an_alignment_that_naga_ignores_is_a_warning(members: str) -> None:
     kind = "array<In, 2>" if "array" in members else "In"
     text = (
-        f"the struct 'Out' at <text>:2 has the member 'm' of {kind}, which an @align inside aligns to 32 bytes; naga, the compiler of wgpu and "
-        "Firefox, does not heed that here, and lays the struct out otherwise. Write @align(32) before the member too"
+        f"the struct 'Out' at <text>:2 has the member 'm' of {kind}, which an @align inside it aligns to 32 bytes. naga, the compiler of wgpu "
+        "and Firefox, ignores that alignment here and lays the struct out incorrectly. Write @align(32) before the member too"
     )
     with pytest.warns(UserWarning, match="naga") as caught:
         info_of(f"{INNER}\nstruct Out {{ {members} }} {STORED}")
@@ -370,15 +370,15 @@ def test_an_alignment_that_naga_does_not_heed(members: str) -> None:
 
 @pytest.mark.parametrize("type_name", ["Out", "array<Out, 2>", "Top"])
 def test_matrices_on_which_naga_ends_the_process(type_name: str) -> None:
-    from devmod_targets.webgpu import check_for_naga
+    from devmod_targets.wgsl import check_for_naga
 
     text = (
         "struct In { a: vec4f, m: mat4x2f } struct Out { i: In } struct Top { o: array<Out, 3> }\n"
         f"@group(0) @binding(0) var<uniform> u: {type_name}; @compute @workgroup_size(1) fn main() {{ _ = u; }}"
     )
     said = (
-        "the uniform 'u' holds a matrix of two rows in In, which lies in Out; naga, the compiler of "
-        "wgpu and Firefox, ends the process on that. Make it a storage variable, or the columns vectors"
+        "the uniform 'u' contains a matrix of two rows in In, a member of Out. naga, the compiler of wgpu and "
+        "Firefox, ends the process on it. Make it a storage variable, or replace the matrix by vectors"
     )
     with pytest.raises(devmod.CompileError) as caught:
         check_for_naga(text, "<text>")

@@ -1,6 +1,6 @@
-"""devmod: compile device kernels on a box without any device, ship one file, run it where a backend is installed.
+"""devmod: compile device kernels on a machine without a device, ship one file, run it where a backend is installed.
 
-Everything public is here and is imported when it is first used; `import devmod` itself imports nothing else.
+All public names are here. Each is imported at its first use; `import devmod` imports no other module.
 """
 
 from __future__ import annotations
@@ -8,37 +8,38 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import interop as interop
-    from devmod._compile import compile as compile
-    from devmod._const_loader import const_loader as const_loader
-    from devmod._create import create as create
-    from devmod._create import create_with_fallback as create_with_fallback
-    from devmod._create import load_from_bytes as load_from_bytes
-    from devmod._create import load_from_file as load_from_file
-    from devmod._formats.bundle import bundle as bundle
-    from devmod._formats.bundle import dumps as dumps
-    from devmod._formats.bundle import load as load
-    from devmod._formats.bundle import loads as loads
-    from devmod._formats.bundle import save as save
+    from devmod._device.array import Array as Array
+    from devmod._device.device import Device as Device
+    from devmod._device.event import Event as Event
+    from devmod._device.find import device as device
+    from devmod._device.find import devices as devices
+    from devmod._device.stream import Stream as Stream
+    from devmod._formats.bundle_file import bundle as bundle
+    from devmod._formats.bundle_file import dumps as dumps
+    from devmod._formats.bundle_file import load as load
+    from devmod._formats.bundle_file import loads as loads
+    from devmod._formats.bundle_file import save as save
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
-    from devmod._hooks import set_compiler as set_compiler
-    from devmod._info import Block as Block
-    from devmod._info import FunctionInfo as FunctionInfo
-    from devmod._info import Interface as Interface
-    from devmod._info import Param as Param
     from devmod._launch.function import Function as Function
-    from devmod._launch.function import Launch as Launch
-    from devmod._launch.function import Local as Local
-    from devmod._memory.device import Array as Array
-    from devmod._memory.device import Device as Device
-    from devmod._memory.device import Event as Event
-    from devmod._memory.device import Stream as Stream
-    from devmod._memory.device import device as device
-    from devmod._memory.device import devices as devices
-    from devmod._module import Module as Module
-    from devmod._payload import Origin as Origin
-    from devmod._registry import register as register
-    from devmod._registry import registered as registered
-    from devmod._target import Target as Target
+    from devmod._launch.launch import Launch as Launch
+    from devmod._launch.local import Local as Local
+    from devmod._modules.compile import compile as compile
+    from devmod._modules.const_loader import const_loader as const_loader
+    from devmod._modules.create import create as create
+    from devmod._modules.create import create_with_fallback as create_with_fallback
+    from devmod._modules.create import load_from_bytes as load_from_bytes
+    from devmod._modules.create import load_from_file as load_from_file
+    from devmod._modules.module import Module as Module
+    from devmod._plugins.hooks import set_compiler as set_compiler
+    from devmod._plugins.registry import register as register
+    from devmod._plugins.registry import registered as registered
+    from devmod._values.info import Block as Block
+    from devmod._values.info import FunctionInfo as FunctionInfo
+    from devmod._values.info import Interface as Interface
+    from devmod._values.info import Param as Param
+    from devmod._values.origin import Origin as Origin
+    from devmod._values.spec import TargetSpec as TargetSpec
+    from devmod._values.target import Target as Target
     from devmod.errors import ArgumentError as ArgumentError
     from devmod.errors import CompileError as CompileError
     from devmod.errors import ConflictError as ConflictError
@@ -51,59 +52,58 @@ if TYPE_CHECKING:
     from devmod.errors import PluginError as PluginError
     from devmod.errors import RuntimeNotLinkedError as RuntimeNotLinkedError
     from devmod.errors import ToolchainNotFoundError as ToolchainNotFoundError
-    from devmod.targets import TargetSpec as TargetSpec
 
 __version__ = "0.1.0.dev1"
 
-#: Where each public name lives; "" means that the name is a module of its own.
+#: The module of each public name; "" for a name that is a module itself.
 _HOME = {
     "ArgumentError": "errors",
-    "Array": "_memory.device",
-    "Block": "_info",
+    "Array": "_device.array",
+    "Block": "_values.info",
     "CompileError": "errors",
     "ConflictError": "errors",
-    "Device": "_memory.device",
+    "Device": "_device.device",
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
-    "Event": "_memory.device",
+    "Event": "_device.event",
     "FormatError": "errors",
     "Function": "_launch.function",
-    "FunctionInfo": "_info",
+    "FunctionInfo": "_values.info",
     "FunctionNotFoundError": "errors",
-    "Interface": "_info",
-    "Launch": "_launch.function",
+    "Interface": "_values.info",
+    "Launch": "_launch.launch",
     "LaunchError": "errors",
-    "Local": "_launch.function",
-    "Module": "_module",
+    "Local": "_launch.local",
+    "Module": "_modules.module",
     "NotRegisteredError": "errors",
-    "Origin": "_payload",
-    "Param": "_info",
+    "Origin": "_values.origin",
+    "Param": "_values.info",
     "PluginError": "errors",
     "RuntimeNotLinkedError": "errors",
-    "Stream": "_memory.device",
-    "Target": "_target",
-    "TargetSpec": "targets",
+    "Stream": "_device.stream",
+    "Target": "_values.target",
+    "TargetSpec": "_values.spec",
     "ToolchainNotFoundError": "errors",
     "backend": "",
-    "bundle": "_formats.bundle",
-    "compile": "_compile",
-    "const_loader": "_const_loader",
-    "create": "_create",
-    "create_with_fallback": "_create",
-    "device": "_memory.device",
-    "devices": "_memory.device",
-    "dumps": "_formats.bundle",
+    "bundle": "_formats.bundle_file",
+    "compile": "_modules.compile",
+    "const_loader": "_modules.const_loader",
+    "create": "_modules.create",
+    "create_with_fallback": "_modules.create",
+    "device": "_device.find",
+    "devices": "_device.find",
+    "dumps": "_formats.bundle_file",
     "errors": "",
     "interop": "",
-    "load": "_formats.bundle",
-    "load_from_bytes": "_create",
-    "load_from_file": "_create",
+    "load": "_formats.bundle_file",
+    "load_from_bytes": "_modules.create",
+    "load_from_file": "_modules.create",
     "load_metadata_from_json": "_formats.raw",
-    "loads": "_formats.bundle",
-    "register": "_registry",
-    "registered": "_registry",
-    "save": "_formats.bundle",
-    "set_compiler": "_hooks",
+    "loads": "_formats.bundle_file",
+    "register": "_plugins.registry",
+    "registered": "_plugins.registry",
+    "save": "_formats.bundle_file",
+    "set_compiler": "_plugins.hooks",
     "targets": "",
 }
 
@@ -117,7 +117,7 @@ def __getattr__(name: str) -> object:
     import sys
 
     module = f"devmod.{home or name}"
-    __import__(module)  # importlib itself costs more to import than most modules of ours
+    __import__(module)  # importlib takes longer to import than most modules of devmod
     value: object = sys.modules[module]
     if home:
         value = getattr(value, name)

@@ -1,98 +1,139 @@
-"""What the author of a backend builds on, beside the public names of devmod itself.
+"""The names for authors of backends, in addition to the public names of devmod.
 
-A backend needs none of this: a subclass of `devmod.Module` is enough. It needs it to be as good as the others without writing
-again what they share. The runtime side builds on RealModule, Launcher and Kernel, a compiler (`TargetSpec.compiler`) on CompileRequest
-and Payload: `complete_source` makes a source payload complete in itself, `libclang` reads C-like signatures, `merge_declared` makes
-the fmap of what it found.
+A backend needs a subclass of `devmod.Module`; this module has the code that backends share. A runtime derives from RuntimeModule,
+Launcher and Kernel. A compiler (`TargetSpec.compiler`) takes a CompileRequest and returns a Payload. `devmod_targets.authoring` has the
+code that compilers share.
 """
 
 from __future__ import annotations
 
-from devmod._cachedir import cache_dir as cache_dir
-from devmod._cachedir import write_private as write_private
+from devmod._device.array import DeviceArray as DeviceArray
+from devmod._device.elements import name_of as dtype_name_of
+from devmod._device.event import check_earlier_event as check_earlier_event
+from devmod._device.event import check_event as check_event
+from devmod._device.find import devices_of as devices_of
+from devmod._formats.raw import function_to_json as function_to_json
 from devmod._formats.raw import read_payload as read_payload
+from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
+from devmod._formats.source_options import split_options as split_options
+from devmod._formats.source_options import wrong_option as wrong_option
 from devmod._formats.wire import decode as decode
-from devmod._hooks import run_compiler as run_compiler
-from devmod._kept import Kept as Kept
 from devmod._launch.arguments import block_packer as block_packer
 from devmod._launch.arguments import write_access as write_access
-from devmod._launch.constants import Specialized as Specialized
+from devmod._launch.constants import SpecializedInterface as SpecializedInterface
 from devmod._launch.constants import constants_of as constants_of
 from devmod._launch.constants import specialize_constants as specialize_constants
 from devmod._launch.launcher import Kernel as Kernel
+from devmod._launch.launcher import LaunchConfig as LaunchConfig
 from devmod._launch.launcher import Launcher as Launcher
-from devmod._launch.launcher import LaunchShape as LaunchShape
-from devmod._launch.scalars import Unfit as Unfit
+from devmod._launch.scalars import ConversionError as ConversionError
+from devmod._launch.specialize import source_constants as source_constants
 from devmod._launch.specialize import specialize_source as specialize_source
-from devmod._memory.array import DeviceArray as DeviceArray
-from devmod._memory.array import name_of as dtype_name_of
-from devmod._memory.device import begun_at as begun_at
-from devmod._memory.device import waited_for as waited_for
-from devmod._once import Once as Once
-from devmod._payload import CompileRequest as CompileRequest
-from devmod._payload import Payload as Payload
-from devmod._payload import PayloadModule as PayloadModule
-from devmod._real import RealModule as RealModule
-from devmod._real import source_text as source_text
+from devmod._modules.fallback import FallbackModule as FallbackModule
+from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
+from devmod._modules.module import RUNNABLE as RUNNABLE
+from devmod._modules.payload import PayloadModule as PayloadModule
+from devmod._modules.runtime import RuntimeModule as RuntimeModule
+from devmod._modules.runtime import source_text as source_text
+from devmod._modules.stored import payload_of as payload_of
+from devmod._modules.tree import walk as walk
+from devmod._plugins.hooks import run_compiler as run_compiler
+from devmod._plugins.specs import find_spec as find_spec
+from devmod._util.cache_folder import cache_dir as cache_dir
+from devmod._util.disk_cache import DiskCache as DiskCache
+from devmod._util.environment import environment_flag as environment_flag
+from devmod._util.environment import environment_text as environment_text
+from devmod._util.fork import check_driver as check_driver
+from devmod._util.fork import fork_safe as fork_safe
+from devmod._util.fork import open_driver as open_driver
+from devmod._util.leases import Lease as Lease
+from devmod._util.leases import Pool as Pool
+from devmod._util.leases import lend as lend
+from devmod._util.magic import detect_form as detect_form
+from devmod._util.names import is_valid_name as is_valid_name
+from devmod._util.once import Once as Once
+from devmod._util.regular_files import open_regular as open_regular
+from devmod._util.source_text import check_source_text as check_source_text
+from devmod._util.source_text import decode_source as decode_source
+from devmod._util.text import escape as escape
+from devmod._values.constant import PipelineConstant as PipelineConstant
+from devmod._values.dtypes import array_bytes as array_bytes
+from devmod._values.dtypes import parse_dtype as parse_dtype
+from devmod._values.request import CompileRequest as CompileRequest
+from devmod._values.request import Payload as Payload
+from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
+from devmod._values.tags import value_tags as value_tags
+from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
+from devmod._values.value import Value as Value
+from devmod.errors import compile_error as compile_error
 from devmod.errors import function_not_found as function_not_found
-from devmod.errors import source_refused as source_refused
-from devmod.targets._declared import Found as Found
-from devmod.targets._declared import merge as merge_declared
-from devmod.targets._declared import source_payload as source_payload
-from devmod.targets._source import Complete as Complete
-from devmod.targets._source import complete as complete_source
-from devmod.targets._source import split_options as split_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod.targets._libclang import Libclang as Libclang
-    from devmod.targets._libclang import libclang as libclang
+    from devmod._values.code import Binary as Binary
+    from devmod._values.code import Code as Code
+    from devmod._values.code import Source as Source
+    from devmod._values.info import Place as Place
 
 __all__ = [
+    "BINARY_SERIALIZABLE",
+    "DYNAMIC_SHARED_MEMORY",
+    "OPTIONS_LINE",
+    "RUNNABLE",
     "CompileRequest",
-    "Complete",
+    "ConversionError",
     "DeviceArray",
-    "Found",
-    "Kept",
+    "DiskCache",
+    "FallbackModule",
     "Kernel",
-    "LaunchShape",
+    "LaunchConfig",
     "Launcher",
-    "Libclang",
+    "Lease",
     "Once",
     "Payload",
     "PayloadModule",
-    "RealModule",
-    "Specialized",
-    "Unfit",
-    "begun_at",
+    "PipelineConstant",
+    "Pool",
+    "RuntimeModule",
+    "SpecializedInterface",
+    "Value",
+    "array_bytes",
     "block_packer",
     "cache_dir",
-    "complete_source",
+    "check_driver",
+    "check_earlier_event",
+    "check_event",
+    "check_source_text",
+    "compile_error",
     "constants_of",
     "decode",
+    "decode_source",
+    "detect_form",
+    "devices_of",
     "dtype_name_of",
+    "environment_flag",
+    "environment_text",
+    "escape",
+    "find_spec",
+    "fork_safe",
     "function_not_found",
-    "libclang",
-    "merge_declared",
+    "function_to_json",
+    "is_valid_name",
+    "lend",
+    "open_driver",
+    "open_regular",
+    "parse_dtype",
+    "payload_of",
     "read_payload",
     "run_compiler",
-    "source_payload",
-    "source_refused",
+    "source_constants",
     "source_text",
     "specialize_constants",
     "specialize_source",
     "split_options",
-    "waited_for",
+    "value_tags",
+    "walk",
+    "with_shared_memory_last",
     "write_access",
-    "write_private",
+    "wrong_option",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # ctypes takes longer to import than all the rest; only compilers want it.
-    if name not in ("Libclang", "libclang"):
-        raise AttributeError(f"module 'devmod.backend' has no attribute {name!r}")
-    from devmod.targets import _libclang
-
-    value: object = getattr(_libclang, name)
-    return value

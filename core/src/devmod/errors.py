@@ -1,11 +1,12 @@
-"""The errors of devmod: one family, and the wording that several places share.
+"""The exceptions of devmod, and functions that make the texts which several modules share.
 
-Every error says what failed, on which kind, distribution, function and argument, why, and what to do next. What a
-message says in words stands in attributes too, for programs: ``kind``, ``key``, ``distribution``, ``function``,
-``argument``, ``log``; each is ``""`` where it does not apply.
+Each text has what failed, why, and what to do. Programs read the same facts from attributes: ``kind``, ``key``, ``distribution``,
+``function``, ``argument`` and ``log``. An attribute that does not apply is ``""``.
 """
 
 from __future__ import annotations
+
+from devmod._util.text import escape, shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +29,17 @@ __all__ = [
 
 
 class DevmodError(Exception):
-    """The base of every error that devmod raises by its own decision.
+    """Base class of devmod's exceptions.
+
+    The text, the log and the notes may quote a file, a compiler, a driver or a plugin. This class escapes their control characters.
+    A text of more than 8,000 characters is cut in the middle.
 
     Parameters
     ----------
     message
         The whole text.
     kind, key, distribution, function, argument, log
-        What the message is about, for programs.
+        The facts of the message, for programs. `log` is escaped, the others are not.
     """
 
     def __init__(
@@ -49,115 +53,158 @@ class DevmodError(Exception):
         argument: str = "",
         log: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(shorten(escape(message)) if isinstance(message, str) else message)
         self.kind = kind
         self.key = key
         self.distribution = distribution
         self.function = function
         self.argument = argument
-        self.log = log
+        self.log = escape(log)
 
-    # KeyError prints the repr of its argument; nobody wants quotes round a sentence.
+    # KeyError prints the repr of its argument, with quotes. A caller may assign to `args`, so the text is escaped again.
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        return escape(str(self.args[0])) if self.args else ""
+
+    def add_note(self, note: str) -> None:
+        """Add a note, escaped as the message is."""
+        super().add_note(shorten(escape(note)))
 
 
 class NotRegisteredError(DevmodError, RuntimeError):
-    """Nothing is registered under a key: its distribution is not installed."""
+    """No object is registered under a key, because its distribution is not installed."""
 
 
 class PluginError(DevmodError, RuntimeError):
-    """An entry was found and is broken; the cause is chained."""
+    """A plugin is installed and broken. The cause is chained."""
 
 
 class ConflictError(PluginError):
-    """Two distributions claim one key."""
+    """Two distributions provide the same key."""
 
 
 class RuntimeNotLinkedError(DevmodError, RuntimeError):
-    """A fallback was asked to run."""
+    """A fallback module cannot run, because the runtime of its kind was not installed."""
 
 
 class DeviceNotFoundError(DevmodError, RuntimeError):
-    """The runtime is installed, and the driver or a device is not there."""
+    """The runtime is installed, and the driver or the device is missing."""
 
 
 class CompileError(DevmodError, RuntimeError):
-    """A compiler refused the source; ``log`` is what it said."""
+    """A compiler rejected the source. ``log`` has the compiler's output."""
 
 
 class ToolchainNotFoundError(CompileError):
-    """The compiler that a target needs is not installed."""
+    """The compiler of a target is not installed."""
 
 
 class FunctionNotFoundError(DevmodError, KeyError):
-    """A module has no function, or no global, of that name."""
+    """A module has no function or global of that name."""
 
 
 class FormatError(DevmodError, ValueError):
-    """Bytes, a file or a name is not of the form that it must have."""
+    """Bytes, a file or a name are invalid."""
 
 
 class LaunchError(DevmodError, RuntimeError):
-    """A launch was refused by a limit of the device, or the device reported a fault."""
+    """A launch exceeds a limit of the device, or the device reported a fault."""
 
 
 class ArgumentError(DevmodError, TypeError, ValueError):
-    """An argument of a call is wrong; ``argument`` names it. Nothing was launched."""
+    """An argument of a call is invalid. ``argument`` names it. Nothing was launched."""
 
 
-# -- wording ----------------------------------------------------------------------------------------------------------
+# -- texts ------------------------------------------------------------------------------------------------------------
 
 
-def quoted(names: Iterable[str]) -> str:
-    """Names for a message: ``'a', 'b'`` in their order, cut after twelve."""
-    listed = [repr(str(name)) for name in names]
-    if len(listed) > 12:
-        return ", ".join(listed[:12]) + f" and {len(listed) - 12} more"
-    return ", ".join(listed) or "none"
+#: The largest number of names that a message lists. A file may have a million.
+MAX_LISTED = 12
+#: The largest number of names that are compared with an unknown one.
+MAX_COMPARED = 2000
 
 
-def said(error: BaseException) -> str:
-    """An exception's type and text on one line, as a message quotes another's: ``OSError: no libnpu.so``."""
+def list_names(names: Iterable[str]) -> str:
+    """Return the names for a message, ``'a', 'b'``, in their order. At most twelve are listed."""
+    names = list(names)
+    listed = ", ".join(quote_name(str(name)) for name in names[:MAX_LISTED])
+    return f"{listed} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else listed or "none"
+
+
+def quote_name(name: str) -> str:
+    """Return the repr of a name for a message. A name of more than 120 characters is cut."""
+    return repr(name) if len(name) <= 120 else f"{name[:100]!r}… ({len(name)} characters)"
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an exception's type and text for a message: ``OSError: no libnpu.so``."""
     try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - it is a stranger's class
-        text = "it cannot say what is wrong"
+        text = escape(str(error))
+    except Exception:  # noqa: BLE001 - a plugin's class may raise anything
+        text = "its text cannot be read"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str = "function") -> FunctionNotFoundError:
-    """The error for a name that a module does not have, with those it has and the likeliest one meant."""
+    """Return the error for an unknown function. It lists the known names and the nearest one."""
     known = list(known)
     if not isinstance(name, str):
-        return FunctionNotFoundError(f"the {kind} module's {what}s are named by strings, not by {type(name).__name__}", kind=kind)
-    message = f"the {kind} module has no {what} {name!r}; it has: {quoted(known)}"
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, n=1)
-    if close:
-        message += f". Did you mean {close[0]!r}?"
+        return FunctionNotFoundError(f"the name of a {kind} {what} is not a string: expected a str, got {type(name).__name__}", kind=kind)
+    message = f"the {kind} module has no {what} {name!r}; it has: {list_names(known)}{did_you_mean(name, known)}"
     return FunctionNotFoundError(message, kind=kind, function=name)
 
 
-def source_refused(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:
-    """The error of a source in which there are errors: the first of them, how many more there are, and all that was said in `log`."""
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the end of a message with the known name nearest to an unknown one; "" if none is as near as `cutoff` (1 is equal)."""
+    from difflib import get_close_matches
+    from itertools import islice
+
+    close = get_close_matches(name, list(islice(known, MAX_COMPARED)), n=1, cutoff=cutoff)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> CompileError:
+    """Return the error for a source that does not compile: its first error and the number of others. `log` has the compiler's output."""
     more = f" (and {len(errors) - 1} more in .log)" if len(errors) > 1 else ""
     return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
 
 
+def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
+    """Return why a fallback was made: its runtime was not installed, or an environment variable excluded it."""
+    if excluded:
+        return f"{variable} excluded {excluded}"
+    return f"{variable} was set" if variable else f"{runtime} was not installed"
+
+
+def admission_hint(distribution: str, variable: str) -> str:
+    """Return the clause with the change of DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY (`variable`) that admits a distribution."""
+    return f"{'add' if variable.endswith('ALLOW') else 'remove'} {distribution} {'to' if variable.endswith('ALLOW') else 'from'} {variable}"
+
+
 def runtime_not_linked(
-    kind: str, title: str, name: str, install: str, *, what: str = "function", forced: bool = False
+    kind: str, title: str, name: str, install: str, *, what: str = "function", variable: str = "", excluded: str = ""
 ) -> RuntimeNotLinkedError:
-    """The error of a fallback that is asked for something only a runtime can give (R25). `forced`: it was not looked for."""
-    if forced:
-        made = "DEVMOD_COMPILE_FORCE_FALLBACK was set"
-        todo = f"make it again without that, or load what it saves, where the {title} runtime is installed"
+    """Return the error for a function or a global of a fallback (R25).
+
+    Parameters
+    ----------
+    kind, title, install
+        The kind, its title in messages, and the command that installs its runtime.
+    name, what
+        The requested name, and whether it is a "function" or a "global".
+    variable, excluded
+        As in `devmod._modules.fallback.FallbackModule`.
+    """
+    runtime = f"the {title} runtime"
+    if excluded:
+        todo = f", {admission_hint(excluded, variable)} and make it again, or load what it saves where {excluded} may be used"
+    elif variable:
+        todo = f", make it again without that, or load what it saves, where {runtime} is installed ({install})"
     else:
-        made, todo = f"the {title} runtime was not installed", ""
+        todo = f": {install}"
     return RuntimeNotLinkedError(
-        f"the {kind} {what} {name!r} cannot be used here: this module is a fallback, made while {made}. It can be inspected and saved. "
-        + (f"To run it, {todo} ({install})" if todo else f"To run it: {install}"),
+        f"the {kind} {what} {name!r} cannot be used here: this module is a fallback, made while "
+        f"{fallback_cause(runtime, variable, excluded)}. It can be inspected and saved. To run it{todo}",
         kind=kind,
         function=name,
+        distribution=excluded,
     )

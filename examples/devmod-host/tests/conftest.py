@@ -1,10 +1,10 @@
-"""What all tests share: the user's cache and settings are left in peace."""
+"""Fixtures of all tests: they do not use the user's cache and settings."""
 
 from __future__ import annotations
 
 import pytest
 
-pytest_plugins = ["devmod.testing.plugin"]
+pytest_plugins = ["devmod_conformance.plugin"]
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The build side: what a source becomes, and what is said of a wrong one."""
+"""The build side: payloads, and the errors of invalid sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def param(module: devmod.Module, name: str) -> list[tuple[str, str, str]]:
     return [(each.name, each.kind, each.type) for each in interface.params]
 
 
-def test_kernels_are_the_functions_that_others_can_call() -> None:
+def test_kernels_are_functions_that_are_neither_static_nor_inline() -> None:
     module = devmod.compile(
         "static int helper(void) { return 1; }\n"
         "inline int other(void) { return 2; }\n"
@@ -68,58 +68,57 @@ def test_signatures_are_read() -> None:
         ),
         (
             "#include <omp.h>\nvoid k(void) {}",
-            "the C source does not compile: <text>:1:10: <omp.h> is not among the headers that a host payload may include: "
+            "the C source does not compile: <text>:1:10: <omp.h> is not a header that a host payload may include; expected one of: "
             "assert.h, float.h, limits.h, math.h, stdbool.h, stddef.h, stdint.h, stdlib.h, string.h",
         ),
         (
             "\nint k(int *x) { return *x; }",
-            "<text>:2: the function 'k' returns int, and a kernel returns nothing. Write its result through a pointer, "
-            "or make it static where it is a helper",
+            "<text>:2: the function 'k' returns int, and a kernel returns void. Write the result through a pointer, "
+            "or make a helper static",
         ),
         (
             "void k(int n, float **rows) {}",
             "<text>:1: the kernel 'k' takes 'float **' as argument 2 'rows', which devmod cannot pass; "
-            "it takes numbers by value, and pointers to numbers and structs",
+            "expected a number, or a pointer to numbers or structs",
         ),
         (
             "struct s { int a; }; void k(struct s v) {}",
             "<text>:1: the kernel 'k' takes 'struct s' as argument 1 'v', which devmod cannot pass; "
-            "it takes numbers by value, and pointers to numbers and structs",
+            "expected a number, or a pointer to numbers or structs",
         ),
         pytest.param(
             f"void k(int *x) {{ *x = {'- ' * 50_000}1; }}",
-            "libclang ends its process on the C source <text>: an expression, a statement or brackets are nested too deeply for it. "
-            "Write it in steps, as with variables or a loop",
+            "libclang crashes on the C source <text>: an expression, a statement or brackets are nested too deeply. "
+            "Split it into steps, with variables or a loop",
             id="too deep",
         ),
         ("static void k(void) {}", "the C source <text> has no kernel: it defines no function that is neither static nor inline"),
     ],
 )
-def test_a_wrong_source_is_refused_with_its_line(source: str, message: str) -> None:
+def test_an_invalid_source_is_an_error_with_its_line(source: str, message: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, "host")
     assert str(caught.value) == message
 
 
-def test_lines_are_those_of_the_source_also_behind_includes(tmp_path: Path) -> None:
+def test_lines_of_errors_are_those_of_the_source_after_an_include(tmp_path: Path) -> None:
     (tmp_path / "tile.h").write_text("#define TILE 4\n\n")
     (tmp_path / "k.c").write_text('#include "tile.h"\nvoid k(int *x) { *x = TILE; }\nvoid l(int *x) { *x = }\n')
     with pytest.raises(devmod.CompileError, match=r"^the C source does not compile: k\.c:3:23: expected expression$"):
         devmod.compile(tmp_path / "k.c", "host", defines={"N": 4})
 
 
-def test_options_that_could_reach_the_machine_are_refused() -> None:
+def test_options_that_run_programs_are_refused() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile("void k(void) {}", "host", options="-O3 -fplugin=evil")
     assert str(caught.value) == (
-        "a host payload cannot carry the option '-fplugin=evil': of a C compiler's options it takes those for optimization, "
-        "language and processor"
+        "a host payload cannot have the option '-fplugin=evil': only options for optimization, language and processor are allowed"
     )
 
 
 @pytest.mark.row("R38")
-def test_the_build_machine_leaves_no_trace(tmp_path: Path) -> None:
-    """No C compiler, another folder, another library of headers: the same bytes."""
+def test_a_payload_does_not_depend_on_the_build_machine(tmp_path: Path) -> None:
+    """Without a C compiler, in another folder and with other headers the bytes are the same."""
     script = "import sys, devmod; sys.stdout.buffer.write(devmod.compile(open('k.c').read(), 'host').save_to_bytes())"
     found = set()
     for name, path in (("a", os.environ["PATH"]), ("b", str(tmp_path))):

@@ -1,4 +1,4 @@
-"""The contract, row by row: the cases that the wheel ships are the tests."""
+"""Every row of the contract, with the samples of the wheel."""
 
 from __future__ import annotations
 

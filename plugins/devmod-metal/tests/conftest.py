@@ -1,4 +1,4 @@
-"""Fixtures of the Metal tests. On a Mac those that take `device` run on its GPU; elsewhere on the double of Metal."""
+"""Fixtures of the Metal tests. `device` is the GPU of a Mac; on other machines it is the double of Metal."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import devmod
 
 @pytest.fixture
 def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
-    """The double in Metal's place, with two devices."""
-    yield from _in_place(monkeypatch)
+    """Replace Metal by the double, with two devices."""
+    yield from _replace_metal(monkeypatch)
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The first Metal device: a Mac's own where there is one, else the double's."""
+    """Return the first Metal device: that of a Mac, or the double's."""
     if sys.platform == "darwin":
         try:
             yield devmod.device("metal")
         except devmod.DeviceNotFoundError as error:
             pytest.skip(str(error))
         return
-    for _ in _in_place(monkeypatch):
+    for _ in _replace_metal(monkeypatch):
         yield devmod.device("metal")
 
 
-def _in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
+def _replace_metal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
     from devmod.backend import Once
-    from devmod_metal import _device, _interface
+    from devmod_metal import _device, _open
 
-    made = Double()
-    monkeypatch.setattr(_interface, "_chosen", [made])
+    metal_double = Double()
+    monkeypatch.setattr(_open, "_opened", [metal_double])
     monkeypatch.setattr(_device, "_once", Once())
-    yield made
+    yield metal_double

@@ -1,8 +1,8 @@
-"""A double of pyobjc's framework Metal, for the one file that calls it: every selector is looked up in pyobjc's own metadata.
+"""A double of pyobjc's framework Metal, for the one file that calls it. It checks every selector with pyobjc's own metadata.
 
-`selectors.json` has, for each selector that the driver sends, the types of its arguments and of what it returns as pyobjc-framework-Metal's
-`_metadata.py` registers them (Q, an unsigned number; @, an object; Z, a bool; ^v:n, bytes that go in; ^@:o, an error that comes out: None is
-given, and a pair returned). What is not there is a selector whose types pyobjc takes from the Objective-C runtime.
+`selectors.json` has the types of the arguments and of the result of each selector that the driver sends. They are from `_metadata.py` of
+pyobjc-framework-Metal: Q is an unsigned number; @ an object; Z a bool; ^v:n bytes as input; ^@:o an error as output, for which the caller
+passes None and gets a pair. pyobjc takes the types of other selectors from the Objective-C runtime.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KNOWN: dict[str, Any] = json.loads((Path(__file__).parent / "selectors.json").read_text())
-#: Selectors that pyobjc's metadata do not name: the runtime's own types do for them, but for the one that the driver registers.
+#: Selectors that pyobjc's metadata do not have: the types of the runtime are correct, except for the one that the driver registers.
 PLAIN = {
     "alloc": [],
     "init": [],
@@ -44,11 +44,11 @@ _CHECKS = {
 
 
 class Data(bytes):
-    """What dispatch_data_create makes."""
+    """The result of dispatch_data_create."""
 
 
 class Object:
-    """An object of the framework that answers selectors as it is told to."""
+    """An object of the framework that answers selectors with the given values."""
 
     def __init__(self, kind: str, log: list[tuple[Any, ...]], **answers: Any) -> None:
         self._kind, self._log, self._answers = kind, log, answers
@@ -58,12 +58,12 @@ class Object:
             raise AttributeError(name)
         known = KNOWN["selectors"].get(name)
         wanted = known["arguments"] if known else PLAIN.get(name, REGISTERED.get(name))
-        assert wanted is not None, f"{self._kind} is sent {name}, which pyobjc's metadata do not have"
+        assert wanted is not None, f"{self._kind} got {name}, which pyobjc's metadata do not have"
 
         def send(*arguments: Any) -> Any:
-            assert len(arguments) == len(wanted), f"{name} takes {wanted}, and was given {arguments}"
+            assert len(arguments) == len(wanted), f"{name} expected {wanted}, got {arguments}"
             for type_, value in zip(wanted, arguments, strict=True):
-                assert _CHECKS[type_](value), f"{name} takes {wanted}, and was given {arguments}"
+                assert _CHECKS[type_](value), f"{name} expected {wanted}, got {arguments}"
             self._log.append((self._kind, name, *arguments))
             answer = self._answers.get(name)
             return answer(*arguments) if callable(answer) else answer
@@ -75,7 +75,7 @@ class Object:
 
 
 class Shared:
-    """What `contents` gives: pyobjc's objc.varlist, as far as it is used."""
+    """The result of `contents`: the part of pyobjc's objc.varlist that the driver uses."""
 
     def __init__(self, data: bytearray) -> None:
         self.data = data
@@ -85,7 +85,7 @@ class Shared:
 
 
 class FrameworkDouble:
-    """The modules Metal, Foundation, libdispatch and objc, and the log of all that was sent."""
+    """The modules Metal, Foundation, libdispatch and objc, and the log of all messages."""
 
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []

@@ -1,33 +1,33 @@
-"""A double of Metal: it records every call in order, and computes in NumPy what it is asked to launch. It is no device, and nothing that it does
-says that a kernel runs on one.
+"""A double of Metal: it records every call in order, and computes launches in NumPy. It does not show that a kernel runs on a device.
 
-Kernels that it does not know by name run as C++ on the CPU (`msl_on_cpu`).
+Kernels that are not in KERNELS run as C++ on the CPU (`msl_on_cpu`).
 
-Sources are read by devmod's own reader of Metal, so that what has errors, no such function or other arguments is refused as a device would.
-Commands run when they are waited for, and not before: what reads too early sees what was there.
+devmod's reader of Metal parses the sources. So the double refuses sources with errors, unknown functions and wrong arguments, as Metal does.
+Commands run only when the host waits for them, so a test that reads too early sees the old values.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 import devmod
-from devmod._payload import CompileRequest
-from devmod.targets._source import complete
-from devmod_metal._interface import Constant, Facts, Pipeline, Refused
+from devmod._values.request import CompileRequest
+from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
+from devmod_targets.authoring import complete_source
 from devmod_targets.metal._reflect import read
 
 
 class Fault(Exception):
-    """What a kernel of the double raises to fail as a device does."""
+    """A kernel of the double raises it to fail like a kernel on a device."""
 
 
 class Device:
-    def __init__(self, name: str, facts: Facts) -> None:
+    def __init__(self, name: str, facts: DeviceProperties) -> None:
         self.name, self.facts = name, facts
 
     def __repr__(self) -> str:
@@ -76,77 +76,78 @@ class Function:
 
 
 class Double:
-    """`devmod_metal._interface.Metal`, on nothing but NumPy.
+    """`devmod_metal._interface.Metal` with NumPy.
 
     Attributes
     ----------
     calls
-        Every call that something was asked with, in order: the method's name and what matters of its arguments.
+        Every call in order: the name of the method and its relevant arguments.
     """
 
     def __init__(self, devices: int = 2) -> None:
-        facts = Facts("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28)
+        facts = DeviceProperties("Double GPU", "a double of macOS", 1 << 30, (1024, 1024, 64), 32768, 1 << 28)
         self._devices = [Device(f"device {number}", facts) for number in range(devices)]
         self.calls: list[tuple[Any, ...]] = []
         self._queues = 0
         self._clock = 0.0
+        self._lock = RLock()
         self.refuse: dict[str, str] = {}
 
-    def _called(self, name: str, *what: Any) -> None:
+    def _record(self, name: str, *what: Any) -> None:
         self.calls.append((name, *what))
         if name in self.refuse:
-            raise Refused(self.refuse[name])
+            raise MetalError(self.refuse[name])
 
     def names(self) -> list[str]:
-        """The names of the calls."""
+        """Return the names of the calls."""
         return [call[0] for call in self.calls]
 
     def devices(self) -> Sequence[Any]:
-        self._called("devices")
+        self._record("devices")
         return self._devices
 
-    def facts(self, device: Any) -> Facts:
-        self._called("facts", device)
+    def properties(self, device: Any) -> DeviceProperties:
+        self._record("properties", device)
         return device.facts
 
     def queue(self, device: Any) -> Any:
-        self._called("queue", device)
+        self._record("queue", device)
         self._queues += 1
         return Queue(self._queues)
 
     def buffer(self, device: Any, nbytes: int) -> Any:
-        self._called("buffer", device, nbytes)
+        self._record("buffer", device, nbytes)
         return Buffer(nbytes)
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
         return memoryview(buffer.data)[:nbytes]
 
     def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
-        self._called("compile", device, tuple(options))
+        self._record("compile", device, tuple(options))
         return self._read(text)
 
     def _read(self, text: str) -> Library:
         request = CompileRequest(text, devmod.Target("metal"), name="program_source")
         try:
-            found, told, _ = read(request, complete(request))
+            found, warnings, _ = read(request, complete_source(request))
         except devmod.CompileError as error:
-            raise Refused(error.log or str(error)) from None
-        if told:
-            raise Refused(told[0].replace("warning:", "error:"))
+            raise MetalError(error.log or str(error)) from None
+        if warnings:
+            raise MetalError(warnings[0].replace("warning:", "error:"))
         return Library(found, text)
 
     def load(self, device: Any, data: bytes) -> Any:
-        self._called("load", device, len(data))
+        self._record("load", device, len(data))
         try:
             return self._read(data.removeprefix(b"MTLB").decode())
-        except (UnicodeDecodeError, Refused):
-            raise Refused("Invalid library file") from None
+        except (UnicodeDecodeError, MetalError):
+            raise MetalError("Invalid library file") from None
 
     def functions(self, library: Any) -> Sequence[str]:
         return list(library.functions)
 
-    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[Constant]) -> Pipeline:
-        self._called("pipeline", device, name, tuple(constants))
+    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+        self._record("pipeline", device, name, tuple(constants))
         found = library.functions[name]
         given = {constant.at: constant for constant in constants}
         values = {}
@@ -158,18 +159,18 @@ class Double:
                 assert len(constant.data) == size, constant
                 values[declared["name"]] = np.frombuffer(constant.data, constant.type)[0]
             elif f"is_function_constant_defined({declared['name']})" not in library.text:
-                raise Refused(f"function {name} cannot be used to build a pipeline state: constant {declared['name']} has no value")
+                raise MetalError(f"function {name} cannot be used to build a pipeline state: constant {declared['name']} has no value")
         own = sum(int(size) * 4 for size in re.findall(r"threadgroup float \w+\[(\d+)\]", library.text))
         return Pipeline(Function(found, values, library.text), found.extra.get("max_total_threads_per_threadgroup", 1024), own)
 
     def launch(self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, grid: Any, block: Any) -> Any:
-        self._called("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), grid, block)
+        self._record("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), grid, block)
         given = {("buffer", index): buffer for index, buffer in buffers}
         given |= {("buffer", index): data for index, data in values}
         given |= {("local", index): nbytes for index, nbytes in local}
-        assert len(given) == len(buffers) + len(values) + len(local), "two things at one index"
+        assert len(given) == len(buffers) + len(values) + len(local), "two arguments at one index"
         assert all(nbytes % 16 == 0 for _, nbytes in local), "threadgroup memory comes in multiples of 16 bytes"
-        assert all(len(data) <= 4096 for _, data in values), "more bytes than can be set"
+        assert all(len(data) <= 4096 for _, data in values), "too many bytes for setBytes"
 
         def run() -> None:
             if pipeline.found.symbol not in KERNELS:
@@ -188,36 +189,37 @@ class Double:
         return Commands(queue, run)
 
     def event(self, device: Any) -> Any:
-        self._called("event", device)
+        self._record("event", device)
         return Event()
 
     def signal(self, queue: Any, event: Any, value: int) -> Any:
-        self._called("signal", queue, value)
+        self._record("signal", queue, value)
         commands = Commands(queue, lambda: setattr(event, "value", value))
         event.by = {**getattr(event, "by", {}), value: commands}
         return commands
 
     def wait_for(self, queue: Any, event: Any, value: int) -> Any:
-        self._called("wait_for", queue, value)
+        self._record("wait_for", queue, value)
         return Commands(queue, lambda: self._run(event.by[value]))
 
     def wait(self, commands: Any) -> None:
-        self._called("wait", commands.queue)
+        self._record("wait", commands.queue)
         self._run(commands)
 
     def _run(self, commands: Commands) -> None:
         queue = commands.queue
-        while not commands.done:
-            first = queue.commands.pop(0)
-            first.start = self._clock
-            try:
-                first.run()
-            except Fault as fault:
-                first.failure = str(fault)
-            self._clock += 0.25
-            first.end, first.done = self._clock, True
+        with self._lock:  # threads may wait for one queue at the same time
+            while not commands.done:
+                first = queue.commands.pop(0)
+                first.start = self._clock
+                try:
+                    first.run()
+                except Fault as fault:
+                    first.failure = str(fault)
+                self._clock += 0.25
+                first.end, first.done = self._clock, True
 
-    def done(self, commands: Any) -> bool:
+    def is_complete(self, commands: Any) -> bool:
         return bool(commands.done)
 
     def failure(self, commands: Any) -> str:
@@ -246,7 +248,7 @@ def _argument(function: str, param: Any, given: dict[tuple[str, int], Any]) -> A
     return found
 
 
-# -- the kernels that the tests use, by their names: f(arguments by name, the function, the threads in x, y, z)
+# -- the kernels of the tests: f(arguments by name, the function, the threads in x, y, z)
 
 
 def _axpy(a: dict[str, Any], f: Any, threads: Any) -> None:
@@ -293,7 +295,7 @@ def _matmul(a: dict[str, Any], f: Any, threads: Any) -> None:
 
 
 def _takes(a: dict[str, Any], f: Any, threads: Any) -> None:
-    """What every argument came as, for the tests to look at."""
+    """Record the value of each argument for the tests."""
     taken.append(
         {name: value.tolist() if hasattr(value, "tolist") else value for name, value in a.items()} | {"constants": dict(f.constants)}
     )

@@ -1,5 +1,5 @@
-// As much of the Metal shading language as the examples need, as C++ on the CPU: one thread for each thread of a threadgroup, one
-// threadgroup after the other. It is for checking what the examples compute, and nothing like a GPU.
+// The part of the Metal shading language that the examples use, as C++ on the CPU: one thread for each thread of a threadgroup, one
+// threadgroup after the other. It checks the results of the examples; it does not show that they run on a GPU.
 #include <barrier>
 #include <cmath>
 #include <cstdint>
@@ -51,7 +51,7 @@ template <class F> void run(F kernel_of, const uint *grid, const uint *block)
                         for (uint x = 0; x < block[0]; x++)
                             threads.emplace_back([=] {
                                 kernel_of(Places{{gx, gy, gz}, {x, y, z}, {gx * block[0] + x, gy * block[1] + y, gz * block[2] + z}, {grid[0], grid[1], grid[2]}});
-                                all_threads->arrive_and_drop();  // a thread that returns early is not waited for
+                                all_threads->arrive_and_drop();  // the barrier does not wait for a thread that has returned
                             });
                 for (auto &thread : threads)
                     thread.join();

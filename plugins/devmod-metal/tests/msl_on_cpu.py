@@ -1,4 +1,4 @@
-"""Metal sources as C++ on the CPU, for the examples: `msl_on_cpu.h` has the language's names, this calls a compiler and the result."""
+"""Metal sources as C++ on the CPU, for the examples. `msl_on_cpu.h` has the names of the language; this file compiles and calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACE = re.compile(r"\w+\s+\w+\s*\[\[\s*(\w+)\s*\]\]\Z")
 
 @cache
 def program(text: str, name: str) -> Callable[[Mapping[int, Any], Any, Any], None]:
-    """A kernel of a source: f(what stands at each buffer index, grid, block). Compiled once; the compiler's words where it does not take it."""
+    """Compile a kernel, once. Return a function f(the data at each buffer index, grid, block)."""
     found = re.search(rf"\bkernel\s+void\s+{name}\s*\((.*?)\)\s*\{{", text, re.DOTALL)
     assert found, f"no kernel {name}"
     indices, passed = [], []
@@ -44,22 +44,22 @@ def program(text: str, name: str) -> Callable[[Mapping[int, Any], Any, Any], Non
         (Path(folder) / "metal_stdlib").write_text("")
         (Path(folder) / "k.cpp").write_text(source)
         command = [COMPILER, "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=100
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
         library = ctypes.CDLL(f"{folder}/k.so")
     finally:
         shutil.rmtree(folder)
 
     def call(buffers: Mapping[int, Any], grid: Any, block: Any) -> None:
-        held = [
+        arrays = [
             (ctypes.c_char * len(data)).from_buffer(data)
             if isinstance(data, bytearray)
             else ctypes.create_string_buffer(bytes(data), len(data))
             for data in (buffers[index] for index in indices)
         ]
-        pointers = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        pointers = (ctypes.c_void_p * len(arrays))(*map(ctypes.addressof, arrays))
         library.devmod_run(pointers, (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block))
 
     return call

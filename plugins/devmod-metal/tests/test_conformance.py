@@ -1,4 +1,4 @@
-"""Every row of the contract, by the kit of core: with what this machine has, and with the double of Metal in its place."""
+"""Every row of the contract, with the conformance kit: on this machine, and on the double of Metal."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from devmod_metal._conformance import MetalConformance
 
-pytest_plugins = ["devmod.testing.plugin"]
+pytest_plugins = ["devmod_conformance.plugin"]
 
 
 class TestConformance(MetalConformance):
-    """On a Mac, its GPU. Elsewhere the rows that run something are skipped: there is no Metal."""
+    """The GPU of a Mac. On other machines the rows that run kernels are skipped."""
 
 
 class TestConformanceOfTheDouble(MetalConformance):
-    """Everything but Metal itself: the rows that run something run on the double."""
+    """The backend on the double of Metal."""
 
     @pytest.fixture(autouse=True)
     def _double(self, double: Any) -> None:

@@ -1,4 +1,4 @@
-"""The one file that calls pyobjc: which selectors it sends, in which order, with what; on a double of the framework."""
+"""The file that calls pyobjc: its selectors, their order and arguments, on a double of the framework."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from framework_double import KNOWN, PLAIN, REGISTERED, FrameworkDouble
 
 import devmod
-from devmod_metal._interface import Constant, Facts, Refused
+from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError
 
 
 @pytest.fixture
 def framework(monkeypatch: pytest.MonkeyPatch) -> FrameworkDouble:
-    made = FrameworkDouble()
-    for name, module in made.modules.items():
+    double = FrameworkDouble()
+    for name, module in double.modules.items():
         monkeypatch.setitem(sys.modules, name, module)
-    return made
+    return double
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def sent(framework: FrameworkDouble, start: int = 0) -> list[str]:
     return [f"{entry[0]} {entry[1]}" for entry in framework.log[start:]]
 
 
-def test_every_selector_that_the_driver_sends_is_one_of_pyobjcs_metadata() -> None:
+def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     source = (Path(__file__).parents[1] / "src" / "devmod_metal" / "_driver.py").read_text()
     own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create"}
     python = {"cast", "ljust", "partition", "rpartition", "startswith"}
@@ -47,17 +47,17 @@ def test_every_selector_that_the_driver_sends_is_one_of_pyobjcs_metadata() -> No
     assert named - own - {"MTLCompileOptions", "MTLFunctionConstantValues"} <= set(KNOWN["enums"])
 
 
-def test_devices_and_what_they_say(framework: FrameworkDouble, driver: Any) -> None:
+def test_devices_and_their_properties(framework: FrameworkDouble, driver: Any) -> None:
     first, second = driver.devices()
-    assert driver.facts(first) == Facts("Apple M1", "Version 15.0", 1 << 33, (1024, 1024, 64), 32768, 1 << 30)
-    assert driver.facts(second).name == "Intel"
+    assert driver.properties(first) == DeviceProperties("Apple M1", "Version 15.0", 1 << 33, (1024, 1024, 64), 32768, 1 << 30)
+    assert driver.properties(second).name == "Intel"
 
 
 def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -> None:
     device = driver.devices()[0]
     queue, buffer = driver.queue(device), driver.buffer(device, 64)
     pipeline = driver.pipeline(device, driver.compile(device, "kernel void k() {}", ()), "k", ())
-    assert (pipeline.most_threads, pipeline.own_memory) == (512, 64)
+    assert (pipeline.max_threads, pipeline.static_memory) == (512, 64)
     start, pools = len(framework.log), framework.pools
     commands = driver.launch(queue, pipeline.handle, [(0, buffer), (3, buffer)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
     assert framework.log[start:] == [
@@ -74,7 +74,7 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
     ]
     assert framework.pools == pools + 1
     driver.wait(commands)
-    assert driver.done(commands)
+    assert driver.is_complete(commands)
     assert driver.failure(commands) == ""
     assert driver.times(commands) == (1.0, 1.5)
     framework.command_error = "Caused GPU Timeout Error"
@@ -98,19 +98,21 @@ def test_options_and_constants(framework: FrameworkDouble, driver: Any) -> None:
         ("setFastMathEnabled_", True),
     ]
     start = len(framework.log)
-    driver.pipeline(device, library, "k", (Constant(3, "int32", b"\7\0\0\0"), Constant(1, "bool", b"\1"), Constant(0, "float16", b"\0<")))
+    driver.pipeline(
+        device, library, "k", (ConstantValue(3, "int32", b"\7\0\0\0"), ConstantValue(1, "bool", b"\1"), ConstantValue(0, "float16", b"\0<"))
+    )
     assert [entry[2:] for entry in framework.log[start:] if entry[1] == "setConstantValue_type_atIndex_"] == [
         (b"\7\0\0\0\0\0\0\0", 29, 3),
         (b"\1\0\0\0\0\0\0\0", 53, 1),
         (b"\0<\0\0\0\0\0\0", 16, 0),
     ]
-    # The bytes that pyobjc copies for it are told by what the driver registers.
+    # The metadata that the driver registers set the number of bytes that pyobjc copies.
     ((name, selector),) = framework.registered
     assert (name, selector) == (b"MTLFunctionConstantValues", b"setConstantValue:type:atIndex:")
     assert framework.registered[name, selector]["arguments"][2] == {"type": b"^v", "type_modifier": b"n", "c_array_of_fixed_length": 8}
 
 
-def test_a_metallib_goes_in_as_dispatch_data(framework: FrameworkDouble, driver: Any) -> None:
+def test_a_metallib_is_passed_as_dispatch_data(framework: FrameworkDouble, driver: Any) -> None:
     driver.load(driver.devices()[0], b"MTLB")
     assert framework.log[-1] == ("device", "newLibraryWithData_error_", b"MTLB", None)
 
@@ -131,23 +133,23 @@ def test_events(framework: FrameworkDouble, driver: Any) -> None:
     ]
 
 
-def test_what_metal_refuses_is_in_its_words(framework: FrameworkDouble, driver: Any) -> None:
+def test_errors_have_the_text_of_metal(framework: FrameworkDouble, driver: Any) -> None:
     device = driver.devices()[0]
     library = driver.compile(device, "text", ())
     for options, text in (
-        (("-std=metal9.9",), "error: this macOS has no Metal 9.9, which the option '-std=metal9.9' asks for"),
-        (("-O2",), "error: the option '-O2' is none that Metal's compiler can be given"),
+        (("-std=metal9.9",), "error: this macOS does not support Metal 9.9 of the option '-std=metal9.9'"),
+        (("-O2",), "error: Metal's compiler does not support the option '-O2'"),
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(MetalError) as caught:
             driver.compile(device, "text", options)
         assert str(caught.value) == text
     framework.function_error = "Function k was not found"
-    with pytest.raises(Refused, match=r"^Function k was not found$"):
+    with pytest.raises(MetalError, match=r"^Function k was not found$"):
         driver.pipeline(device, library, "k", ())
     framework.library_error = "program_source:1:1: error: unknown type name"
-    with pytest.raises(Refused, match=r"^program_source:1:1: error: unknown type name$"):
+    with pytest.raises(MetalError, match=r"^program_source:1:1: error: unknown type name$"):
         driver.compile(device, "text", ())
-    with pytest.raises(Refused, match=r"^program_source:1:1"):
+    with pytest.raises(MetalError, match=r"^program_source:1:1"):
         driver.load(device, b"MTLB")
     framework.nothing = {"newBufferWithLength_options_", "newCommandQueue", "commandBuffer", "newSharedEvent"}
     poor = framework.device("poor")
@@ -157,7 +159,7 @@ def test_what_metal_refuses_is_in_its_words(framework: FrameworkDouble, driver: 
         (lambda: driver.event(poor), "no event"),
         (lambda: driver.signal(framework.queue(), None, 1), "no command buffer"),
     ):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(MetalError) as caught:
             ask()
         assert str(caught.value) == text
 

@@ -1,4 +1,4 @@
-"""What the examples compute: through devmod and this plugin. On a Mac on its GPU; elsewhere on the double, and as C++ on the CPU."""
+"""The results of the examples, run by this plugin: on the GPU of a Mac, or on the double as C++ on the CPU."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import devmod
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "metal"
 needed = not COMPILER and sys.platform != "darwin"
-pytestmark = [pytest.mark.row("R37"), pytest.mark.skipif(needed, reason="there is no C++ compiler here")]
+pytestmark = [pytest.mark.row("R37"), pytest.mark.skipif(needed, reason="no C++ compiler is installed")]
 
 
 def function(file: str, name: str) -> Any:
-    """By way of a file, as users have it."""
+    """Return a function of a module that was saved and loaded."""
     module = devmod.compile(EXAMPLES / f"{file}.metal", "metal")
     return devmod.loads(devmod.dumps(module))[name]
 

@@ -1,4 +1,4 @@
-"""The real module: what it refuses, in which words, and what it does where there is no Metal."""
+"""The runtime module: refused payloads, and machines without Metal."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import devmod
 K = devmod.FunctionInfo("k", ["handle"])
 
 
-def made(code: bytes, fmt: str = "metal", name: str = "k") -> devmod.Module:
+def module_of(code: bytes, fmt: str = "metal", name: str = "k") -> devmod.Module:
     return devmod.create("metal", {"k": code}, fmt, {"k": devmod.FunctionInfo(name, ["handle"])})
 
 
 @pytest.mark.row("R23", "R25")
 @pytest.mark.skipif(sys.platform == "darwin", reason="this is a Mac")
-def test_where_there_is_no_metal(tmp_path: Path) -> None:
+def test_a_machine_without_metal(tmp_path: Path) -> None:
     program = """
 import sys, devmod
 m = devmod.create("metal", {"k": b"kernel void k(device float *x) {}"}, "metal", {"k": devmod.FunctionInfo("k", ["handle"])})
@@ -32,23 +32,23 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
     try: ask()
     except devmod.DeviceNotFoundError as error: print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stderr == ""
-    said = (
-        f"Metal needs macOS, and this is {sys.platform}: a metal module is compiled, saved, loaded and inspected here. To run it, on a Mac: "
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert process.stderr == ""
+    text = (
+        f"Metal needs macOS, got {sys.platform}. This machine can compile, save, load and inspect metal modules. To run them, on a Mac: "
         "pip install devmod-metal\n"
     )
-    assert done.stdout == said * 3
+    assert process.stdout == text * 3
 
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize(
-    ("fmt", "code", "said"),
+    ("fmt", "code", "text"),
     [
         ("metal", b"", "the metal shader 'k' of format 'metal' is empty"),
         ("metal", b"kernel \xff", "the metal shader 'k' of format 'metal' is not UTF-8 text: byte 7 is 0xff"),
         ("metal", b"kernel \0", "the metal shader 'k' of format 'metal' has a zero byte at 7, which ends a source"),
-        ("metallib", b"\x03\x02\x23\x07", "the metal shader 'k' of format 'metallib' does not begin as such a file does (b'MTLB'): it begins with b'\\x03\\x02#\\x07'"),
+        ("metallib", b"\x03\x02\x23\x07", "the metal shader 'k' of format 'metallib' is not such a file: expected b'MTLB' at its start, got b'\\x03\\x02#\\x07'"),
         (
             "metal",
             b"//devmod: -I/tmp\n",
@@ -56,14 +56,14 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
         ),
     ],
 )  # fmt: skip
-def test_payloads_that_are_none(fmt: str, code: bytes, said: str) -> None:
-    """Metal is not asked: these are refused the same where there is none."""
+def test_invalid_payloads(fmt: str, code: bytes, text: str) -> None:
+    """They are refused without Metal too."""
     with pytest.raises(devmod.FormatError) as caught:
-        made(code, fmt)["k"]
-    assert str(caught.value) == said
+        module_of(code, fmt)["k"]
+    assert str(caught.value) == text
 
 
-def test_a_shader_that_is_not_there() -> None:
+def test_a_missing_shader() -> None:
     module = devmod.create("metal", {"other": b"x"}, "metal", {"k": K})
     with pytest.raises(devmod.FormatError) as caught:
         module["k"]
@@ -78,7 +78,7 @@ def test_a_shader_under_the_name_of_its_entry(double: Any) -> None:
 def test_a_source_that_does_not_compile(double: Any) -> None:
     source = b"#include <metal_stdlib>\nkernel void k(device float *x) {\n    x[0] = 1.0\n}\n"
     with pytest.raises(devmod.CompileError) as caught:
-        made(source)["k"]
+        module_of(source)["k"]
     assert str(caught.value) == (
         "metal device 0 (Double GPU) cannot build the metal source: program_source:3:15: error: expected ';' after expression"
     )
@@ -87,35 +87,35 @@ def test_a_source_that_does_not_compile(double: Any) -> None:
 
 def test_a_library_that_metal_refuses(double: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
-        made(b"MTLB not", "metallib")["k"]
+        module_of(b"MTLB not", "metallib")["k"]
     assert str(caught.value) == (
-        "metal device 0 (Double GPU) does not take the metallib: Invalid library file. A library runs on the systems it was built for, and "
-        "later ones; carry the source (format 'metal') for others"
+        "metal device 0 (Double GPU) does not support the metallib: Invalid library file. A library runs on the macOS that it was built for, "
+        "and later; use the source (format 'metal') for others"
     )
 
 
-def test_a_library_that_metal_takes(double: Any) -> None:
-    f = made(b"MTLB kernel void k(device float *x) {}", "metallib")["k"]
+def test_a_library_has_no_defines(double: Any) -> None:
+    f = module_of(b"MTLB kernel void k(device float *x) {}", "metallib")["k"]
     with pytest.raises(devmod.LaunchError) as caught:
         f.specialize(N=1)
     assert str(caught.value) == (
-        "a metal function of format 'metallib' has no constant 'N' to specialize: its defines were fixed when it was built. Carry the "
-        "source (format 'metal'), or make it a function constant"
+        "a metal function of format 'metallib' has no constant 'N' to specialize: its defines were fixed when it was built. Use the "
+        "source (format 'metal'), or a function constant"
     )
 
 
-def test_a_function_that_the_library_has_not(double: Any) -> None:
+def test_a_function_that_the_library_does_not_contain(double: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
-        made(b"kernel void other(device float *x) {}")["k"]
+        module_of(b"kernel void other(device float *x) {}")["k"]
     assert str(caught.value) == "the metal library has no function 'k', which the payload's fmap names; it has: 'other'"
 
 
 def test_a_pipeline_that_metal_refuses(double: Any) -> None:
     double.refuse["pipeline"] = "Compute function exceeds available stack space"
     with pytest.raises(devmod.CompileError) as caught:
-        made(b"kernel void k(device float *x) {}")["k"]
+        module_of(b"kernel void k(device float *x) {}")["k"]
     assert str(caught.value) == (
-        "metal device 0 (Double GPU) makes no pipeline of the metal function 'k': Compute function exceeds available stack space"
+        "metal device 0 (Double GPU) cannot create the pipeline of the metal function 'k': Compute function exceeds available stack space"
     )
 
 
@@ -124,11 +124,11 @@ def test_no_gpu(double: Any) -> None:
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         devmod.device("metal")
     assert str(caught.value) == (
-        "no Metal device was found: this Mac shows no GPU to this process, as in some virtual machines and remote sessions"
+        "no Metal device was found: macOS lists no GPU for this process, as in some virtual machines and remote sessions"
     )
 
 
-def test_what_a_device_says(double: Any) -> None:
+def test_properties_of_a_device(double: Any) -> None:
     device = devmod.device("metal", 1)
     assert (device.name, device.vendor, device.driver_version, device.memory) == ("Double GPU", "Double", "a double of macOS", 1 << 30)
     assert dict(device.limits) == {
@@ -141,9 +141,9 @@ def test_what_a_device_says(double: Any) -> None:
 
 
 @pytest.mark.row("R19", "R30")
-def test_nothing_is_asked_of_metal_before_the_first_function(double: Any) -> None:
+def test_metal_is_not_called_before_the_first_get_function(double: Any) -> None:
     module = devmod.load_from_bytes("metal", adder().save_to_bytes())
     dict(module.functions), module.inspect_source(), module.save_to_bytes()
     assert double.calls == []
     module["add"]
-    assert double.names() == ["devices", "facts", "facts", "compile", "pipeline"]
+    assert double.names() == ["devices", "properties", "properties", "compile", "pipeline"]

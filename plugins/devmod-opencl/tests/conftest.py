@@ -1,4 +1,4 @@
-"""Fixtures of the OpenCL tests. They run on whatever device there is; with none they skip, and say so."""
+"""Fixtures of the OpenCL tests. They use the first device, and skip a test if there is none."""
 
 from __future__ import annotations
 

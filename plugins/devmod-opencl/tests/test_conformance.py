@@ -1,10 +1,10 @@
-"""Every row of the contract, by the kit of core."""
+"""Every row of the contract, with the conformance kit."""
 
 from __future__ import annotations
 
 from devmod_opencl._conformance import OpenCLConformance
 
-pytest_plugins = ["devmod.testing.plugin"]
+pytest_plugins = ["devmod_conformance.plugin"]
 
 
 class TestConformance(OpenCLConformance):

@@ -1,4 +1,4 @@
-"""Kernels that nobody here wrote: TVM's OpenCL modules, run on a device and compared with NumPy."""
+"""TVM's OpenCL modules, run on a device and compared with NumPy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_vadd(device: Any) -> None:
     a, b = np.random.default_rng(0).random((2, 1024), "float32")
     c = np.zeros(1024, "float32")
     assert info.launch_param_tags == ("blockIdx.x", "threadIdx.x")
-    f(a, b, c, 16, 64)  # TVM's way
+    f(a, b, c, 16, 64)  # launch parameters as TVM passes them
     np.testing.assert_array_equal(c, a + b)
     c[:] = 0
     f(a, b, c, grid=16, block=64)
@@ -45,3 +45,21 @@ def test_matmul(device: Any) -> None:
     on_device = [device.from_numpy(each) for each in (a, b, c)]
     f(*on_device, grid=(8, 8), block=(8, 8))
     np.testing.assert_allclose(on_device[2].numpy(), a @ b, rtol=1e-5)
+
+
+@pytest.mark.row("R24")
+def test_source_dumped_for_tvm_builds_in_parts_and_as_a_whole(device: Any) -> None:
+    source = (
+        "int one(void) { return 1; }\nkernel void f(global int *x) { x[0] = one(); }\nkernel void g(global int *x) { x[0] = 2 * one(); }"
+    )
+    made = devmod.compile(source, "opencl")
+    dumped: Any = devmod.interop.tvm.load_module_bytes("opencl", devmod.interop.tvm.dump_module_bytes(made))
+    text = bytes(dumped.code).decode()
+    parts = dict(part.split("\n", 1) for part in text.split("// Function: ")[1:])  # TVM's runtime splits it like this
+    assert list(parts) == ["f", "g"]
+    for name, expected in (("f", 1), ("g", 2)):
+        alone = devmod.create("opencl", parts[name].encode(), "cl", {name: made.functions[name]})
+        for module in (alone, dumped):
+            x = np.zeros(1, "int32")
+            module[name](x, grid=1, block=1)
+            assert x.tolist() == [expected]

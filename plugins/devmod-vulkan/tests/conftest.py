@@ -1,8 +1,7 @@
-"""Fixtures of the Vulkan tests. They run on whatever device comes first, or on the one that DEVMOD_VULKAN_DEVICE names; with none they
-skip, and say so.
+"""Fixtures of the Vulkan tests. The tests use the first device, or that of DEVMOD_VULKAN_DEVICE. Without a device they skip.
 
-With DEVMOD_VULKAN_VALIDATE=1 the validation layers watch all of them, and a test in which they say anything fails. With
-TEST_VULKAN_STAGING=1 no device's memory is taken for the host's, so that all copies go through staging memory.
+DEVMOD_VULKAN_VALIDATE=1 enables the validation layers: a test with any of their messages fails. With TEST_VULKAN_STAGING=1 the host
+does not share the device's memory, so that all copies go through staging memory.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ import devmod
 def device() -> Any:
     """The first Vulkan device."""
     try:
-        found: Any = devmod.device("vulkan")
+        first: Any = devmod.device("vulkan")
     except devmod.DeviceNotFoundError as error:
         pytest.skip(str(error))
-    if os.environ.get("TEST_VULKAN_STAGING") and "logical" not in found._made:
-        found.physical.shares_memory = False
-    return found
+    if os.environ.get("TEST_VULKAN_STAGING") and "logical" not in first._once:
+        first.physical.shares_memory = False
+    return first
 
 
 @pytest.fixture(autouse=True)
-def nothing_said() -> Iterator[None]:
-    """Under the validation layers, a test may leave nothing that they object to."""
+def no_validation_messages() -> Iterator[None]:
+    """Fail a test that leaves messages of the validation layers."""
     yield
     if os.environ.get("DEVMOD_VULKAN_VALIDATE", "") not in ("", "0"):
         import gc
@@ -38,4 +37,4 @@ def nothing_said() -> Iterator[None]:
         from devmod_vulkan import _driver
 
         gc.collect()
-        assert _driver._taken() == []
+        assert _driver.drain_messages() == []

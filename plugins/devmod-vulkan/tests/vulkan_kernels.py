@@ -1,4 +1,4 @@
-"""Shaders that several tests use. They are compiled by devmod's own build side; where its compiler is missing the tests skip, and say so."""
+"""Shaders that several tests use. devmod compiles them; if the compiler is missing, the tests skip with its error as the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ layout(local_size_x = 4) in;
 layout(binding = 0) buffer X { float x[]; };
 void main() { x[gl_GlobalInvocationID.x] *= 2.0; }
 """.strip()
-#: Threads that take their time. (Mesa's driver on the CPU leaves any loop after 65,535 turns.)
+#: Slow threads. (Mesa's CPU driver leaves any loop after 65,535 iterations.)
 SLOW = """
 #version 450
 layout(local_size_x = 1) in;
@@ -41,7 +41,7 @@ void main() {
 
 @cache
 def compiled(source: str, name: str = "k", target: str = "vulkan") -> devmod.Module:
-    """The module of a GLSL text."""
+    """Return the module of a GLSL text."""
     try:
         return devmod.compile(source.strip(), target, name=name, language="GLSL")
     except devmod.ToolchainNotFoundError as error:
@@ -49,34 +49,34 @@ def compiled(source: str, name: str = "k", target: str = "vulkan") -> devmod.Mod
 
 
 def fresh(source: str, name: str = "k", target: str = "vulkan") -> devmod.Module:
-    """A new module of a GLSL text, which has built nothing yet."""
+    """Return a new module of a GLSL text, with no pipeline built."""
     module: Any = compiled(source, name, target)
     return devmod.create("vulkan", module.code, "spv", module.functions)
 
 
 def kernel(source: str, name: str = "k", target: str = "vulkan") -> devmod.Function:
-    """The one function of a GLSL text."""
+    """Return the only function of a GLSL text."""
     return fresh(source, name, target)[name]
 
 
 def shader(source: str, target: str = "vulkan") -> bytes:
-    """The shader value of a GLSL text: flag, number of words, words."""
+    """Return the payload value of a GLSL text: flag, number of words, words."""
     module: Any = compiled(source, "k", target)
     return bytes(module.code["k"])
 
 
 def words(source: str, target: str = "vulkan") -> bytes:
-    """The SPIR-V of a GLSL text."""
+    """Return the SPIR-V of a GLSL text."""
     return shader(source, target)[12:]
 
 
 def packed(spirv: bytes, flag: int = 0) -> bytes:
-    """SPIR-V as a shader value."""
+    """Return SPIR-V as a payload value."""
     return flag.to_bytes(4, "little") + (len(spirv) // 4).to_bytes(8, "little") + spirv
 
 
 def adder() -> devmod.Module:
-    """A new module with `add` and `twice`."""
+    """Return a new module with `add` and `twice`."""
     add: Any = compiled(ADD, "add")
     twice: Any = compiled(TWICE, "twice")
     return devmod.create("vulkan", {**add.code, **twice.code}, "spv", {**add.functions, **twice.functions})

@@ -1,4 +1,4 @@
-"""Fixtures of the WebGPU tests. They run on whatever adapter there is; with none they skip, and say so."""
+"""Fixtures of the WebGPU tests. The tests use the first adapter. Without an adapter they skip."""
 
 from __future__ import annotations
 

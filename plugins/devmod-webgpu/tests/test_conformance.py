@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod_webgpu._conformance import WebGPUConformance
 
-pytest_plugins = ["devmod.testing.plugin"]
+pytest_plugins = ["devmod_conformance.plugin"]
 
 
 class TestConformance(WebGPUConformance):

@@ -1,4 +1,4 @@
-"""Interfaces made by chance, as a stranger's file may have them: errors of devmod's come of them, and the process goes on."""
+"""Random interfaces, as in a damaged or hostile file: they raise only devmod's errors, and the process continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def attempt():
         Param(
             rng.choice(["a", "", "\\ud800"]), kind, rng.choice(["", "float32", "uint8x80"]) if type_ == "handle" else type_,
             rng.choice(["", "r", "rw", "w"]), place(), rng.choice([0, 4]),
-            {{"least": rng.choice([*NUMBERS, -1, "s", None])}} if rng.random() < 0.3 else None,
+            extra={{"least": rng.choice([*NUMBERS, -1, "s", None])}} if rng.random() < 0.3 else None,
         )
         for kind, type_ in zip(kinds, types)
     ]
@@ -69,7 +69,7 @@ print("some ran" if ran else "none ran")
 
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("seed", [1, 2, 4])
-def test_interfaces_made_by_chance(seed: int, device: Any) -> None:
+def test_random_interfaces(seed: int, device: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(seed=seed)], capture_output=True, text=True, env=dict(os.environ), check=False, timeout=120
     )

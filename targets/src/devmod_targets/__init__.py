@@ -1,5 +1,8 @@
-"""The build side of devmod's own targets, a folder for each kind: ``compile.py`` drives its toolchain.
+"""The build side of devmod: the compilers of its kinds, and the readers of shaders.
 
-What core must know of a kind to wrap, save, load and inspect its payloads, its spec and the reader of its architecture, is core's
-(``devmod.targets``); a spec names its compiler here as a string. What compilers share is core's too: `devmod.backend`.
+- `devmod_targets.authoring` is the API for authors of compilers.
+- `devmod_targets.spirv` and `devmod_targets.wgsl` read shaders, for compilers and runtimes.
+- One folder for each kind contains its compiler, ``compile.py``. `devmod.TargetSpec.compiler` names it as a string.
+
+core (`devmod.targets`) contains the specs and the architecture readers, which saving, loading and inspecting need.
 """

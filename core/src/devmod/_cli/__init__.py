@@ -1,62 +1,52 @@
-"""The command line: `devmod`. One file a command; each is imported when it is called."""
+"""The command line program `devmod`. Each command has a file of its own, imported when the command is called."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from collections.abc import Sequence
+from io import StringIO
+from traceback import format_exception
 
 import click
 
 from devmod import __version__
-from devmod.errors import CompileError, DevmodError, said
-
-COMMANDS = ("compile", "inspect", "view", "devices", "plugins", "conformance", "new-backend")
-
-
-class _Commands(click.Group):
-    """The commands by name, without importing those that are not asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found: click.Command = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}").command
-        return found
-
-
-def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The option --debug, which each command has."""
-
-    def remember(context: click.Context, _: click.Parameter, value: bool) -> None:
-        if value:
-            context.ensure_object(dict)["debug"] = True
-
-    return click.option("--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")(function)
+from devmod._cli import _output
+from devmod._cli._commands import Commands
+from devmod._cli._options import debug_option
+from devmod._cli._spelling import to_shell
+from devmod.errors import CompileError, DevmodError, describe_error
 
 
 @click.command(
-    cls=_Commands,
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
   devmod compile k.cl -t opencl -o k.devmod    # no OpenCL needed here
-  devmod inspect k.devmod                      # what is in it, what is installed, what to install
-  devmod view k.devmod                         # the same in the browser, where its WebGPU kernels run
-  devmod plugins                               # the runtimes that are installed
-  devmod devices                               # what they can run on
-  devmod new-backend acme                      # a backend of your own, to start from
+  devmod inspect k.devmod                      # its modules, the installed runtimes, what to install
+  devmod view k.devmod                         # the same in the browser, with the sources
+  devmod plugins                               # the installed runtimes
+  devmod devices                               # their devices
+  devmod new-backend acme                      # write the skeleton of a new backend
+
+\b
+Exit status:
+  0    done
+  1    an error, or a row of `devmod conformance` that failed
+  2    wrong usage: an unknown command or option, or a value that an option does not take
+  130  interrupted by Ctrl-C
 """,
 )
 @click.version_option(__version__, "--version", message="devmod %(version)s")
 @debug_option
 def group() -> None:
-    """Compile device kernels on a box without any device, ship one file, run it where a backend's wheel is installed."""
+    """Compile device kernels on a machine without a device, ship one file, and run it where the wheel of a backend is installed.
+
+    Each command has a --help. For the file that `compile`, `inspect` and `view` read, - is standard input; for the file that `compile`
+    writes, it is standard output.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0, 1 for an error of devmod or of the system, 2 for wrong usage.
+        The exit status: 0; 1 for an error of devmod or of the system, or a failed row of the conformance kit; 2 for wrong usage;
+        130 for Ctrl-C.
     """
     state: dict[str, bool] = {}
     try:
@@ -73,36 +64,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             code = group.main(arguments, prog_name="devmod", standalone_mode=False, obj=state)
-        if sys.stdout is not None:  # where it is closed, nobody listens
+        if sys.stdout is not None:  # standard output may be closed
             sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        usage = StringIO()
+        error.show(usage)
+        _output.echo_lines(usage.getvalue().rstrip("\n"), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # Whoever read our output has read enough. What the interpreter still flushes at exit goes nowhere.
+        # The reader of the pipe has ended. Discard the output that the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:
+    except SystemExit:  # click's own: after a completion, and if the reader of a pipe has ended
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise any exception; the text is printed escaped
         if state.get("debug"):
-            raise
-        click.echo(f"devmod: error: {_one_line(error)}", err=True)
+            _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
+        else:
+            _output.echo_lines(f"devmod: error: {_one_line(error)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"devmod: warning: {message}", err=True)
+    _output.echo_lines(f"devmod: warning: {message}", err=True)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     if isinstance(error, DevmodError):
-        text = str(error)
-        if isinstance(error, CompileError) and error.log.strip() not in text:
+        text = to_shell(str(error))
+        if isinstance(error, CompileError) and error.log.strip() not in str(error):
             text += "\n" + error.log.strip()
         return text
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
-    return f"{said(error)} (--debug shows the traceback){notes}"
+    return f"{describe_error(error)} (--debug shows the traceback){notes}"

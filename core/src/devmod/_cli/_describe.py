@@ -1,33 +1,64 @@
-"""What `devmod inspect` knows of a file, as plain data."""
+"""The description of a file for `devmod inspect`, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import devmod
-from devmod import _registry
-from devmod._fallback import FallbackModule
-from devmod._formats.index import MAGIC
+from devmod._cli._output import STDIN, standard_input
+from devmod._cli._runtimes import missing_runtimes, runtime_of
+from devmod._formats.index import MAGIC, MAX_DEPTH
 from devmod._formats.raw import read_payload
-from devmod._info import FunctionInfo, Param
 from devmod._launch.constants import constants_of
-from devmod._module import BINARY_SERIALIZABLE, Module
+from devmod._modules.fallback import FallbackModule
+from devmod._modules.module import BINARY_SERIALIZABLE, Module
+from devmod._modules.stored import StoredModule
+from devmod._modules.tree import holds_candidates, walk
+from devmod._plugins.discovery import once_per_scan, shared_scan
+from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
+from devmod._util.elf import is_elf
+from devmod._util.regular_files import open_regular
+from devmod._values.info import FunctionInfo, Param
 from devmod.errors import FormatError
-from devmod.targets import find_spec, format_of_suffix, spec_of_format
 
 
-def describe(path: Path) -> dict[str, Any]:
-    """The file's format and size, its module tree, and the commands that install what is missing."""
-    form, module = _open(path)
-    tree = _module(module)
-    missing = {part["runtime"]["install"]: None for part in _walk(tree) if part["runtime"] and not part["runtime"]["installed"]}
-    return {"file": str(path), "format": form, "bytes": path.stat().st_size, "module": tree, "install": list(missing)}
+def describe(path: Path, *, verify: bool = False) -> dict[str, Any]:
+    """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
+
+    Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
+
+    Parameters
+    ----------
+    path
+        The file; ``-`` is standard input.
+    verify
+        Whether to read the modules' bytes and compare them with the digests in the index.
+
+    Raises
+    ------
+    FormatError
+        The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
+    """
+    with shared_scan():
+        form, module, count = _open_stdin() if str(path) == STDIN else (*_open(path), path.stat().st_size)
+        verified = sum(_verified(each) for each in walk(module)) if verify else None
+        tree = _tree(module, str(path))
+        missing = missing_runtimes(module)
+    return {"file": str(path), "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
+
+
+def _verified(module: Module) -> bool:
+    """Return whether the index has a digest of the module's bytes. Raise FormatError if the bytes have another digest."""
+    if not isinstance(module, StoredModule) or not module.has_digest:
+        return False
+    module.verify()
+    return True
 
 
 def signature(name: str, info: FunctionInfo) -> str:
-    """A function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
+    """Return a function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
     interface = info.interface
     if interface is None:
         shown = ", ".join(info.arg_types)
@@ -38,10 +69,10 @@ def signature(name: str, info: FunctionInfo) -> str:
         text += " block " + "×".join(map(str, interface.block))
     try:
         constants = constants_of(interface)
-    except FormatError:  # it is the runtime that refuses them
+    except FormatError:  # the runtime raises the error
         constants = ()
     if constants:
-        shown = ", ".join(each.shown if each.default is None else f"{each.shown}={each.default}" for each in constants)
+        shown = ", ".join(each.label if each.default is None else f"{each.label}={each.default}" for each in constants)
         text += f"{',' if interface is not None and interface.block is not None else ''} constants {shown}"
     return text
 
@@ -56,15 +87,15 @@ def _parameter(param: Param) -> str:
 
 
 def _open(path: Path) -> tuple[str, Module]:
-    """The file's format in words, and its modules with no backend imported."""
+    """Return the file's format in words, and its modules. No backend is imported."""
     suffix = path.suffix[1:].lower()
-    with path.open("rb") as file:  # a missing file, a folder, no permission: the system's own error, before any other
+    with open_regular(path) as file:  # a missing file, a folder or no permission raises the system's error first
         magic = file.read(len(MAGIC))
     if suffix == "devmod" or magic == MAGIC:
         return "devmod bundle", devmod.load(path)
     if suffix == "tvmimports":
         return "TVM imports blob", devmod.interop.tvm.load_imports(path.read_bytes())
-    # A .so is a Hexagon payload where metadata lies beside it, and a library that TVM exported otherwise.
+    # A .so with metadata beside it is a Hexagon payload; any other is a library that TVM exported.
     if suffix == "so" and not path.with_suffix(".tvm_meta.json").exists():
         return "library exported by TVM", devmod.interop.tvm.load_library(path)
     form = format_of_suffix(suffix)
@@ -76,20 +107,80 @@ def _open(path: Path) -> tuple[str, Module]:
     return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
 
 
-def _module(module: Module) -> dict[str, Any]:
-    plain = module.property_mask & BINARY_SERIALIZABLE  # the others are nodes of the tree: a bundle, TVM's host library
-    # Without a target nobody can read the bytes: of the functions only the names are known. A const_loader's take no arguments.
+def _open_stdin() -> tuple[str, Module, int]:
+    """Like `_open` for standard input, with the number of bytes. The first bytes determine the format."""
+    data = standard_input()
+    if data.startswith(MAGIC):
+        return "devmod bundle", devmod.loads(data), len(data)
+    if is_elf(data):
+        raise FormatError("standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload")
+    try:
+        return "TVM imports blob", devmod.interop.tvm.load_imports(data), len(data)
+    except FormatError as error:
+        raise FormatError(
+            "standard input is neither a .devmod bundle nor TVM's imports blob. Give the path of another file: its suffix names the format"
+        ) from error
+
+
+def _tree(root: Module, path: str) -> dict[str, Any]:
+    """Return the description of the root, with all others in it."""
+    count = 0
+    numbers: dict[int, int] = {}
+    top: list[Any] = []
+    path_to = [(iter((root,)), top)]  # an iterator over the undescribed imports of a module, and the list for their descriptions
+    while path_to:
+        children, into = path_to[-1]
+        module = next(children, None)
+        if module is None:
+            path_to.pop()
+            continue
+        number = numbers.setdefault(id(module), count)
+        if number < count:
+            into.append(number)
+            continue
+        if len(path_to) > MAX_DEPTH:
+            raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
+        described = _module(module, number)
+        into.append(described)
+        count += 1
+        path_to.append((iter(module.imports), described["imports"]))
+    described_root: dict[str, Any] = top[0]
+    return described_root
+
+
+def _module(module: Module, number: int) -> dict[str, Any]:
+    plain = module.property_mask & BINARY_SERIALIZABLE  # others are nodes of the tree: a bundle, TVM's host library
+    # Without a target spec the bytes cannot be read, and only the functions' names are known. A const_loader's functions have no arguments.
     readable = not plain or module.kind == "const_loader" or find_spec(module.kind) is not None
+    # A bundle's functions are those of its candidates, and bundles may share candidates.
+    functions = {} if holds_candidates(module) else module.functions
     return {
+        "number": number,
         "kind": module.kind,
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
-        "bytes": sum(map(len, module.wire_parts())) if plain else None,
-        "functions": [_function(name, info, readable) for name, info in module.functions.items()],
+        "bytes": _size(module) if plain else None,
+        "functions": _Functions(functions, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
-        "runtime": _runtime(module.kind) if plain else None,
-        "imports": [_module(child) for child in module.imports],
+        "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
+        "imports": [],
     }
+
+
+class _Functions:
+    """The descriptions of a module's functions, made during printing: there may be many."""
+
+    def __init__(self, functions: Mapping[str, FunctionInfo], readable: bool) -> None:
+        self._functions, self._readable = functions, readable
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (_function(name, info, self._readable) for name, info in self._functions.items())
+
+
+def _size(module: Module) -> int:
+    """Return the size of a module's bytes. The bytes of a stored module are not read."""
+    parts = module.unverified if isinstance(module, StoredModule) else module.wire_parts()
+    return sum(map(len, parts))
 
 
 def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:
@@ -101,22 +192,3 @@ def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:
         "launch_param_tags": list(info.launch_param_tags),
         "interface": info.interface.to_dict() if info.interface is not None else None,
     }
-
-
-def _runtime(kind: str) -> dict[str, str]:
-    """The distribution that runs a kind here ("" where none does), and how to get one."""
-    claims = _registry.claims("devmod.load_from_bytes", kind)
-    installed = ", ".join(claim.who for claim in claims)
-    spec = find_spec(kind)
-    if spec is not None:
-        install = spec.install
-    else:
-        by_name = f"by convention it would be devmod-{kind}; install it only if you trust its publisher"
-        install = f"no known distribution brings the kind {kind!r}; {by_name}"
-    return {"installed": installed, "install": install}
-
-
-def _walk(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield tree
-    for child in tree["imports"]:
-        yield from _walk(child)

@@ -1,24 +1,70 @@
-"""What the commands print: tables, sizes, JSON. Plain text in a pipe and without rich; a drawn table in a terminal with it."""
+"""The output of commands: lines, tables, JSON. With rich, tables in a terminal have borders; all other output is plain text.
+
+Every command prints through this module, which escapes control characters: names, logs and messages come from untrusted files,
+compilers and plugins.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from json.encoder import encode_basestring
+from math import isfinite
 from typing import Any
 
 import click
 
+from devmod._util.text import escape, escape_line
+
+#: The number of characters that are printed at once.
+_BATCH = 1 << 16
+
+#: The file name of standard input and standard output.
+STDIN = STDOUT = "-"
+
+
+def standard_input() -> bytes:
+    """Read all of standard input.
+
+    Raises
+    ------
+    click.UsageError
+        Standard input is a terminal, or closed.
+    """
+    if sys.stdin is None:
+        raise click.UsageError("the file is standard input (-), which is closed; redirect a file or a pipe to it")
+    if sys.stdin.isatty():
+        raise click.UsageError("the file is standard input (-), which is a terminal; redirect a file or a pipe to it")
+    return sys.stdin.buffer.read()
+
+
+def write_standard_output(data: bytes) -> None:
+    """Write bytes to standard output.
+
+    Raises
+    ------
+    click.UsageError
+        Standard output is a terminal.
+    """
+    if sys.stdout is None:
+        return
+    if sys.stdout.isatty():
+        raise click.UsageError("the output is standard output (-), which is a terminal; redirect it to a file or a pipe")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
 
 @contextmanager
 def plugins_at_work() -> Iterator[None]:
-    """While the body runs, what plugins and their drivers print goes to standard error: standard output is the command's alone."""
+    """Redirect standard output to standard error while plugins and drivers run: only the command prints to standard output."""
     try:
         sys.stdout.flush()
-        ours = os.dup(1)
-    except (AttributeError, OSError):  # it is closed, and takes nobody's words
+        saved_stdout = os.dup(1)
+    except (AttributeError, OSError):  # standard output is closed
         yield
         return
     try:
@@ -27,13 +73,94 @@ def plugins_at_work() -> Iterator[None]:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(ours, 1)
-        os.close(ours)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print one line."""
+    click.echo(escape_line(text), err=err)
+
+
+def echo_lines(text: str, *, err: bool = False) -> None:
+    """Print text of several lines, such as a compiler's log."""
+    click.echo(escape(text), err=err)
+
+
+def echo_all(lines: Iterable[str]) -> None:
+    """Print lines; there may be many."""
+    with _batched() as write:
+        for line in lines:
+            write(escape_line(line) + "\n")
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print data for programs."""
-    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    """Print data as JSON (RFC 8259).
+
+    Bytes become ``{"base64": text}``; the floats without a JSON form become "NaN", "Infinity" and "-Infinity". Any iterable is an array.
+    The text is printed in pieces: the text of a large file is many times its size.
+    """
+    with _batched() as write:
+        _write_json(write, data, "\n")
+        write("\n")
+
+
+@contextmanager
+def _batched() -> Iterator[Callable[[str], None]]:
+    """Yield a function that prints text in large pieces."""
+    parts: list[str] = []
+    length = 0
+
+    def write(text: str) -> None:
+        nonlocal length
+        parts.append(text)
+        length += len(text)
+        if length > _BATCH:
+            click.echo("".join(parts), nl=False)
+            parts.clear()
+            length = 0
+
+    yield write
+    click.echo("".join(parts), nl=False)
+
+
+def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
+    inner = newline + "  "
+    if isinstance(value, str):
+        write(_json_string(value))
+    elif value is None or isinstance(value, (bool, int)):
+        write(json.dumps(value))
+    elif isinstance(value, float):
+        write(json.dumps(value) if isfinite(value) else '"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"')
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        _write_json(write, {"base64": b64encode(value).decode("ascii")}, newline)
+    elif isinstance(value, Mapping):
+        before = "{" + inner
+        for key, each in value.items():
+            write(f"{before}{_json_string(str(key))}: ")
+            if isinstance(each, str):  # the most frequent case
+                write(_json_string(each))
+            else:
+                _write_json(write, each, inner)
+            before = "," + inner
+        write("{}" if before[0] == "{" else newline + "}")
+    else:
+        before = "[" + inner
+        for each in value:
+            write(before)
+            _write_json(write, each, inner)
+            before = "," + inner
+        write("[]" if before[0] == "[" else newline + "]")
+
+
+def _json_string(text: str) -> str:
+    encoded = encode_basestring(text)
+    return encoded if encoded.isprintable() else "".join(char if char.isprintable() else _json_escape(char) for char in encoded)
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -48,21 +175,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         else:
             table = Table(*columns, header_style="bold")
             for row in rows:
-                table.add_row(*map(Text, map(printable, row)))
+                table.add_row(*map(Text, map(escape_line, row)))
             Console().print(table)
             return
-    widths = [max(len(printable(row[index])) for row in [columns, *rows]) for index in range(len(columns))]
-    for row in [columns, *rows]:
-        click.echo("  ".join(printable(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def printable(text: str) -> str:
-    """`text` with its control characters escaped: names come from strangers' files, and must not drive the terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    lines = [[escape_line(cell) for cell in row] for row in [columns, *rows]]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """Format a number of bytes."""
     if count < 1000:
         return f"{count} B"
     amount = count / 1000

@@ -1,4 +1,4 @@
-"""`devmod compile`: sources and targets in, one file out."""
+"""`devmod compile`: compile sources for targets into one file."""
 
 from __future__ import annotations
 
@@ -8,56 +8,84 @@ from pathlib import Path
 import click
 
 import devmod
-from devmod._cli import debug_option
-from devmod._cli._output import printable, size
-from devmod.targets import find_spec
+from devmod._cli._completion import complete_kind
+from devmod._cli._known import KNOWN
+from devmod._cli._options import debug_option
+from devmod._cli._output import STDIN, STDOUT, echo, size, standard_input, write_standard_output
+from devmod._modules.source import other_target
+from devmod._plugins.specs import find_spec
+from devmod._util.magic import detect_form
 
 
 @click.command(
     "compile",
-    short_help="Compile sources for targets into one file.",
+    short_help=KNOWN["compile"].help,
     epilog="""\b
 Examples:
   devmod compile k.cl -t opencl -o k.devmod
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
+  devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
 """,
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path))
-@click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET",
-              help='A target, such as opencl or "cuda -arch=sm_90"; several give one file with all of them.')  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path),
-              help="The file to write; by default the first source's name with .devmod, in this folder. "
-                   "With another suffix than .devmod: the raw payload, and a metadata file beside it.")  # fmt: skip
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
+              help='A target, such as opencl or "cuda -arch=sm_90". Each source is compiled for each target.')  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
+              help="The file to write, or - for standard output. [default: the first source's name with .devmod, in this folder] "
+                   "With another suffix than .devmod, the raw payload and a metadata file beside it are written.")  # fmt: skip
+@click.option("--language", metavar="LANGUAGE",
+              help="The language of the sources, such as GLSL. [default: by the suffix, or the target's first]")  # fmt: skip
 @click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
-@click.option("-I", "--include", multiple=True, metavar="FOLDER", help="A folder to look for includes in.")
+@click.option("-I", "--include", multiple=True, metavar="FOLDER", help="A folder to search for includes.")
 @click.option("--option", "options", multiple=True, metavar="OPTION",
               help="An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.")  # fmt: skip
-@click.option("--name", help="What a shader whose entry is `main` is called; by default the source's stem.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing when all goes well.")
+@click.option("--werror", is_flag=True, help="Make each warning an error.")
+@click.option("--name", help="The function's name of a shader whose entry point is `main`. [default: the source's stem]")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
 def command(
     sources: tuple[Path, ...],
     targets: tuple[str, ...],
     output: Path | None,
+    language: str | None,
     defines: tuple[str, ...],
     include: tuple[str, ...],
     options: tuple[str, ...],
+    werror: bool,
     name: str | None,
     quiet: bool,
 ) -> None:
-    """Compile sources for targets into one file. No device and no driver is needed, and no runtime."""
-    output = output or Path(sources[0].stem + ".devmod")
-    if any(output.exists() and source.exists() and output.samefile(source) for source in sources):
+    """Compile each SOURCE for each target into one file. No device, driver or runtime is needed.
+
+    SOURCE is a file, or - for standard input.
+    """
+    output = output or _default_output(sources)
+    to_stdout = str(output) == STDOUT
+    if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
+    if language is None and len(sources) * len(targets) > 1:
+        _check_languages(sources, targets)
     modules = [
-        devmod.compile(source, target, name=name, options=options, defines=macros, include=include)
-        for source, target in product(sources, targets)
+        devmod.compile(
+            source,
+            target,
+            name=name,
+            language=language,
+            options=options,
+            defines=macros,
+            include=include,
+        )
+        for source, target in product(_read_sources(sources), targets)
     ]
+    if to_stdout:
+        _check_names(sources, targets, modules)
+        write_standard_output(devmod.dumps(modules[0] if len(modules) == 1 else devmod.bundle(*modules)))
+        return
     if output.suffix.lower() == ".devmod":
-        _refuse_hidden(sources, targets, modules)
+        _check_names(sources, targets, modules)
         devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules), output)
     elif len(modules) > 1:
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
@@ -73,18 +101,53 @@ def command(
         module.write_to_file(output)
     if not quiet:
         for module in modules:
-            click.echo(printable(f"{module.kind} {module.format}: {', '.join(module.functions)}"))
-        click.echo(f"{output}: {size(output.stat().st_size)}")
+            echo(f"{module.kind} {module.format}: {', '.join(module.functions)}")
+        echo(f"{output}: {size(output.stat().st_size)}")
 
 
-def _refuse_hidden(sources: tuple[Path, ...], targets: tuple[str, ...], modules: list[devmod.Module]) -> None:
-    """Refuse a file in which a function could never be reached: a name is looked up in the first module of a target that has it."""
+def _default_output(sources: tuple[Path, ...]) -> Path:
+    if str(sources[0]) == STDIN:
+        raise click.UsageError("the source is standard input, so the file to write needs a name: -o FILE, or -o - for standard output")
+    return Path(sources[0].stem + ".devmod")
+
+
+def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
+    """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
+    from devmod._util.source_text import decode_source
+
+    if sum(str(source) == STDIN for source in sources) > 1:
+        raise click.UsageError("standard input (-) is given twice as a source")
+    given: list[Path | str | bytes] = []
+    for source in sources:
+        if str(source) != STDIN:
+            given.append(source)
+            continue
+        data = standard_input()
+        given.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
+    return given
+
+
+def _check_languages(sources: tuple[Path, ...], targets: tuple[str, ...]) -> None:
+    """Raise UsageError, before any compilation, for a source that one of the targets does not support."""
+    for source, target in product(sources, targets):
+        spec = find_spec(devmod.Target.parse(target).kind)
+        other = other_target(spec, source.suffix[1:].lower()) if spec is not None else None
+        if spec is not None and other is not None:
+            takes = ", ".join(dict.fromkeys(spec.languages.values()))
+            raise click.UsageError(
+                f"each source is compiled for each target, and {source} is {other.languages[source.suffix[1:].lower()]}, which {spec.kind} "
+                f"does not take; it takes {takes}. Compile {source} separately: devmod compile {source} -t {other.kind}"
+            )
+
+
+def _check_names(sources: tuple[Path, ...], targets: tuple[str, ...], modules: list[devmod.Module]) -> None:
+    """Raise UsageError for functions with equal names: a look-up would only find the first of a target."""
     owners: dict[tuple[str, str], Path] = {}
     for (source, target), module in zip(product(sources, targets), modules, strict=True):
         for name in module.functions:
             owner = owners.setdefault((target, name), source)
             if owner is not source:
-                raise click.UsageError(f"{owner} and {source} both have a function {name!r}; rename one, or make a file of each")
-    twice = next((target for target in targets if targets.count(target) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"the target {twice!r} is given twice")
+                raise click.UsageError(f"{owner} and {source} both have a function {name!r}; rename one, or write two files")
+    repeated = next((target for target in targets if targets.count(target) > 1), None)
+    if repeated is not None:
+        raise click.UsageError(f"the target {repeated!r} is given twice")

@@ -1,69 +1,106 @@
-"""`devmod inspect`: what is in a file, what is installed for it and what to install. No backend is imported."""
+"""`devmod inspect`: show the modules of a file, and the runtimes to install. No backend is imported."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from devmod._cli import debug_option
 from devmod._cli._describe import describe
-from devmod._cli._output import print_json, printable, size
+from devmod._cli._known import KNOWN
+from devmod._cli._options import debug_option
+from devmod._cli._output import echo, echo_all, print_json, size
+
+#: The maximum number of functions in a line.
+_MAX_NAMES = 8
 
 
 @click.command(
     "inspect",
-    short_help="Show what is in a file, and what it needs to run.",
+    short_help=KNOWN["inspect"].help,
     epilog="""\b
 Examples:
   devmod inspect k.devmod
   devmod inspect k.devmod --json
-  devmod inspect k.ptx              # a raw payload; k.tvm_meta.json lies beside it
+  devmod inspect k.devmod --verify  # reads all of it, and compares the digests
+  devmod inspect - < k.devmod       # standard input
+  devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
   devmod inspect k.tvmimports       # TVM's imports blob, or a library (.so) that TVM exported
 """,
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--verify", is_flag=True, help="Read every payload, and compare it with its digest in the index.")
 @debug_option
-def command(file: Path, as_json: bool) -> None:
-    """Show the modules of FILE: kinds, functions with their signatures, sizes, origin, and the runtime that each needs."""
-    found = describe(file)
+def command(file: Path, as_json: bool, verify: bool) -> None:
+    """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
+
+    FILE is a .devmod bundle, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a bundle or an
+    imports blob. Without --verify no digest is compared. No backend is imported.
+    """
+    found = describe(file, verify=verify)
     if as_json:
         print_json(found)
         return
-    click.echo(printable(f"{found['file']}: {found['format']}, {size(found['bytes'])}"))
-    _print_module(found["module"], "")
-    missing = found["install"]
-    click.echo()
-    if missing:
-        click.echo("To run all of it here:")
-        for line in missing:
-            click.echo(printable(f"  {line}"))
-    else:
-        click.echo("All runtimes that it needs are installed here.")
+    echo(f"{found['file']}: {found['format']}, {size(found['bytes'])}")
+    echo_all(_lines_of(found["module"], "", []))
+    echo()
+    if verify:
+        echo(f"Digests compared: {found['verified']}, all right.")
+        echo()
+    _print_missing(found)
 
 
-def _print_module(module: dict[str, Any], indent: str) -> None:
-    head = module["kind"] + (f" {module['format']}" if module["format"] else "")
-    if module["variant"]:
-        head += f" {module['variant']}"
+def _print_missing(found: dict[str, Any]) -> None:
+    """Print what to install, or that nothing is missing."""
+    lines = []
+    if found["install"]:
+        lines += ["To run all of it here:", *(f"  {line}" for line in found["install"])]
+    for choice in found["choices"]:
+        names = choice["functions"]
+        listed = ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
+        lines += [f"To run {listed} here, install one of:", *(f"  {line}" for line in choice["install"])]
+    if not lines:
+        lines = ["Every function has an installed runtime here." if found["others"] else "All runtimes that it needs are installed here."]
+    if found["others"]:
+        lines += ["Not needed, for the other candidates:", *(f"  {line}" for line in found["others"])]
+    for line in lines:
+        echo(line)
+
+
+def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a module and of its imports. `modules` has the modules already printed, by number."""
+    modules.append(module)
+    head = _head(module)
     if module["bytes"] is not None:
         head += f", {size(module['bytes'])}"
     runtime = module["runtime"]
     if runtime is not None:
-        head += f" — runtime: {runtime['installed'] or 'not installed'}"
-    click.echo(printable(indent + head))
+        missing = f"excluded by {runtime['excluded']}" if runtime["excluded"] else "not installed"
+        head += f" — runtime: {runtime['installed'] or missing}"
+    yield indent + head
     inner = indent + "  "
     if module["kind"] != "bundle":  # its functions are those of its candidates
         for function in module["functions"]:
-            click.echo(printable(inner + function["signature"]))
+            yield inner + function["signature"]
     origin = module["origin"]
     if origin:
         parts = [f"target {origin['target']!r}"] if origin.get("target") else []
         parts += [origin["toolchain"]] if origin.get("toolchain") else []
         parts += [f"options {' '.join(origin['options'])}"] if origin.get("options") else []
         parts += [f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()]
-        click.echo(printable(f"{inner}from {', '.join(parts)}"))
+        yield f"{inner}from {', '.join(parts)}"
+    again: dict[str, None] = {}
     for child in module["imports"]:
-        _print_module(child, inner)
+        if isinstance(child, int):
+            again[_head(modules[child])] = None
+        else:
+            yield from _lines_of(child, inner, modules)
+    if again:
+        yield (f"{inner}also imports, shown above: {', '.join(list(again)[:12])}{', …' if len(again) > 12 else ''}")
+
+
+def _head(module: dict[str, Any]) -> str:
+    return " ".join(filter(None, (module["kind"], module["format"], module["variant"])))

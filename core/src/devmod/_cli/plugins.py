@@ -1,95 +1,128 @@
-"""`devmod plugins`: who brings what, and what is wrong with it."""
+"""`devmod plugins`: list the installed entry points and their problems."""
 
 from __future__ import annotations
 
-from traceback import format_exception
-
 import click
 
-from devmod import _registry
-from devmod._cli import debug_option
-from devmod._cli._output import plugins_at_work, print_json, print_table, printable
-from devmod._refusals import unknown_offer
-from devmod._registry import Claim
-from devmod.errors import PluginError
+from devmod._cli._drivers import quiet_drivers
+from devmod._cli._imports import import_problems
+from devmod._cli._known import KNOWN
+from devmod._cli._options import debug_option
+from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
+from devmod._plugins import registry
+from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
+from devmod._plugins.messages import unreadable_entries
 
-#: The state in a word, the problem or "", and the traceback of what the plugin raised or "".
+#: The state, the problem or "", and the traceback of the plugin's exception or "".
 _State = tuple[str, str, str]
 
 
 @click.command(
     "plugins",
-    short_help="List who brings what, and what is wrong with it.",
+    short_help=KNOWN["plugins"].help,
     epilog="""\b
 Examples:
-  devmod plugins              # each is imported, so that a broken one is found
-  devmod plugins --no-import  # by the metadata alone
-  devmod plugins --json       # with the traceback of each that is broken
-  devmod plugins --debug      # the same for people
+  devmod plugins              # imports each plugin, to find broken ones
+  devmod plugins --no-import  # reads the metadata alone
+  devmod plugins --json       # with the tracebacks of broken plugins
+  devmod plugins --debug      # the same as text
 """,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--no-import", is_flag=True, help="Import none of them: what is wrong inside a plugin stays unknown.")
-@click.option("--all", "with_core", is_flag=True, help="List what core itself brings, too.")
+@click.option("--no-import", is_flag=True, help="Import no plugin. Errors inside plugins are not found.")
+@click.option("--all", "with_core", is_flag=True, help="Include the entry points of devmod-core.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
+              help="The time limit for the import of one plugin.")  # fmt: skip
 @debug_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, no_import: bool, with_core: bool) -> None:
-    """List every entry that plugins offer: its group and name, the distribution and version, and its state."""
+def command(context: click.Context, as_json: bool, no_import: bool, with_core: bool, timeout: float) -> None:
+    """List every entry point of the installed plugins: its group and name, its distribution and version, and its state.
+
+    Plugins are imported in another process, so that one that ends its process is listed as broken. An entry point in an unknown
+    group whose name begins with "devmod." is listed too: nothing uses it.
+    """
+    quiet_drivers()
     with plugins_at_work():
-        found = [_row(claim, state) for claim, state in _states(import_them=not no_import)]
+        found = [_row(claim, state) for claim, state in _states(None if no_import else timeout)]
     if not with_core:
-        found = [row for row in found if row["distribution"] != _registry.CORE]
+        found = [row for row in found if row["distribution"] != CORE]
     if as_json:
         print_json(found)
         return
     if not found:
-        click.echo("No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl")
+        echo("No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl")
         return
-    who = [f"{row['distribution']} {row['version']}".strip() or "in this process" for row in found]
+    sources = [f"{row['distribution']} {row['version']}".strip() or "in this process" for row in found]
     short = [row["state"] if not row["problem"] else row["state"].upper() for row in found]
     print_table(
         ("group", "name", "from", "object", "state"),
-        [(row["group"], row["name"], by, row["object"], state) for row, by, state in zip(found, who, short, strict=True)],
+        [(row["group"], row["name"], source, row["object"], state) for row, source, state in zip(found, sources, short, strict=True)],
     )
     debug = (context.obj or {}).get("debug")
     for problem, traceback in {row["problem"]: row["traceback"] for row in found if row["problem"]}.items():
-        click.echo(printable(f"! {problem}"))
+        echo(f"! {problem}")
         if debug and traceback:
-            click.echo("\n".join(map(printable, traceback.splitlines())))
+            echo_lines(traceback)
 
 
-def _states(*, import_them: bool) -> list[tuple[Claim, _State]]:
-    """Every claim with its state. Of a distribution whose entries nobody can tell there is one row, of no group and no name."""
-    made = []
-    for group in _registry.GROUPS:
-        used = _registry.registered(group)
-        in_process = [claim for claim in _registry.claims(group) if claim.object is not None]
-        for claim in [*in_process, *_registry.declared(group)]:
-            made.append((claim, _state(claim, used.get(claim.name), import_them)))
-    for source in _registry.unreadable():
+def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
+    """Return every claim with its state. A distribution with unreadable entry points has one row without group and name.
+
+    Parameters
+    ----------
+    timeout
+        The time limit in seconds for the import of a plugin. None: plugins are not imported.
+    """
+    states = []
+    for group in GROUPS:
+        used = registry.registered(group)
+        in_process = [claim for claim in registry.claims(group) if claim.object is not None]
+        for claim in [*in_process, *registry.declared_claims(group)]:
+            states.append((claim, _state(claim, used.get(claim.name))))
+    states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
+    for source in registry.unreadable_distributions():
         claim = Claim("", "", "", source)
-        state, problem, _ = _state(claim, None, import_them)
-        made.append((claim, (state, problem and unknown_offer(source), "")))
-    return made
+        state, problem, _ = _state(claim, None)
+        states.append((claim, (state, problem and unreadable_entries(source), "")))
+    return states if timeout is None else _with_imports(states, timeout)
 
 
-def _state(claim: Claim, used: Claim | None, import_them: bool) -> _State:
-    shut_out = _registry.refusal(claim)
-    if shut_out:
-        return f"shut out by {shut_out}", "", ""
+def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tuple[Claim, _State]]:
+    """Return the states after importing the plugins whose metadata has no problem."""
+    importable = [
+        claim
+        for claim, state in states
+        if state[0] == "ok" and claim.group not in ("devmod.protocol", "devmod.bundles") and claim.object is None
+    ]
+    problems = dict(zip(map(id, importable), import_problems(importable, timeout), strict=True))
+    return [
+        (claim, ("broken", *problems[id(claim)]) if id(claim) in problems and problems[id(claim)][0] else state) for claim, state in states
+    ]
+
+
+def _state(claim: Claim, used: Claim | None) -> _State:
+    """Return the state of a claim according to its metadata."""
+    excluding_variable = registry.excluding_variable(claim)
+    if excluding_variable:
+        return f"excluded by {excluding_variable}", "", ""
+    if claim.group and claim.group not in GROUPS:
+        return "unknown group", claim.problem, ""
     if claim.problem:
         return "broken", claim.problem, ""
-    if claim.group not in _registry._SHARED and used is not None:
+    if claim.group == "devmod.conformance" and not _kit_installed():
+        return "needs devmod-conformance", "", ""
+    if claim.group not in SHARED_GROUPS and used is not None:
         if used.problem:
             return "conflict", used.problem, ""
-        if (used.who, used.value) != (claim.who, claim.value):
-            return f"not used: {used.who} goes first", "", ""
-    if import_them and claim.group != "devmod.protocol":
-        try:
-            claim.load()
-        except PluginError as error:
-            return "broken", str(error), "".join(format_exception(error.__cause__)).rstrip() if error.__cause__ else ""
+        if (used.provider, used.value) != (claim.provider, claim.value):
+            return f"not used: {used.provider} goes first", "", ""
     return "ok", "", ""
+
+
+def _kit_installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("devmod_conformance") is not None
 
 
 def _row(claim: Claim, state: _State) -> dict[str, str]:

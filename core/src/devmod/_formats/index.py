@@ -1,10 +1,14 @@
-"""The head of a ``.devmod`` file: magic, version, digest, and the index that says where everything lies."""
+"""Read and check the head of a ``.devmod`` file: the magic, the version, the digest and the index.
+
+The index contains the offset, the size and the digest of each module's bytes.
+"""
 
 from __future__ import annotations
 
-from devmod._formats.msgpack import Last, Reader
-from devmod._names import well_formed
-from devmod._stored import LIBRARY
+from devmod._formats.msgpack import Reader
+from devmod._modules.stored import LIBRARY
+from devmod._util.digest import sha256_of
+from devmod._util.names import is_valid_name
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -12,26 +16,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._payload import Origin
+    from devmod._values.origin import Origin
 
 MAGIC = b"\x89devmod\n"
 VERSION = 1
 HEADER = 48
 ALIGN = 64
-#: The kind of a node that holds candidates; it has no bytes.
+#: The kind of a node without bytes. Its imports are the candidates.
 BUNDLE = "bundle"
-#: How large an index may be: some hundred thousand modules.
-MAX_INDEX = 64 << 20
-#: How many values an index may hold: a module takes about twenty.
-MAX_VALUES = 1 << 22
-#: How deep modules may import each other.
+#: The maximum number of nodes without bytes, minus the number of modules with bytes. Such a node takes only 13 bytes in a file.
+MAX_BARE = 1024
+#: The maximum depth of imports in a bundle and in the output of `devmod inspect`.
 MAX_DEPTH = 64
+NO_DIGEST = bytes(32)
+#: The maximum size of an index in bytes. It allows some hundred thousand modules.
+MAX_INDEX = 64 << 20
+#: The maximum number of values in an index. A module takes about twenty.
+MAX_VALUES = 1 << 22
 
 
 class Entry:
-    """One module in the index. ``offset`` is None for a node that has no bytes."""
+    """One module in the index.
 
-    __slots__ = ("digest", "fmt", "functions", "imports", "kind", "offset", "origin", "size", "variant")
+    ``offset`` is None for a node without bytes. ``origin`` is the origin to write. `read_index` does not decode an origin: it sets
+    ``origin_at`` to the offset of the origin in the index, or to -1 if there is none.
+    """
+
+    __slots__ = ("digest", "fmt", "functions", "imports", "kind", "offset", "origin", "origin_at", "size", "variant")
 
     def __init__(
         self,
@@ -42,9 +53,10 @@ class Entry:
         functions: Sequence[str] = (),
         variant: str = "",
         origin: Origin | None = None,
+        origin_at: int = -1,
         offset: int | None = None,
         size: int = 0,
-        digest: bytes = bytes(32),
+        digest: bytes = NO_DIGEST,
     ) -> None:
         self.kind = kind
         self.imports = imports
@@ -52,12 +64,13 @@ class Entry:
         self.functions = functions
         self.variant = variant
         self.origin = origin
+        self.origin_at = origin_at
         self.offset = offset
         self.size = size
         self.digest = digest
 
     def to_dict(self) -> dict[str, Any]:
-        """The map that the index holds; what is empty is left out."""
+        """Return the map for the index, without empty fields."""
         lists = {"imports": self.imports, "format": self.fmt, "functions": self.functions, "variant": self.variant}
         made: dict[str, Any] = {"kind": self.kind} | {key: value for key, value in lists.items() if value}
         if self.origin is not None:
@@ -68,59 +81,51 @@ class Entry:
 
 
 def aligned(offset: int) -> int:
-    """The next multiple of 64."""
+    """Return the next multiple of 64."""
     return -(-offset // ALIGN) * ALIGN
-
-
-def index_digest(data: bytes | memoryview) -> bytes:
-    """The digest of an index. It is small, and hashlib, which loads OpenSSL, takes longer to import than all else here."""
-    try:
-        from _sha2 import sha256  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:  # Python 3.11 has it under another name, and neither need be there
-        try:
-            from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]
-        except ImportError:
-            from hashlib import sha256
-    digest: bytes = sha256(data).digest()
-    return digest
 
 
 # -- reading
 
-# The layout; integers of the header are little-endian:
+# The layout: offset, size, content. Integers of the header are little-endian.
 #
-#   0    8   magic, 89 "devmod" 0A (the first byte and the newline show a file that was sent as text)
-#   8    4   u32 the version of the format, 1
-#   12   4   u32 the length of the index
+#   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
+#   8    4   u32 version of the format, 1
+#   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
-#              roots    array of numbers of modules; several are the candidates of a `bundle`
-#              modules  array of maps, the number of a module being its place in it:
+#              roots    array of numbers of modules; several roots are the candidates of a `bundle`
+#              modules  array of maps; the number of a module is its position in this array:
 #                kind       str; "bundle" and "_lib" are nodes without bytes
-#                imports    array of numbers, each greater than the module's own: there can be no cycle
+#                imports    array of numbers, each greater than the module's own, so a cycle is impossible
 #                format     str
 #                functions  array of str, the names that callers use
-#                variant    str, the architecture as the target's spec reads it from the payload
+#                variant    str, the architecture, read from the payload by the kind's TargetSpec
 #                origin     map (Origin.to_dict)
-#                offset     the module's bytes, counted from the first multiple of 64 behind the index
-#                size
-#                sha256     bin of 32
-#              Of these only roots, modules and kind must be there; offset, size and sha256 are there together or not at all.
-#              Keys that are not known are skipped. The version rises when one must not be.
-#   …        zeros up to a multiple of 64, before each module's bytes. They lie in the order of the index, without gaps
-#            otherwise, and the file ends with the last.
+#                offset     offset of the module's bytes from the first multiple of 64 after the index
+#                size       size of the module's bytes
+#                sha256     bin of 32, the SHA-256 of the module's bytes
+#              roots, modules and kind are required. offset, size and sha256 are all present or all missing.
+#              A reader ignores unknown keys. A key that a reader must not ignore requires a new version.
+#   …        the modules' bytes in the order of the index. Zeros up to a multiple of 64 precede each module's bytes. There are
+#            no other gaps. The file ends with the last module's bytes.
+
+
+def not_a_bundle(place: str) -> str:
+    """Return the message for data without the magic of a bundle. `place` is the name of the data."""
+    return f"{place} is not a bundle: it does not begin with the magic bytes of a .devmod file"
 
 
 def read_head(data: memoryview, place: str) -> memoryview:
-    """The index, when the header holds and the index has its digest.
+    """Check the header and the digest of the index, and return the index.
 
     Raises
     ------
     FormatError
-        This is no bundle, it is cut short or damaged, or it was written by a newer devmod.
+        The data is not a bundle, is cut short or damaged, or was written by a newer devmod.
     """
     if data[:8] != MAGIC[: len(data)] or not data:
-        raise FormatError(f"{place} is not a bundle: it does not begin with the magic bytes of a .devmod file")
+        raise FormatError(not_a_bundle(place))
     if len(data) < HEADER:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and the header alone takes {HEADER}")
     version, length = int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")
@@ -131,33 +136,33 @@ def read_head(data: memoryview, place: str) -> memoryview:
     if version < 1:
         raise FormatError(f"{place} is damaged: there is no version {version} of the .devmod format")
     if length > MAX_INDEX:
-        raise FormatError(f"{place} is damaged: an index of {length} bytes, and the most there is are {MAX_INDEX}")
+        raise FormatError(f"{place} is damaged: its index has {length} bytes; the limit is {MAX_INDEX}")
     if length > len(data) - HEADER:
         raise FormatError(f"{place} is cut short: an index of {length} bytes, and {len(data) - HEADER} are left")
     index = data[HEADER : HEADER + length]
-    if index_digest(index) != data[16:HEADER]:
+    if sha256_of(index) != data[16:HEADER]:
         raise FormatError(f"{place} is damaged: the SHA-256 of its index is not the one in its header. Get the file again")
     return index
 
 
 def read_index(index: memoryview, available: int, place: str) -> tuple[list[int], list[Entry]]:
-    """The numbers of the roots, and the modules.
+    """Return the numbers of the roots, and the modules.
 
     Parameters
     ----------
     index
-        As `read_head` gives it.
+        The result of `read_head`.
     available
-        How many bytes there are for the modules; -1 leaves that unchecked.
+        The number of bytes for the modules; -1 disables the check.
     place
-        What the index belongs to, for messages.
+        The name of the file in messages.
 
     Raises
     ------
     FormatError
-        It is not of the form above; the message names the module and its field.
+        The index is not of the form above; the message names the module and its field.
     """
-    reader = Reader(index, f"the index of {place}", most=MAX_VALUES)
+    reader = Reader(bytes(index), f"the index of {place}", most=MAX_VALUES)
     roots: list[int] | None = None
     entries: list[Entry] | None = None
     taken: set[str] = set()
@@ -169,8 +174,7 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
         if key == "roots":
             roots = list(_read_numbers(reader))
         elif key == "modules":
-            last = Last(index)
-            entries = [_read_entry(reader, number, last) for number in range(reader.read_array())]
+            entries = [_read_entry(reader, number) for number in range(reader.read_array())]
             reader.within = ""
         else:
             reader.read_value()
@@ -182,20 +186,46 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
     return roots, entries
 
 
-def _read_entry(reader: Reader, number: int, last: Last) -> Entry:
+def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Origin:
+    """Decode the origin of a module in an index that `read_index` read.
+
+    Parameters
+    ----------
+    index, place
+        As for `read_index`.
+    entry, number
+        The module and its number.
+
+    Raises
+    ------
+    FormatError
+        The value is not an origin; the message names the module.
+    """
+    from devmod._values.origin import Origin
+
+    reader = Reader(index, f"the index of {place}", most=MAX_VALUES)
+    reader.within, reader.field, reader.at = f"modules, {number}", "origin", entry.origin_at
+    fields = reader.read_map_object()
+    try:
+        return Origin.from_dict(fields)
+    except FormatError as error:
+        raise reader.error(str(error), entry.origin_at) from None
+
+
+def _read_entry(reader: Reader, number: int) -> Entry:
     reader.within, reader.field = f"modules, {number}", ""
     start = reader.at
-    fields = reader.read_fields(_VALUES, last)
+    fields = reader.read_fields(_FIELDS)
     kind = fields.get("kind", "")
     bare = kind in (BUNDLE, LIBRARY)
-    if not bare and not well_formed(kind):
+    if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
-    held = [key for key in ("offset", "size", "sha256") if key in fields]
-    if len(held) != (0 if bare else 3):
+    located = [key for key in ("offset", "size", "sha256") if key in fields]
+    if len(located) != (0 if bare else 3):
         raise reader.error(
-            f"a module of kind {kind!r} has {'no' if bare else 'an'} offset, size and sha256; found: {', '.join(held) or 'none'}", start
+            f"a module of kind {kind!r} has {'no' if bare else 'an'} offset, size and sha256; found: {', '.join(located) or 'none'}", start
         )
-    digest = bytes(fields.get("sha256", bytes(32)))
+    digest = bytes(fields.get("sha256", NO_DIGEST))
     if len(digest) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
     return Entry(
@@ -204,7 +234,7 @@ def _read_entry(reader: Reader, number: int, last: Last) -> Entry:
         fmt=fields.get("format", ""),
         functions=fields.get("functions", ()),
         variant=fields.get("variant", ""),
-        origin=fields.get("origin"),
+        origin_at=fields.get("origin", -1),
         offset=fields.get("offset"),
         size=fields.get("size", 0),
         digest=digest,
@@ -220,36 +250,37 @@ def _read_names(reader: Reader) -> tuple[str, ...]:
 
 
 def _read_numbers(reader: Reader) -> tuple[int, ...]:
-    return tuple([reader.read_int(0, 2**32 - 1) for _ in range(reader.read_array())])
+    return reader.read_numbers(2**32 - 1)
 
 
-def _read_origin(reader: Reader) -> Origin:
-    from devmod._payload import Origin
-
+def _skip_origin(reader: Reader) -> int:
+    """Skip an origin, whose contents `read_origin` decodes, and return its offset."""
     start = reader.at
-    fields = reader.read_map_object()
-    try:
-        return Origin.from_dict(fields)
-    except FormatError as error:
-        raise reader.error(str(error), start) from None
+    if not reader.skip(free=True):
+        reader.read_map_object()  # the strict reader raises the error that names the place
+        raise reader.error("the framing of the origin is invalid", start)
+    return start
 
 
-#: How each field of a module is read; those that are not here are skipped.
-_VALUES: dict[str, Callable[[Reader], Any]] = {
-    "kind": Reader.read_str,
-    "imports": _read_numbers,
-    "format": Reader.read_str,
-    "functions": _read_names,
-    "variant": Reader.read_str,
-    "origin": _read_origin,
-    "offset": _read_size,
-    "size": _read_size,
-    "sha256": Reader.read_bin,
+#: The fields of a module: the key as devmod writes it, the key, and the function that reads the value.
+_FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
+    bytes((0xA0 | len(key),)) + key.encode(): (key, read)
+    for key, read in (
+        ("kind", Reader.read_str),
+        ("imports", _read_numbers),
+        ("format", Reader.read_str),
+        ("functions", _read_names),
+        ("variant", Reader.read_str),
+        ("origin", _skip_origin),
+        ("offset", _read_size),
+        ("size", _read_size),
+        ("sha256", Reader.read_bin),
+    )
 }
 
 
 def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
-    """Every number is a module's, every module hangs in the tree, and the tree has no cycle and is not too deep."""
+    """Check that numbers refer to modules, that each module is in the tree, that there is no cycle, and the limits on depth and nodes."""
     depth = [0] * len(entries)
     for root in roots:
         if root >= len(entries):
@@ -257,25 +288,31 @@ def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
         depth[root] = 1
     if not roots:
         raise FormatError(f"the index of {place} has no root")
-    if len(set(roots)) != len(roots):
-        raise FormatError(f"the index of {place} names a root twice")
     for number, entry in enumerate(entries):
         if not depth[number]:
             raise FormatError(f"the index of {place}: module {number} is neither a root nor imported by a module before it")
         if depth[number] > MAX_DEPTH:
             raise FormatError(f"the index of {place}: module {number} lies more than {MAX_DEPTH} imports deep")
-        for child in entry.imports:
+        for child in set(entry.imports):
             if child >= len(entries):
                 raise FormatError(f"the index of {place}: module {number} imports {child}, and there are {len(entries)} modules")
             if child <= number:
                 raise FormatError(
-                    f"the index of {place}: module {number} imports {child}, which may be a cycle: a number after its own is due"
+                    f"the index of {place}: module {number} imports {child}, which may be a cycle; expected a number after its own"
                 )
             depth[child] = max(depth[child], depth[number] + 1)
+    bare = sum(entry.offset is None for entry in entries)
+    if 2 * bare - len(entries) > MAX_BARE:
+        raise FormatError(
+            f"the index of {place}: {bare} nodes without bytes and {len(entries) - bare} modules with some; "
+            f"there may be {MAX_BARE} more of the first"
+        )
+    if len(set(roots)) != len(roots):
+        raise FormatError(f"the index of {place} names a root twice")
 
 
 def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
-    """The modules' bytes lie in order, aligned, without overlap or gap, and end where the file ends."""
+    """Check that the modules' bytes are in order, aligned, without overlap or gap, and end at the end of the file."""
     end = 0
     for number, entry in enumerate(entries):
         if entry.offset is None:
@@ -284,7 +321,7 @@ def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
         if entry.offset < end:
             raise FormatError(f"{where} overlap those before them: they begin at {entry.offset}, and those end at {end}")
         if entry.offset != aligned(end):
-            raise FormatError(f"{where} have a bad offset: {entry.offset}, and {aligned(end)} is due")
+            raise FormatError(f"{where} have a bad offset: expected {aligned(end)}, got {entry.offset}")
         end = entry.offset + entry.size
         if available >= 0 and end > available:
             raise FormatError(f"{where} end at {end}, and there are {available}: the file is cut short, or the size is wrong")

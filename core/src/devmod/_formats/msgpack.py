@@ -1,30 +1,27 @@
-"""A strict reader of msgpack, for bytes that strangers wrote.
+"""A strict reader of msgpack for untrusted bytes.
 
-It takes every valid form of msgpack, the longer ones too, and refuses what our formats never hold: extension types, keys
-that are not strings, keys that stand twice, strings that are not UTF-8. Nothing is allocated on the word of a length:
-each is held against the bytes that are left first. A binary is a slice of the buffer, never a copy.
-(The msgpack library writes; its reader takes duplicate keys, copies binaries, and says no offsets.)
+It accepts every valid form of msgpack, the longer ones too. It refuses what the formats of devmod do not contain: extension
+types, keys that are not strings, duplicate keys, strings that are not UTF-8. It compares each length with the number of bytes
+left before it allocates anything. A binary is a slice of the buffer, not a copy. The msgpack library writes; its reader accepts
+duplicate keys, copies binaries and reports no offsets.
 """
 
 from __future__ import annotations
 
-from devmod.errors import FormatError
+from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeVar
+    from typing import Any
 
-    Value = TypeVar("Value")
-    #: Bytes that were read, how many values they hold, and what was made of them; the newest first.
-    Known = list[tuple[memoryview, int, Value]]
-
-#: How deep arrays and maps may lie in each other where a value of any sort may stand.
+#: The maximum depth of arrays and maps in a value of any type.
 MAX_DEPTH = 32
-#: How many values a reader reads, where it is not told. A value is an object of up to some hundred bytes in memory for one in the file.
+#: The default limit on the values of one reader. A value of one byte in the file takes up to some hundred bytes in memory.
 MAX_VALUES = 1 << 20
-#: How many objects are remembered to be read again: looking through them must cost less than reading.
-MAX_KNOWN = 4
+#: The limit on arrays and maps in values of any type: a fixed number, and one more for so many bytes of the data. An empty map takes
+#: one byte in the file and 64 in memory.
+FREE_CONTAINERS, BYTES_A_CONTAINER = 1024, 8
 
 _STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
 _BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -40,41 +37,29 @@ _INT = {0xCC: (1, False), 0xCD: (2, False), 0xCE: (4, False), 0xCF: (8, False)} 
 _UINT = dict.fromkeys(range(0x80), 0) | {0xCC: 1, 0xCD: 2, 0xCE: 4}
 
 
-class Last:
-    """What `Reader.read_fields` found in the maps that it read: all the bytes, and for each place in a map the bytes of a pair and of its
-    key, how many values they hold, the key, and what was made of the value.
-    """
-
-    __slots__ = ("data", "pairs")
-
-    def __init__(self, data: memoryview) -> None:
-        self.data = bytes(data)
-        self.pairs: list[tuple[bytes, bytes, int, str, Any]] = []
-
-
 class Reader:
-    """Reads one msgpack object after the other.
+    """Read one msgpack object after the other.
 
     Parameters
     ----------
     data
-        The bytes.
+        The bytes: a memoryview, or for many small objects bytes, which are sliced faster.
     what
-        What they are, for messages: "the bytes of the opencl module".
+        The name of the data in messages: "the bytes of the opencl module".
     kind
-        The kind that a FormatError carries.
+        The kind of a FormatError.
     most
-        How many values are read.
+        The limit on values.
 
     Notes
     -----
-    ``field`` is what is being read, ``within`` what it is a part of, and ``at`` the offset of the next byte; messages name them.
+    ``field`` is the field that is read, ``within`` the part that contains it, and ``at`` the offset of the next byte. Messages name them.
     """
 
-    __slots__ = ("_end", "_left", "_most", "at", "data", "field", "kind", "what", "within")
+    __slots__ = ("_end", "_left", "_most", "_room", "at", "data", "field", "kind", "what", "within")
 
-    def __init__(self, data: memoryview, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
-        self.data = data
+    def __init__(self, data: memoryview | bytes, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
+        self.data: Any = data
         self.what = what
         self.kind = kind
         self.within = ""
@@ -82,32 +67,33 @@ class Reader:
         self.at = 0
         self._end = len(data)
         self._left = self._most = most
+        self._room = FREE_CONTAINERS + self._end // BYTES_A_CONTAINER
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
-        """The error that names the field and the offset."""
+        """Return the error that names the field and the offset."""
         where = ", ".join(filter(None, (self.within, self.field)))
         return FormatError(f"{self.what}: {where}{': ' if where else ''}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
 
     def finish(self) -> None:
-        """FormatError where bytes follow the last object."""
+        """Raise FormatError if bytes follow the last object."""
         self.field = ""
         trailing = len(self.data) - self.at
         if trailing:
             raise self.error(f"{trailing} more {'byte follows' if trailing == 1 else 'bytes follow'} the last field")
 
-    # -- one object of a sort that is known
+    # -- one object of a known type
 
     def read_str(self) -> str:
-        """A string."""
+        """Read a string."""
         at = self.at
         mark = self.data[at] if at < self._end and self._left > 0 else 0
         end = at + mark - 0x9F
         if 0xA0 <= mark <= 0xBF and end <= self._end:
-            # Nearly every string of ours is this short, and an index of 1,000 modules is 10,000 of them.
+            # Nearly every string in a file is this short, and an index of 1,000 modules has 10,000 of them.
             try:
                 text = str(self.data[at + 1 : end], "utf-8")
             except UnicodeDecodeError:
-                pass  # said below
+                pass  # the general path raises the error
             else:
                 self._left -= 1
                 self.at = end
@@ -120,21 +106,22 @@ class Reader:
         raise self._mistyped("a string", mark)
 
     def read_bin(self) -> memoryview:
-        """A binary: a slice of the buffer."""
+        """Read a binary. Return a slice of the buffer."""
         at = self.at
-        if at + 2 <= self._end and self.data[at] == 0xC4 and self._left > 0:  # a short one, as digests are
+        if at + 2 <= self._end and self.data[at] == 0xC4 and self._left > 0:  # a short binary, such as a digest
             end = at + 2 + self.data[at + 1]
             if end <= self._end:
                 self._left -= 1
                 self.at = end
-                return self.data[at + 2 : end]
+                short: memoryview = self.data[at + 2 : end]
+                return short
         mark = self._mark()
         if mark not in _BIN:
             raise self._mistyped("a binary", mark)
         return self._slice(self._number(_BIN[mark]))
 
     def read_array(self) -> int:
-        """The number of items of an array, which follow."""
+        """Read the head of an array. Return the number of its items, which follow."""
         mark = self._mark()
         if 0x90 <= mark <= 0x9F:
             return self._items(mark & 0x0F, 1)
@@ -143,7 +130,7 @@ class Reader:
         raise self._mistyped("an array", mark)
 
     def read_map(self) -> int:
-        """The number of pairs of a map, which follow: each a `read_str` and a value."""
+        """Read the head of a map. Return the number of its pairs, which follow: each a `read_str` and a value."""
         mark = self._mark()
         if 0x80 <= mark <= 0x8F:
             return self._items(mark & 0x0F, 2)
@@ -152,12 +139,12 @@ class Reader:
         raise self._mistyped("a map", mark)
 
     def read_int(self, low: int, high: int) -> int:
-        """An integer between two bounds, both included."""
+        """Read an integer between two bounds, both included."""
         start = at = self.at
         mark = self.data[at] if at < self._end and self._left > 0 else 0xC1
         size = _UINT.get(mark, 8)
         if size < 8 and at + size < self._end:
-            # Nearly every integer of ours, and an index of 1,000 modules is 3,000 of them.
+            # Nearly every integer in a file is of this form, and an index of 1,000 modules has 3,000 of them.
             value = int.from_bytes(self.data[at + 1 : at + 1 + size], "big") if size else mark
             if low <= value <= high:
                 self._left -= 1
@@ -177,20 +164,54 @@ class Reader:
             raise self.error(f"{value} is not between {low} and {high}", start)
         return value
 
+    def read_numbers(self, high: int) -> tuple[int, ...]:
+        """Read an array of integers from 0 to `high`."""
+        count = self.read_array()
+        part = bytes(self.data[self.at : self.at + count])
+        if part.isascii() and count <= self._left and high >= 0x7F:  # each is one byte
+            self.at += count
+            self._left -= count
+            return tuple(part)
+        return tuple([self.read_int(0, high) for _ in range(count)])
+
     def read_key(self, taken: Any) -> str:
-        """A key of a map, which `taken`, the map so far, must not have yet."""
+        """Read a key of a map. `taken` is the map so far, which must not have the key."""
         start = self.at
         name = self.read_str()
         if name in taken:
-            raise self.error(f"the key {shown(name)} stands twice", start)
+            raise self.error(f"the key {quote_name(name)} is repeated", start)
         return name
 
-    # -- one object of any sort
+    def read_fields(self, readers: Mapping[bytes, tuple[str, Callable[[Reader], Any]]]) -> dict[str, Any]:
+        """Read a map in data of the type bytes. `readers` has the packed form of each known key to the key and the reader of its value.
+
+        The values of other keys are read by `read_value`.
+        """
+        fields: dict[str, Any] = {}
+        data, end = self.data, self._end
+        for _ in range(self.read_map()):
+            at = self.at
+            known = readers.get(data[at : at + data[at] - 0x9F]) if at < end and self._left > 0 else None
+            if known is not None and known[0] not in fields:
+                key, read = known
+                self._left -= 1
+                self.at = at + data[at] - 0x9F
+            else:
+                self.field = ""
+                key = self.read_key(fields)
+                known = next((each for each in readers.values() if each[0] == key), None)
+                read = known[1] if known is not None else Reader.read_value
+            self.field = key
+            fields[key] = read(self)
+        self.field = ""
+        return fields
+
+    # -- one object of any type
 
     def read_value(self, depth: int = 0) -> Any:
-        """Any object but an extension type; binaries are copied to bytes."""
+        """Read an object of any type except an extension type. Binaries are copied to bytes."""
         if depth > MAX_DEPTH:
-            raise self.error(f"more than {MAX_DEPTH} arrays and maps lie in each other")
+            raise self.error(f"arrays and maps are nested more than {MAX_DEPTH} deep")
         if self.at >= self._end:
             self._mark()
         mark = self.data[self.at]
@@ -200,6 +221,7 @@ class Reader:
         if sort == "an integer":
             return self.read_int(-(2**63), 2**64 - 1)
         if sort == "an array":
+            self.count_container()
             return [self.read_value(depth + 1) for _ in range(self.read_array())]
         if sort == "a map":
             return self.read_map_object(depth)
@@ -212,75 +234,84 @@ class Reader:
         raise self.error(f"found {sort}, which has no place here")
 
     def read_map_object(self, depth: int = 0) -> dict[str, Any]:
-        """A map with its values, as `read_value` reads them."""
-        made: dict[str, Any] = {}
+        """Read a map and its values, as `read_value` reads them."""
+        self.count_container()
+        values: dict[str, Any] = {}
         for _ in range(self.read_map()):
-            name = self.read_key(made)
-            made[name] = self.read_value(depth + 1)
-        return made
+            name = self.read_key(values)
+            values[name] = self.read_value(depth + 1)
+        return values
 
-    @property
-    def at_array(self) -> bool:
-        """Whether the next object is an array."""
-        return self.at < self._end and _SORTS[self.data[self.at]] == "an array"
+    def count_container(self) -> None:
+        """Count an array or a map in a value of any type.
 
-    # -- what stands in several places
-
-    def shared(self, known: Known[Value], read: Callable[[], Value]) -> Value:
-        """What `read` makes of the next object, or what it made before of the very same bytes.
-
-        An object of msgpack says itself where it ends, so equal bytes are equal objects, whatever follows them. Functions
-        share their types, tags and parameters: of 1,000 shaders, few are new.
+        Raises
+        ------
+        FormatError
+            There are too many for the size of the data.
         """
-        at = self.at
-        for part, values, value in known:
-            if self.data[at : at + len(part)] == part and values <= self._left:
-                self.at = at + len(part)
-                self._left -= values
-                return value
-        left = self._left
-        value = read()
-        known.insert(0, (self.data[at : self.at], left - self._left, value))
-        del known[MAX_KNOWN:]
-        return value
+        self._room -= 1
+        if self._room < 0:
+            most = FREE_CONTAINERS + self._end // BYTES_A_CONTAINER
+            raise self.error(f"more than {most} arrays and maps in values of any sort, too many for {self._end} bytes")
 
-    def read_fields(self, readers: Mapping[str, Callable[[Reader], Any]], last: Last) -> dict[str, Any]:
-        """A map whose keys and sorts of values are known, one of many that look alike; values of other keys are skipped.
+    # -- framing
 
-        What was made of a pair serves again where the next map has the very same bytes in that place, as the modules of a file
-        mostly do, so values must be immutable.
+    def skip(self, count: int = 1, *, free: bool = False) -> bool:
+        """Skip objects, if their framing is valid: each is of a form that a file may hold, and ends within the data.
+
+        Parameters
+        ----------
+        count
+            The number of objects.
+        free
+            Whether their arrays and maps count as those of `count_container`.
+
+        Returns
+        -------
+        bool
+            False if the framing is invalid or a limit is exceeded. `at` is then unchanged, and reading the objects raises the error.
         """
-        fields: dict[str, Any] = {}
-        data, pairs = last.data, last.pairs
-        for place in range(self.read_map()):
-            if place < len(pairs):
-                pair, head, count, key, value = pairs[place]
-                if key not in fields and self._left >= count:
-                    if data.startswith(pair, self.at):
-                        self.at += len(pair)
-                        self._left -= count
-                        fields[key] = value
+        data, at = self.data, self.at
+        pending = values = count
+        containers = 0
+        try:
+            while pending:
+                pending -= 1
+                mark = data[at]
+                size = _LEAF_SIZES[mark]
+                if size:
+                    at += size
+                    continue
+                at += 1
+                items = _SMALL_COUNTS[mark]
+                if items < 0:
+                    width = _STR.get(mark) or _BIN.get(mark)
+                    if width:
+                        at += width + int.from_bytes(data[at : at + width], "big")
                         continue
-                    if data.startswith(head, self.at):  # the value alone is another
-                        self.at += len(head)
-                        self._left -= 1
-                        self.field = key
-                        fields[key] = readers.get(key, Reader.read_value)(self)
-                        continue
-            start, left = self.at, self._left
-            self.field = ""
-            self.field = key = self.read_key(fields)
-            behind = self.at
-            fields[key] = value = readers.get(key, Reader.read_value)(self)
-            if place <= len(pairs):
-                pairs[place : place + 1] = [(data[start : self.at], data[start:behind], left - self._left, key, value)]
-        self.field = ""
-        return fields
+                    width = _ARRAY.get(mark) or _MAP.get(mark)
+                    if not width:
+                        return False
+                    items = int.from_bytes(data[at : at + width], "big") << (mark in _MAP)
+                    at += width
+                containers += 1
+                values += items
+                pending += items
+        except IndexError:  # an object begins behind the end
+            return False
+        if at > self._end or values > self._left or (free and containers > self._room):
+            return False
+        self.at = at
+        self._left -= values
+        if free:
+            self._room -= containers
+        return True
 
     # -- bytes
 
     def _mark(self) -> int:
-        """The first byte of the next object."""
+        """Read the first byte of the next object."""
         self._left -= 1
         if self._left < 0:
             raise self.error(f"more than {self._most} values")
@@ -295,7 +326,7 @@ class Reader:
         left = self._end - self.at
         if size > left:
             raise self.error(f"a length of {size} bytes, and {left} are left")
-        part = self.data[self.at : self.at + size]
+        part: memoryview = self.data[self.at : self.at + size]
         self.at += size
         return part
 
@@ -317,7 +348,7 @@ class Reader:
         return value
 
     def _items(self, count: int, size: int) -> int:
-        """`count`, held against the bytes that are left: an item takes at least one."""
+        """Return `count` if the bytes left are enough for it: an item takes at least `size` bytes."""
         left = self._end - self.at
         if count * size > left:
             raise self.error(f"a count of {count}, and {left} bytes are left")
@@ -327,28 +358,35 @@ class Reader:
         return self.error(f"expected {wanted}, found {_SORTS[mark]}", self.at - 1)
 
 
-def shown(name: str) -> str:
-    """A name from a file for a message, cut where it is long."""
-    return repr(name) if len(name) <= 120 else f"{name[:100]!r}… ({len(name)} characters)"
+# Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file imports this module.
 
-
-def _sort(mark: int) -> str:
-    """What sort of object begins with this byte."""
-    if mark <= 0x7F or mark >= 0xE0 or mark in _INT:
-        return "an integer"
-    if 0xA0 <= mark <= 0xBF or mark in _STR:
-        return "a string"
-    if mark in _BIN:
-        return "a binary"
-    if 0x90 <= mark <= 0x9F or mark in _ARRAY:
-        return "an array"
-    if 0x80 <= mark <= 0x8F or mark in _MAP:
-        return "a map"
-    if mark in (0xCA, 0xCB):
-        return "a float"
-    if mark in (0xC2, 0xC3):
-        return "a boolean"
-    return {0xC0: "nil", 0xC1: "the byte 0xC1, which msgpack does not use"}.get(mark, "an extension type")
-
-
-_SORTS = tuple(map(_sort, range(256)))
+#: The type of the object, for messages.
+_SORTS = (
+    *("an integer",) * 0x80,
+    *("a map",) * 0x10,
+    *("an array",) * 0x10,
+    *("a string",) * 0x20,
+    *("nil", "the byte 0xC1, which msgpack does not use", "a boolean", "a boolean"),
+    *("a binary", "a binary", "a binary"),
+    *("an extension type",) * 3,
+    *("a float", "a float"),
+    *("an integer",) * 8,
+    *("an extension type",) * 5,
+    *("a string", "a string", "a string"),
+    *("an array", "an array", "a map", "a map"),
+    *("an integer",) * 0x20,
+)
+#: The size of an object without parts, with its first byte, if that byte alone gives the size; else 0.
+_LEAF_SIZES = (
+    *(1,) * 0x80,
+    *(0,) * 0x20,
+    *range(1, 0x21),
+    *(1, 0, 1, 1),
+    *(0,) * 6,
+    *(5, 9),
+    *(2, 3, 5, 9, 2, 3, 5, 9),
+    *(0,) * 12,
+    *(1,) * 0x20,
+)
+#: How many objects a short array or a short map holds; -1 for another object.
+_SMALL_COUNTS = (*(-1,) * 0x80, *range(0, 0x20, 2), *range(0x10), *(-1,) * 0x60)

@@ -1,11 +1,11 @@
 """Raw payload files, and the metadata file beside each: ``x.ptx`` and ``x.tvm_meta.json`` (R22).
 
-The metadata's text is TVM's::
+The metadata has TVM's form::
 
     {"func_info": {NAME: {"name": …, "arg_types": […], "launch_param_tags": […], "arg_extra_tags": […]}}}
 
-TVM also writes "tvm_version", and reads past keys that it does not know. Ours are "interface" in a function, and "shader",
-the entry's name where that is not the only function's.
+TVM also writes "tvm_version", and ignores unknown keys. devmod adds "interface" to a function, and "shader": the name of the
+entry if it is not the name of the only function.
 """
 
 from __future__ import annotations
@@ -13,35 +13,45 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from devmod._atomic import replacing
-from devmod._info import FunctionInfo, Interface
-from devmod.errors import ArgumentError, FormatError, quoted
+from devmod._plugins.specs import spec_of_suffix
+from devmod._util.atomic import write_together
+from devmod._util.regular_files import open_regular
+from devmod._values.info import FunctionInfo, Interface
+from devmod.errors import ArgumentError, FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from devmod._payload import Binary, Code
-    from devmod.targets import TargetSpec
+    from devmod._values.code import Binary, Code
+    from devmod._values.spec import TargetSpec
 
 SUFFIX = ".tvm_meta.json"
-#: What a metadata file may weigh. TVM's have some hundred bytes a function.
+_BUNDLE = "devmod"
+#: The name of launch_param_tags in older versions of TVM.
+_OLDER_TAGS = "thread_axis_tags"
+#: The maximum size of a metadata file. TVM writes some hundred bytes for a function.
 _LARGEST_METADATA = 64 << 20
 
 
 def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
-    """The fmap in the text of a metadata file.
+    """Return the fmap in the text of a metadata file.
 
     Raises
     ------
     FormatError
-        `text` is not such JSON; the message says where.
+        `text` is not JSON of this form; the message names the place.
     ArgumentError
         `text` is neither a string nor bytes.
     """
     if not isinstance(text, (str, bytes, bytearray)):
         raise ArgumentError(f"load_metadata_from_json(text): text is a str or bytes, not {type(text).__name__}", argument="text")
+    if isinstance(text, str) and text.endswith(".json"):
+        raise ArgumentError(
+            f"load_metadata_from_json(text): text is what the file holds, not its path; give pathlib.Path({text!r}).read_text()",
+            argument="text",
+        )
     return _read_metadata(text)[0]
 
 
@@ -51,14 +61,17 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     Raises
     ------
     FormatError
-        The suffix is another format's, the module has several shaders, or a metadata file is there that describes other
-        functions. Neither file is touched.
+        The suffix is that of another format, the module has several shaders, or the metadata file exists and describes other
+        functions. Neither file is changed.
     """
     name = os.fsdecode(path)
     suffix = os.path.splitext(name)[1][1:].lower()
-    if spec.suffixes.get(suffix, fmt) != fmt:
-        raise FormatError(f"{name!r} would hold {fmt!r}, and its suffix says {spec.suffixes[suffix]!r}", kind=spec.kind)
-    metadata: dict[str, Any] = {"func_info": {key: _to_json(info) for key, info in fmap.items()}}
+    if suffix == _BUNDLE:
+        raise FormatError(f"{name!r} would hold {fmt!r}, and its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
+    owner = spec if suffix in spec.suffixes else spec_of_suffix(suffix)
+    if owner is not None and owner.suffixes[suffix] != fmt:
+        raise FormatError(f"{name!r} would hold {fmt!r}, and its suffix says {owner.suffixes[suffix]!r}", kind=spec.kind)
+    metadata: dict[str, Any] = {"func_info": {key: function_to_json(info) for key, info in fmap.items()}}
     if isinstance(code, Mapping):
         if len(code) != 1:
             raise FormatError(
@@ -81,23 +94,21 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
         raise FormatError(
             f"what the {spec.kind} functions are cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
         ) from None
-    with replacing(name) as file:
-        file.write(binary)
-    with replacing(beside) as file:
-        file.write(text)
+    # A payload without its metadata cannot be loaded, so the metadata is written first.
+    write_together([(beside, text), (name, binary)])
 
 
 def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, FunctionInfo], Code]:
-    """The (fmt, fmap, code) of a raw payload file and the metadata file beside it: what `write_payload` wrote.
+    """Return the (fmt, fmap, code) of a raw payload file and the metadata file beside it, as `write_payload` writes them.
 
     Raises
     ------
     FormatError
-        There is no metadata file, or it or the payload is not of the form.
+        The metadata file is missing, or one of the files is invalid or is not a regular file.
     OSError
         The payload cannot be read.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         data: Binary = file.read()
     beside = metadata_path(path)
     try:
@@ -122,7 +133,7 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
 
 
 def metadata_path(path: str) -> str:
-    """Where the metadata of a payload file lies."""
+    """Return the path of the metadata of a payload file."""
     return os.path.splitext(path)[0] + SUFFIX
 
 
@@ -137,39 +148,42 @@ def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
         raise FormatError(f"{path!r} is there already and is no metadata file ({error}); move it away") from error
     differ = [name for name in {**there, **fmap} if not _same(there.get(name), fmap.get(name))]
     if differ:
-        raise FormatError(f"{path!r} is there already and describes other functions; they differ in: {quoted(differ)}. Choose another name")
+        raise FormatError(
+            f"{path!r} is there already and describes other functions; they differ in: {list_names(differ)}. Choose another name"
+        )
 
 
 def _same(there: FunctionInfo | None, mine: FunctionInfo | None) -> bool:
-    """Whether a metadata file may be written over one that describes `there`: what lies beside it must still be called rightly."""
+    """Return whether `mine` may replace `there` in a metadata file, so that calls of the payload beside it stay correct."""
     if there is None or mine is None or there.interface is not None:
         return there == mine
-    # TVM's metadata has no interface. It describes the same function, and ours says more of it.
+    # TVM's metadata has no interface. It describes the same function with less detail.
     return there == FunctionInfo(mine.name, mine.arg_types, mine.launch_param_tags, mine.arg_extra_tags)
 
 
 def _read_bounded(path: str) -> bytes:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         data = file.read(_LARGEST_METADATA + 1)
     if len(data) > _LARGEST_METADATA:
         raise FormatError(f"{path!r} is too large for a metadata file: over {_LARGEST_METADATA >> 20} MiB")
     return data
 
 
-def _to_json(info: FunctionInfo) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def function_to_json(info: FunctionInfo) -> dict[str, Any]:
+    """Return a function as a metadata file has it, in JSON's types."""
+    fields: dict[str, Any] = {
         "name": info.name,
         "arg_types": list(info.arg_types),
         "launch_param_tags": list(info.launch_param_tags),
         "arg_extra_tags": list(info.arg_extra_tags),
     }
     if info.interface is not None:
-        made["interface"] = info.interface.to_dict()
-    return made
+        fields["interface"] = info.interface.to_dict()
+    return fields
 
 
 def _read_metadata(text: str | bytes) -> tuple[dict[str, FunctionInfo], str]:
-    """The fmap, and the shader's name or ""."""
+    """Return the fmap, and the name of the shader or ""."""
     import json
 
     try:
@@ -188,6 +202,9 @@ def _functions(infos: dict[str, Any]) -> Iterator[tuple[str, FunctionInfo]]:
     for key, fields in infos.items():
         if not isinstance(fields, dict):
             raise FormatError(f"the metadata of the function {key!r} is not a map")
+        older = fields.get(_OLDER_TAGS, fields.get("launch_param_tags", []))
+        if fields.setdefault("launch_param_tags", older) != older:
+            raise FormatError(f"the metadata of the function {key!r} has launch_param_tags, and other {_OLDER_TAGS}")
         lists = {name: fields.get(name, []) for name in ("arg_types", "launch_param_tags", "arg_extra_tags")}
         wrong = [name for name, value in lists.items() if not isinstance(value, list)]
         if "name" not in fields or "arg_types" not in fields or wrong:

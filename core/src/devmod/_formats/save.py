@@ -1,18 +1,20 @@
-"""Writing a tree into a bundle: what the file will hold, and where, and then the bytes.
+"""Writing a tree into a bundle: first the plan of the file, then the bytes.
 
-No payload is copied, and hashing overlaps with writing. The layout stands above the reader in `devmod._formats.index`.
+No payload is copied, and hashing overlaps with writing. The comment above the reader in `devmod._formats.index` has the layout.
 """
 
 from __future__ import annotations
 
-from devmod._choose import BundleModule
-from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, index_digest, read_index
+from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, read_index, read_origin
 from devmod._formats.wire import flat, pack
-from devmod._module import Module
-from devmod._names import well_formed
-from devmod._stored import LIBRARY, LibraryModule, StoredModule
-from devmod._tree import function_names, ordered
-from devmod._variant import variant_of
+from devmod._modules.bundle import BundleModule
+from devmod._modules.module import Module
+from devmod._modules.stored import LIBRARY, LibraryModule, StoredModule
+from devmod._modules.tree import function_names, ordered
+from devmod._modules.variant import variant_of
+from devmod._plugins.discovery import shared_scan
+from devmod._util.digest import sha256_of
+from devmod._util.names import is_valid_name
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -20,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, BinaryIO
 
-    from devmod._payload import Binary
+    from devmod._values.code import Binary
 
 #: From this size on, hashing in a second thread costs less than it saves.
 _OVERLAP_FROM = 1 << 20
 
 
 class Plan:
-    """What a tree's file will hold, and where; nothing is written or hashed yet."""
+    """The plan of a file: its modules with their offsets. Nothing is written or hashed yet."""
 
     def __init__(self, module: Module) -> None:
         if not isinstance(module, Module):
@@ -40,8 +42,9 @@ class Plan:
         self._parts: list[Sequence[Binary]] = []
         self._entries: list[Entry] = []
         end = 0
-        for module, imports in order:
-            parts, entry = _described(module)
+        with shared_scan():
+            described = [_described(module) for module, _ in order]
+        for (_, imports), (parts, entry) in zip(order, described, strict=True):
             entry.imports = [numbers[id(child)] for child in imports]
             if entry.offset is not None:
                 entry.offset = aligned(end)
@@ -52,14 +55,17 @@ class Plan:
         index = pack_index(self._roots, self._entries)
         if len(index) > MAX_INDEX:
             raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
-        # What is written can be read: the reader's own checks say what of it could not.
-        read_index(memoryview(index), end, "the bundle to be saved")
+        # The reader checks the index, so that every file that is written can be read.
+        what = "the bundle to be saved"
+        for number, entry in enumerate(read_index(memoryview(index), end, what)[1]):
+            if entry.origin_at >= 0:
+                read_origin(memoryview(index), entry, number, what)
         self._start = aligned(HEADER + len(index))
         #: The size of the whole file.
         self.size = self._start + end
 
     def write(self, file: BinaryIO) -> None:
-        """Write it all. The head, which has the digests, comes last."""
+        """Write the file. The head, which has the digests, is written last."""
         file.write(bytes(self._start))
         if self.size < _OVERLAP_FROM:
             digests = self._digests()
@@ -96,15 +102,15 @@ class Plan:
 
 
 def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
-    """A module's bytes in parts, and its entry but for the numbers."""
+    """Return a module's bytes in parts, and its entry without imports, offset and digest."""
     if isinstance(module, BundleModule):
         return (), Entry(BUNDLE)
     if isinstance(module, LibraryModule):
         return (), Entry(LIBRARY)
     kind = module.kind
-    if not well_formed(kind) or kind == BUNDLE:
+    if not is_valid_name(kind) or kind == BUNDLE:
         raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
-    # A stored module's digest is held against the one that is computed for the file anyway.
+    # `write` compares the digest of a stored module with the one that it computes for the file.
     parts = module.unverified if isinstance(module, StoredModule) else [flat(part) for part in module.wire_parts()]
     entry = Entry(
         kind,
@@ -118,7 +124,7 @@ def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
 
 
 def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:
-    """The result of `one`, which runs in a second thread while this one runs `other`. Both have ended on return."""
+    """Run `one` in a second thread and `other` in this one, and return the result of `one`. Both have ended on return."""
     from threading import Thread
 
     results: list[Any] = []
@@ -148,5 +154,5 @@ def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
 
 def pack_head(index: bytes) -> bytes:
     """Everything before the first blob."""
-    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + index_digest(index) + index
+    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
     return head.ljust(aligned(len(head)), b"\0")

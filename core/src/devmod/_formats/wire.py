@@ -1,38 +1,37 @@
-"""A module's bytes: what `save_to_bytes` gives and `load_from_bytes` takes (R17 to R19).
+"""Encode and decode a module's bytes: the result of `save_to_bytes` and the argument of `load_from_bytes` (R17 to R19).
 
-Wrapping and reading parse nothing of the payload itself, and copy nothing of it: it is a part of its own when written, a
-slice of the buffer when read.
+The payload is neither parsed nor copied. `encode` returns it as a separate part; `decode` returns a slice of the buffer.
 """
 
 from __future__ import annotations
 
-from devmod._dtypes import DType, dtype_name, parse_dtype
-from devmod._formats.msgpack import MAX_VALUES, Reader, shown
-from devmod._info import FunctionInfo, Interface, Param
-from devmod.errors import ArgumentError, FormatError
+from _collections_abc import Mapping  # collections.abc, without the package collections
+from os import PathLike
+
+from devmod._formats.msgpack import MAX_VALUES, Reader
+from devmod._values.dtypes import DType, dtype_name, parse_dtype
+from devmod._values.info import FunctionInfo, Interface
+from devmod.errors import ArgumentError, FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
     from typing import Any
 
-    from devmod._formats.msgpack import Known
-    from devmod._payload import Binary, Code
-    from devmod.targets import TargetSpec
+    from devmod._values.code import Binary, Code
+    from devmod._values.spec import TargetSpec
 
-    Signature = tuple[list[str], list[str], list[int]]
-
-#: The bytes that one binary of msgpack holds at most.
+#: The maximum size of a msgpack binary in bytes.
 MAX_BIN = 0xFFFFFFFF
 
 
 def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code) -> tuple[Binary, ...]:
-    """A module's bytes, in parts: the payload, or each shader, is a part of its own and is not copied.
+    """Return a module's bytes in parts. The payload, or each shader, is a separate part and is not copied.
 
     Raises
     ------
     FormatError
-        A payload is over 4 GiB, or a name or a value has no form in msgpack.
+        A payload is over 4 GiB, or msgpack cannot represent a name or a value.
     """
     parts: list[Binary] = []
     head = bytearray()
@@ -54,22 +53,25 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
     return tuple(parts)
 
 
-# The layout, each field one msgpack object, one after the other, in the order of the kind's TargetSpec.fields (most kinds:
-# fmt, fmap, code; WebGPU: fmap, code):
+# The layout: the fields in the order of the kind's TargetSpec.fields, each one msgpack object. Most kinds have fmt, fmap and
+# code; WebGPU has fmap and code.
 #
 #   fmt    str    one of the kind's formats
 #   fmap   map    str (the name that callers use) -> array of 4 or 5:
-#                   0  str    the symbol or entry point given to the driver
-#                   1  array  of arguments, each [code u8, bits u8, lanes u16], DLPack's data type
+#                   0  str    the symbol or entry point for the driver
+#                   1  array  of the types of the arguments, each DLPack's data type [code u8, bits u8, lanes u16]
 #                   2  array  of str, the launch parameter tags
 #                   3  array  of i32, the extra tags
-#                   4  map    the interface (Interface.to_dict); left out where there is none
-#   code   bin    the payload; for a kind with a shader map:
-#          map    str (the entry's name) -> bin
+#                   4  map    the interface (Interface.to_dict); missing if there is no interface
+#   code   bin    the payload
+#          map    str (the name of an entry) -> bin, for a kind with a shader map
 #
-# Nothing follows the last field. Written: shortest forms, maps in insertion order. Read: any valid form.
-def decode(spec: TargetSpec, data: Binary) -> tuple[str, dict[str, FunctionInfo], Code]:
-    """The format, the functions and the code in a module's bytes; the code is slices of `data`.
+# No bytes follow the last field. `encode` writes the shortest forms and maps in insertion order. `decode` accepts any valid form.
+def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+    """Return the format, the functions and the code in a module's bytes.
+
+    The code is slices of `data`. An alias of a format is resolved. The framing of all fields is checked here; the contents of a
+    function are decoded and checked at its first use.
 
     Raises
     ------
@@ -78,12 +80,12 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, dict[str, FunctionInfo]
     """
     reader = Reader(flat(data), f"the bytes of the {spec.kind} module", spec.kind)
     fmt = spec.formats[0]
-    fmap: dict[str, FunctionInfo] = {}
+    fmap: Mapping[str, FunctionInfo] = {}
     code: Code = b""
     for field in spec.fields:
         reader.field = field
         if field == "fmt":
-            fmt = reader.read_str()
+            fmt = spec.canonical_format(reader.read_str())
         elif field == "fmap":
             fmap = _read_fmap(reader)
         elif spec.shader_map:
@@ -95,12 +97,12 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, dict[str, FunctionInfo]
 
 
 def flat(data: Any) -> memoryview:
-    """Any buffer as a flat view of its bytes.
+    """Return any buffer as a flat view of its bytes.
 
     Raises
     ------
     FormatError
-        `data` is no buffer, or not a contiguous one.
+        `data` is not a buffer, or is not contiguous.
     """
     try:
         view = memoryview(data)
@@ -113,28 +115,32 @@ def flat(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def snapshot(data: Any, call: str) -> memoryview:
-    """What a caller gave as bytes, as a flat view that nobody writes to: of a writable or a strided buffer a copy.
+def snapshot(data: Any, call: str, path_call: str = "") -> memoryview:
+    """Return a caller's bytes as a flat read-only view. A writable or a strided buffer is copied.
 
     Raises
     ------
     ArgumentError
-        `data` is no buffer; the message names `call`.
+        `data` is not a buffer. The message names `call`; if `data` is a path, it also names `path_call`, which takes a path.
     """
     try:
         view = memoryview(data)
     except TypeError:
-        raise ArgumentError(f"{call}: data is bytes or another buffer, not {type(data).__name__}", argument="data") from None
+        is_path = path_call and isinstance(data, (str, PathLike))
+        raise ArgumentError(
+            f"{call}: data is bytes or another buffer, not {type(data).__name__}{f'. {path_call} takes a path' if is_path else ''}",
+            argument="data",
+        ) from None
     return flat(view if view.readonly and view.c_contiguous else view.tobytes())
 
 
-def kept(data: Binary) -> memoryview:
-    """Bytes that a module keeps, as a flat view that nobody writes to: a copy where what lies under `data` is writable.
+def read_only_view(data: Binary) -> memoryview:
+    """Return bytes for a module to keep, as a flat read-only view. They are copied if the object that owns them is writable.
 
-    A read-only view of a bytearray changes with it; what is mapped from a file or is bytes is not copied.
+    A read-only view of a bytearray changes with it. A mapped file and bytes are not copied.
     """
     view = data if isinstance(data, memoryview) else flat(data)
-    under = view.obj  # None for a buffer of C's, which says for itself whether it may be written to
+    under = view.obj  # None for a buffer from C; its own flag is then right
     fixed = view.readonly and (under is None or memoryview(under).readonly)
     return flat(view if fixed and view.c_contiguous else view.tobytes())
 
@@ -143,7 +149,7 @@ def kept(data: Binary) -> memoryview:
 
 
 def pack(value: object, what: str, kind: str = "") -> bytes:
-    """`value` in msgpack's shortest forms; FormatError, naming `what`, where it has none."""
+    """Return `value` in msgpack's shortest forms. Raise FormatError, which names `what`, if msgpack cannot represent it."""
     from msgpack import packb  # type: ignore[import-untyped]
 
     try:
@@ -154,21 +160,21 @@ def pack(value: object, what: str, kind: str = "") -> bytes:
 
 
 def map_header(count: int) -> bytes:
-    """The bytes that a map of `count` pairs begins with."""
+    """Return the head of a map of `count` pairs."""
     if count < 16:
         return bytes((0x80 | count,))
     return b"\xde" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdf" + count.to_bytes(4, "big")
 
 
 def array_header(count: int) -> bytes:
-    """The bytes that an array of `count` items begins with."""
+    """Return the head of an array of `count` items."""
     if count < 16:
         return bytes((0x90 | count,))
     return b"\xdc" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdd" + count.to_bytes(4, "big")
 
 
 def bin_header(size: int, what: str, kind: str = "") -> bytes:
-    """The bytes that a binary of `size` bytes begins with; FormatError where msgpack has no binary of that size."""
+    """Return the head of a binary of `size` bytes. Raise FormatError if it is too large for msgpack."""
     if size > MAX_BIN:
         raise FormatError(f"{what} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
     if size <= 0xFF:
@@ -177,7 +183,7 @@ def bin_header(size: int, what: str, kind: str = "") -> bytes:
 
 
 def append_binary(parts: list[Binary], head: bytearray, payload: Binary, what: str, kind: str) -> None:
-    """Move `head` and the header of a binary into `parts`, and the payload behind them."""
+    """Append `head`, the head of the binary and the payload to `parts`, and clear `head`."""
     head += bin_header(len(payload), what, kind)
     parts.append(bytes(head))
     parts.append(payload)
@@ -185,17 +191,17 @@ def append_binary(parts: list[Binary], head: bytearray, payload: Binary, what: s
 
 
 def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
-    made: dict[str, list[object]] = {}
+    entries: dict[str, list[object]] = {}
     for name, info in fmap.items():
         entry: list[object] = [info.name, list(map(parse_dtype, info.arg_types)), info.launch_param_tags, info.arg_extra_tags]
         if info.interface is not None:
             entry.append(info.interface.to_dict())
-        made[name] = entry
+        entries[name] = entry
     what = f"the fmap of the {kind} module"
-    packed = pack(made, what, kind)
-    # msgpack's packer takes some values that a reader of ours refuses. Only unknown keys and sheer size bring such.
+    packed = pack(entries, what, kind)
+    # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys and the size can cause that.
     if len(packed) >= MAX_VALUES or any(_has_extra(info.interface) for info in fmap.values()):
-        _read_fmap(Reader(memoryview(packed), f"{what} cannot be written", kind))
+        dict(_read_fmap(Reader(memoryview(packed), f"{what} cannot be written", kind)))
     return packed
 
 
@@ -208,80 +214,91 @@ def _has_extra(interface: Interface | None) -> bool:
 # -- reading
 
 
-class _Known:
-    """What functions have in common, read once."""
+class StoredFunctions(Mapping[str, FunctionInfo]):
+    """The functions in a module's bytes. Each is decoded at its first use.
 
-    def __init__(self) -> None:
-        self.signatures: Known[Signature] = []
-        self.interfaces: Known[Interface] = []
-        self.params: Known[Param] = []
-        self.values: dict[str, Known[object]] = {}
+    Parameters
+    ----------
+    reader
+        A reader of the bytes, for its data and its messages.
+    places
+        The name of each function to the offset of its array, whose framing was checked.
+
+    Raises
+    ------
+    FormatError
+        On access to a function whose contents are invalid. The other functions are not affected.
+    """
+
+    __slots__ = ("_data", "_decoded", "_kind", "_places", "_what")
+
+    def __init__(self, reader: Reader, places: dict[str, int]) -> None:
+        self._data, self._what, self._kind = reader.data, reader.what, reader.kind
+        self._places = places
+        self._decoded: dict[str, FunctionInfo] = {}
+
+    def __getitem__(self, name: str) -> FunctionInfo:
+        info = self._decoded.get(name)
+        if info is None:
+            # The limits hold for all functions together: they were checked with the framing.
+            reader = Reader(self._data, self._what, self._kind)
+            reader.at = self._places[name]
+            info = self._decoded[name] = _read_info(reader, f"fmap of {quote_name(name)}")
+        return info
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
-def _read_fmap(reader: Reader) -> dict[str, FunctionInfo]:
-    fmap: dict[str, FunctionInfo] = {}
-    known = _Known()
+def _read_fmap(reader: Reader) -> StoredFunctions:
+    places: dict[str, int] = {}
     for _ in range(reader.read_map()):
         reader.field = "fmap"
-        name = reader.read_key(fmap)
-        fmap[name] = _read_info(reader, f"fmap of {shown(name)}", known)
-    return fmap
+        name = reader.read_key(places)
+        places[name] = at = reader.at
+        try:
+            count = reader.read_array()
+        except FormatError:
+            count = 0
+        if not (count in (4, 5) and reader.skip(4) and (count == 4 or reader.skip(free=True))):
+            reader.at = at  # the strict reader raises the error that names the field
+            _read_info(reader, f"fmap of {quote_name(name)}")
+            raise reader.error("the framing of the function is invalid", at)
+    return StoredFunctions(reader, places)
 
 
-def _read_info(reader: Reader, where: str, known: _Known) -> FunctionInfo:
+def _read_info(reader: Reader, where: str) -> FunctionInfo:
     start, reader.field = reader.at, where
     count = reader.read_array()
     if count not in (4, 5):
         raise reader.error(f"expected an array of 4 or 5, found one of {count}", start)
     reader.field = f"{where}, name"
     symbol = reader.read_str()
-    types, tags, extra = _read_signature(reader, where, known)
+    reader.field = f"{where}, arg_types"
+    types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
+    reader.field = f"{where}, launch_param_tags"
+    tags = [reader.read_str() for _ in range(reader.read_array())]
+    reader.field = f"{where}, arg_extra_tags"
+    extra = [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
     reader.field = f"{where}, interface"
-    interface = reader.shared(known.interfaces, lambda: _read_interface(reader, start, known)) if count == 5 else None
+    fields = reader.read_map_object() if count == 5 else None
     try:
-        return FunctionInfo(symbol, types, tags, extra, interface)
-    except FormatError as error:
-        raise reader.error(str(error), start) from None
-
-
-def _read_signature(reader: Reader, where: str, known: _Known) -> Signature:
-    """The types, the tags and the extra tags."""
-
-    def read() -> Signature:
-        reader.field = f"{where}, arg_types"
-        types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
-        reader.field = f"{where}, launch_param_tags"
-        tags = [reader.read_str() for _ in range(reader.read_array())]
-        reader.field = f"{where}, arg_extra_tags"
-        return types, tags, [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
-
-    # Three objects in a row end as surely as one does.
-    return reader.shared(known.signatures, read)
-
-
-def _read_interface(reader: Reader, start: int, known: _Known) -> Interface:
-    def read_param() -> Param:
-        value = reader.read_value(2)
-        try:
-            return Param.from_dict(value)
-        except FormatError as error:
-            raise reader.error(str(error), start) from None
-
-    found: dict[str, object] = {}
-    for _ in range(reader.read_map()):
-        key = reader.read_key(found)
-        if key == "params" and reader.at_array:
-            found[key] = [reader.shared(known.params, read_param) for _ in range(reader.read_array())]
-        else:
-            found[key] = reader.shared(known.values.setdefault(key, []), lambda: reader.read_value(1))
-    try:
-        return Interface.from_dict(found)
+        return FunctionInfo(symbol, types, tags, extra, None if fields is None else Interface.from_dict(fields))
     except FormatError as error:
         raise reader.error(str(error), start) from None
 
 
 def read_dtype(reader: Reader) -> DType:
-    """A data type as [code, bits, lanes]."""
+    """Read a data type, [code, bits, lanes]."""
     start = reader.at
     count = reader.read_array()
     if count != 3:

@@ -1,1 +1,1 @@
-"""The launch path: what every backend's functions share, from the arguments of a call to the backend's one enqueue."""
+"""The launch path that all backends share: from the arguments of a call to the backend's enqueue."""

@@ -1,11 +1,12 @@
-"""What a function takes: a plan made once from its FunctionInfo, by which each call's arguments are checked and converted."""
+"""The signature of a function, made once from its FunctionInfo: each call checks and converts its arguments by it."""
 
 from __future__ import annotations
 
 from sys import intern
 
-from devmod._dtypes import dtype_bytes, dtype_name, parse_dtype
-from devmod._launch.scalars import fast_packer, packer
+from devmod._launch.scalars import packer, plain_packer
+from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
+from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS, value_tags
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -13,17 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from devmod._info import FunctionInfo, Interface
     from devmod._launch.scalars import Packer
+    from devmod._values.info import FunctionInfo, Interface
 
-#: The launch tags that take a value, and where it goes: which dimension triple, and which of the three.
-_DIMENSIONS = {
-    f"{name}.{axis}": (which, number)
-    for which, name in enumerate(("blockIdx", "threadIdx", "clusterCtaIdx"))
-    for number, axis in enumerate("xyz")
-}
-_DYNAMIC_SHARED = "tirx.use_dyn_shared_memory"
-_WRITE_ACCESS = "paramWriteAccess:"
+#: The place of the launch value of dynamic shared memory.
+SHARED_MEMORY = (len(SCOPES), 0)
 
 
 class Argument:
@@ -32,24 +27,26 @@ class Argument:
     Attributes
     ----------
     number, name
-        Its place from 0, and its name; "" where that is not known.
+        The position from 0, and the name; "" if it is unknown.
     kind
         "buffer", "scalar", "uniform", "local", "image" or "sampler".
     type
-        A buffer's element type or a scalar's type; "" unknown.
-    shown
+        A buffer's element type or a scalar's type; "" if it is unknown.
+    type_text
         The element type in a message.
     unit
-        The bytes that one element takes; 1 where that is not known.
+        The bytes of one element; 1 if the size is unknown.
+    size
+        The bytes that the kernel declares for a buffer; an array must have at least as many. 0 if the size is unknown.
     written
         Whether the kernel may write to the buffer.
-    may_be_local
-        Whether a `Local` is taken too: a handle of a function without an interface may be a ``__local`` pointer.
-    fast, pack
-        For a scalar: the exact type and the converter of plain numbers, and the converter of everything (`devmod._launch.scalars`).
+    accepts_local
+        Whether a `Local` is accepted as well: a handle of a function without an interface may be a ``__local`` pointer.
+    plain_packer, pack
+        For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod._launch.scalars`).
     """
 
-    __slots__ = ("_base", "fast", "kind", "may_be_local", "name", "number", "pack", "shown", "type", "unit", "written")
+    __slots__ = ("_base", "accepts_local", "kind", "name", "number", "pack", "plain_packer", "size", "type", "type_text", "unit", "written")
 
     def __init__(
         self,
@@ -58,21 +55,25 @@ class Argument:
         kind: str,
         type: str,  # noqa: A002 - the field's name in the format
         written: bool,
-        may_be_local: bool,
+        accepts_local: bool,
         pack: Packer | None,
         align: int,
+        size: int = 0,
     ) -> None:
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
-        self.written, self.may_be_local = written, may_be_local
+        self.written, self.accepts_local = written, accepts_local
         self.pack = pack
-        self.shown = type
-        self.fast = fast_packer(type) if kind == "scalar" else None
+        self.size = size if kind == "buffer" else 0
+        self.type_text = type
+        self.plain_packer = plain_packer(type) if kind == "scalar" else None
         if kind == "buffer" and type:
             code, bits, lanes = parse_dtype(type)
             self._base = dtype_name((code, bits, 1))
             if align:
-                self.shown = f"structs of {lanes} bytes"
-            self.unit = dtype_bytes((code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes))
+                self.type_text = f"structs of {lanes} bytes"
+            # Packed elements may end within a byte, and a type of no bits has no elements: any number of bytes is valid.
+            whole = (code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes)
+            self.unit = 1 if is_packed(whole) else max(array_bytes(whole), 1)
         else:
             self._base, self.unit = "", 1
 
@@ -81,34 +82,40 @@ class Argument:
         """The argument in a message: ``argument 2 'b'``."""
         return f"argument {self.number + 1} {self.name!r}" if self.name else f"argument {self.number + 1}"
 
-    def holds(self, dtype: str) -> bool:
-        """Whether arrays of that element type may hold this buffer's elements, if there are whole ones."""
+    @property
+    def element(self) -> str:
+        """The type of a buffer's numbers; "" for structs and unknown types."""
+        return "" if self.type_text != self.type else self._base
+
+    def accepts_type(self, dtype: str) -> bool:
+        """Return whether the elements of an array of type `dtype` can be elements of this buffer."""
         if not self.type or dtype in (self.type, self._base, "void"):
             return True
         code, bits, lanes = parse_dtype(dtype)
         if (code, bits) == (1, 8):
-            # NumPy's records: a struct's elements and a vector's come so too.
-            return lanes > 1 and dtype_bytes((code, bits, lanes)) == self.unit
+            # NumPy's records: an array of structs or vectors may have such a type.
+            return lanes > 1 and array_bytes((code, bits, lanes)) == self.unit
         return dtype_name((code, bits, 1)) == self._base
 
-    def takes(self, dtype: str, nbytes: int) -> bool:
-        """Whether an array of that element type and size is one of this buffer's elements."""
-        return self.holds(dtype) and (dtype == "void" or nbytes % self.unit == 0)
+    def accepts_array(self, dtype: str, nbytes: int) -> bool:
+        """Return whether an array of type `dtype` and `nbytes` bytes is a whole number of this buffer's elements."""
+        return self.accepts_type(dtype) and (dtype == "void" or nbytes % self.unit == 0)
 
 
-class Plan:
-    """A function's arguments and launch values.
+class Signature:
+    """The arguments and launch values of a function.
 
     Attributes
     ----------
     arguments : tuple of Argument
-        One for each argument.
+        The arguments in order.
     launch : tuple of (int, int)
-        For each launch value that may follow the arguments: 0 grid, 1 block, 2 cluster, 3 dynamic shared memory; and x, y, z.
+        For each launch value that may follow the arguments: 0 grid, 1 block, 2 cluster, 3 preferred cluster, and the axis;
+        `SHARED_MEMORY` for dynamic shared memory.
     tags : tuple of str
         The launch tags of those values.
     block : tuple of int or None
-        The fixed block of threads.
+        The fixed block of threads, or None.
     """
 
     __slots__ = ("arguments", "block", "launch", "tags")
@@ -116,83 +123,80 @@ class Plan:
     def __init__(self, info: FunctionInfo, *, interface: Interface | None = None, bool_bytes: int = 1, vec3_lanes: int = 4) -> None:
         interface = interface or info.interface
         access = write_access(info)
-        made = []
+        arguments = []
         buffers = 0
         for number, declared in enumerate(info.arg_types):
             if interface is not None:
                 param = interface.params[number]
-                name, kind, align, known = param.name, param.kind, param.align, param.access
+                name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
                 type_ = param.type or (declared if kind in ("scalar", "uniform") else "")
             else:
-                name, align, known = "", 0, ""
+                name, align, size, declared_access = "", 0, 0, ""
                 kind, type_ = ("buffer", "") if declared == "handle" else ("scalar", declared)
-            written = known != "r"
+            written = declared_access != "r"
             if kind == "buffer":
-                if not known and buffers < len(access):
+                if not declared_access and buffers < len(access):
                     written = access[buffers]
                 buffers += 1
             pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align) if kind in ("scalar", "uniform") else None
-            made.append(Argument(number, name, kind, type_, written, interface is None, pack, align))
-        self.arguments = tuple(made)
+            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size))
+        self.arguments = tuple(arguments)
         self.block = interface.block if interface is not None else None
-        places = [(tag, _DIMENSIONS[tag]) for tag in info.launch_param_tags if tag in _DIMENSIONS]
-        if _DYNAMIC_SHARED in info.launch_param_tags:
-            places.append((_DYNAMIC_SHARED, (3, 0)))
-        self.tags = tuple(tag for tag, _ in places)
-        self.launch = tuple(place for _, place in places)
+        self.tags = value_tags(info.launch_param_tags)
+        self.launch = tuple(DIMENSIONS.get(tag, SHARED_MEMORY) for tag in self.tags)
 
     @property
-    def signature(self) -> str:
-        """The arguments in a message: ``a, b, c, n``, or their types where no names are known."""
+    def text(self) -> str:
+        """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
         return ", ".join(each.name or each.type or each.kind for each in self.arguments)
 
 
 def write_access(info: FunctionInfo) -> list[bool]:
-    """For each buffer in order whether it is written, as TVM's tag ``paramWriteAccess:[0,0,1]`` says it; [] where nothing does."""
+    """Return for each buffer in order whether the kernel writes to it, by TVM's tag ``paramWriteAccess:[0,0,1]``; [] without the tag."""
     for tag in info.launch_param_tags:
-        if tag.startswith(_WRITE_ACCESS):
-            return [digit != "0" for digit in tag[len(_WRITE_ACCESS) :] if digit in "01"]
+        if tag.startswith(WRITE_ACCESS):
+            return [digit != "0" for digit in tag[len(WRITE_ACCESS) :] if digit in "01"]
     return []
 
 
 def block_packer(interface: Interface) -> Callable[[Sequence[Any]], tuple[bytes, ...]]:
-    """For a backend whose scalars lie in blocks: the function that makes the blocks' bytes of a call's values.
+    """Return a function that packs scalars into blocks of memory, for a backend that passes them so.
 
     Parameters
     ----------
     interface
-        Its `blocks`, and each scalar's `at` (number of the block, byte offset), are followed.
+        The layout: its `blocks`, and each scalar's `at` (number of the block, byte offset).
 
     Returns
     -------
     callable
-        From the values in the order of the arguments (scalars as bytes) to the bytes of each block, in the order of
+        Takes the values in the order of the arguments (scalars as bytes). Returns the bytes of each block, in the order of
         ``interface.blocks``.
 
     Raises
     ------
     FormatError
-        A scalar lies outside its block, or in a block that is not there.
+        A scalar is outside its block, or its block does not exist.
     """
     sizes = tuple(block.size for block in interface.blocks)
     places = [
         (number, param.at[0], param.at[1])
         for number, param in enumerate(interface.params)
-        # A uniform is a binding of its own, whose content is the value; its place is (set, binding).
+        # A uniform is a separate binding with the value as its content; its place is (set, binding).
         if param.kind == "scalar" and isinstance(param.at, tuple)
     ]
 
     for number, block, offset in places:
         if block >= len(sizes):
-            raise FormatError(f"argument {number + 1} lies in block {block}, and the blocks are {len(sizes)}, counted from 0")
+            raise FormatError(f"argument {number + 1} is in block {block} (counted from 0), and the interface has {len(sizes)}")
         if offset >= sizes[block]:
-            raise FormatError(f"argument {number + 1} lies at byte {offset} of a block of {sizes[block]} bytes")
+            raise FormatError(f"argument {number + 1} is at byte {offset} of a block of {sizes[block]} bytes")
 
     def pack(values: Sequence[Any]) -> tuple[bytes, ...]:
         blocks = [bytearray(size) for size in sizes]
         for number, block, offset in places:
             value = values[number]
-            # What a type pads itself with (a three-vector's fourth lane) may reach over the block's end: it is not the block's.
+            # The padding of a value (a three-vector's fourth lane) may reach beyond the block's end; it is dropped.
             room = len(blocks[block]) - offset
             blocks[block][offset : offset + len(value)] = value[:room]
         return tuple(map(bytes, blocks))

@@ -1,12 +1,14 @@
-"""One call of a function in full: every argument looked at, every error worded, host arrays copied in and back."""
+"""A complete call of a function: it checks every argument, raises the errors, and copies host arrays in and back."""
 
 from __future__ import annotations
 
-from devmod._launch.function import Local
-from devmod._launch.host import Overlap, host_view, plan_transfers
-from devmod._launch.scalars import Unfit, _shown
-from devmod._memory.array import DeviceArray
-from devmod._memory.device import Stream
+from devmod._device.array import DeviceArray
+from devmod._device.stream import Stream
+from devmod._launch.host import OverlapError, host_view, plan_transfers
+from devmod._launch.local import Local
+from devmod._launch.scalars import ConversionError, describe_value
+from devmod._util.fork import check_driver
+from devmod._values.dtypes import NUMBERS
 from devmod.errors import ArgumentError, LaunchError
 
 TYPE_CHECKING = False
@@ -14,100 +16,101 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from devmod._device.device import Device
     from devmod._launch.arguments import Argument
     from devmod._launch.function import Function
     from devmod._launch.host import HostView, Transfer
     from devmod._launch.launcher import Kernel
-    from devmod._memory.device import Device
 
 _UNSUPPORTED = {"image": "images", "sampler": "samplers"}
 
 
 class Call:
-    """A call with everything checked and converted, before anything is launched.
+    """A checked and converted call. The constructor launches nothing.
 
     Parameters
     ----------
     function, args, grid, block, stream, shared_memory
-        As the caller gave them.
+        The function and its arguments, as for `Function.__call__`.
     bound
-        Whether it is to be launched again and again, so that arrays of the host are refused.
+        Whether the call is for a prepared launch, which supports no host arrays.
 
     Attributes
     ----------
-    kernel, where, shape, values
-        What `Kernel.prepare` takes; `shape` is None for a grid with a zero in it. Values for host arrays come when it is launched.
+    kernel, stream, shape, values
+        The arguments of `Kernel.prepare`. `shape` is None for a grid with a zero. The value of a host array is set by `launch`.
 
     Raises
     ------
     ArgumentError, LaunchError
-        As `Function.__call__` says.
+        As for `Function.__call__`.
     """
 
     def __init__(
         self, function: Function, args: Sequence[Any], grid: Any, block: Any, stream: Any, shared_memory: Any, *, bound: bool = False
     ) -> None:
+        check_driver(function._launcher.kind)
         self._function = function
         self._launcher = function._launcher
         self._device: Device | None = None
-        self._settled_by = ""
+        self._device_label = ""
         self._adopted_streams: list[Stream | None] = []
-        self._hosts: list[tuple[int, HostView, bool]] = []
-        self._kept: list[Any] = []
-        plain_count = len(args) == len(function._plan.arguments)
-        for argument in function._plan.arguments:
+        self._host_views: list[tuple[int, HostView, bool]] = []
+        self._adopted_arrays: list[Any] = []
+        has_launch_values = len(args) != len(function._signature.arguments)
+        for argument in function._signature.arguments:
             if argument.kind in _UNSUPPORTED:
                 what = _UNSUPPORTED[argument.kind]
                 raise LaunchError(
-                    f"{function.described} cannot be called: {argument.label} is of kind {argument.kind}, and {what} are not supported yet",
+                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and {what} are not supported yet",
                     kind=self._launcher.kind,
                     function=function.name,
                     argument=argument.name,
                 )
-        args, launch = function._shapes.read(args, grid, block, shared_memory)
-        self.where = self._stream(stream)
+        args, launch = function._config_reader.read(args, grid, block, shared_memory)
+        self.stream = self._open_stream(stream)
         self.values: list[Any] = [
-            self._convert(argument, value, bound) for argument, value in zip(function._plan.arguments, args, strict=True)
+            self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
         device = self._device if self._device is not None else self._launcher.default_device()
-        if self.where is None:
-            self.where = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
-        # What another library does next with its memory is not in our stream's order unless it is queued there too. For memory of
-        # which no stream is known, a caller who names one has thought of that.
-        where, named = self.where, stream is not None
-        self._settles = any(each is not where if each is not None else not named for each in self._adopted_streams)
+        if self.stream is None:
+            self.stream = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
+        # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
+        # known stream needs no wait if the caller passes stream=: the caller then orders the work.
+        chosen = self.stream
+        self._must_wait = any(each is not chosen if each is not None else stream is None for each in self._adopted_streams)
         self.kernel: Kernel = function.open(device)
         self.shape: Any = None
         self._enqueue: Callable[[list[Any]], None]
         if launch is not None:
             self.shape = self.kernel.shape(launch)
             if not bound:
-                # What a plain call would look for: with launch values behind the arguments, or shared memory, there is none.
-                has_buffers = any(each.kind == "buffer" for each in function._plan.arguments)
-                plain = plain_count and shared_memory == 0
-                key = (device if has_buffers else None, grid, block, stream) if plain else (device, launch.key, self.where)
-                self._enqueue = function.caller(key, self.kernel, self.where, self.shape)
+                # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
+                has_buffers = any(each.kind == "buffer" for each in function._signature.arguments)
+                plain = not has_launch_values and shared_memory == 0
+                key = (device if has_buffers else None, grid, block, stream) if plain else (device, launch.key, chosen)
+                self._enqueue = function.caller(key, self.kernel, chosen, self.shape)
 
     def launch(self) -> None:
-        """Launch it once. With arrays of the host, wait and copy back."""
+        """Launch once. With host arrays, wait and copy back."""
         if self.shape is None:
             return
-        assert self.where is not None
+        assert self.stream is not None
         if self.transfers:
-            self._launch_with_host(self.where)
+            self._launch_with_host_arrays(self.stream)
         else:
             self._enqueue(self.values)
-        if self._settles:
-            self.where.synchronize()
+        if self._must_wait:
+            self.stream.synchronize()
 
-    def _launch_with_host(self, where: Stream) -> None:
-        device = where.device
+    def _launch_with_host_arrays(self, stream: Stream) -> None:
+        device = stream.device
         memories = []
         for transfer in self.transfers:
             memory = device.allocate(max(transfer.nbytes, 1))
             if transfer.nbytes:
-                device.write(memory, transfer.source.read(), where)
+                device.write(memory, transfer.source.read(), stream)
             memories.append(memory)
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
@@ -116,11 +119,11 @@ class Call:
         waited = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
-                device.read(memory, transfer.back.write_target(), where)
+                device.read(memory, transfer.back.write_target(), stream)
                 transfer.back.finish()
                 waited = True
         if not waited:
-            where.synchronize()
+            stream.synchronize()
 
     # -- one argument
 
@@ -128,89 +131,111 @@ class Call:
         try:
             if argument.pack is not None:
                 return argument.pack(value)
-            if type(value) is Local and (argument.kind == "local" or argument.may_be_local):
+            if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
                 return self._launcher.local(value.nbytes)
             if argument.kind == "local":
-                raise Unfit(f"is {_shown(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)")
-            return self._buffer(argument, value, bound)
-        except Unfit as error:
-            raise self._wrong(argument, str(error)) from None
+                raise ConversionError(
+                    f"is {describe_value(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
+                )
+            return self._convert_buffer(argument, value, bound)
+        except ConversionError as error:
+            raise self._error(argument, str(error)) from None
 
-    def _buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
+    def _convert_buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
         array = value
         if not isinstance(value, DeviceArray):
             adopted = self._launcher.adopt(value)
             if adopted is None:
-                return self._host(argument, value, bound)
+                return self._convert_host_array(argument, value, bound)
             array, stream = adopted
             self._adopted_streams.append(stream)
-            self._kept.append(array)
+            self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
-            raise Unfit(f"is on {array.device}; copy it through the host: pass array.numpy()")
-        self._take_device(array.device, argument.label)
-        if not argument.takes(array.dtype, array.nbytes):
-            raise Unfit(self._mistyped(argument, array.dtype, array.nbytes))
+            raise ConversionError(f"is on {array.device}; copy it through the host: pass array.numpy()")
+        self._set_device(array.device, argument.label)
+        self._check_elements(argument, value, array.dtype, array.nbytes)
+        if array.read_only and argument.written:
+            raise ConversionError(
+                f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
+            )
         return array.memory
 
-    def _host(self, argument: Argument, value: Any, bound: bool) -> None:
+    def _convert_host_array(self, argument: Argument, value: Any, bound: bool) -> None:
         view = host_view(value)
         if view is None:
-            raise Unfit(f"is {_shown(value)}, and the kernel takes an array{f' of {argument.shown}' if argument.shown else ''}")
-        if not argument.takes(view.dtype, view.nbytes):
-            raise Unfit(self._mistyped(argument, view.dtype, view.nbytes))
+            raise ConversionError(
+                f"is {describe_value(value)}, and the kernel takes an array{f' of {argument.type_text}' if argument.type_text else ''}"
+            )
+        self._check_elements(argument, value, view.dtype, view.nbytes)
         if bound:
-            raise Unfit("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
+            raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")
         if argument.written and not view.array.flags.writeable:
-            raise Unfit("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
-        self._hosts.append((argument.number, view, argument.written))
+            raise ConversionError("is read-only, and the kernel may write to it; pass a copy, or device.from_numpy(array)")
+        self._host_views.append((argument.number, view, argument.written))
 
-    def _mistyped(self, argument: Argument, dtype: str, nbytes: int) -> str:
-        if argument.holds(dtype):
-            each = f"{argument.type} of {argument.unit} bytes" if argument.shown == argument.type else argument.shown
-            return f"has {nbytes} bytes, which is no whole number of {each}"
-        return f"is an array of {dtype}, and the kernel takes {argument.shown}"
+    def _check_elements(self, argument: Argument, value: object, dtype: str, nbytes: int) -> None:
+        if not argument.accepts_type(dtype):
+            raise ConversionError(f"is an array of {dtype}, and the kernel takes {argument.type_text}{_conversion(argument, dtype, value)}")
+        if not argument.accepts_array(dtype, nbytes):
+            each = f"{argument.type} of {argument.unit} bytes" if argument.type_text == argument.type else argument.type_text
+            raise ConversionError(f"has {nbytes} bytes, which is not a whole number of {each}")
+        if nbytes < argument.size:
+            raise ConversionError(
+                f"has {nbytes} bytes, and the kernel declares {argument.size}; pass an array of {argument.size} bytes or more"
+            )
 
-    # -- where
+    # -- stream and device
 
-    def _stream(self, stream: Any) -> Stream | None:
+    def _open_stream(self, stream: Any) -> Stream | None:
         if stream is None:
             return None
         found = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
         if found is None or found.device.kind != self._launcher.kind:
-            given = _shown(stream) if found is None else f"a stream of {found.device}"
+            given = describe_value(stream) if found is None else f"a stream of {found.device}"
             raise ArgumentError(
-                f"{self._function.described} was given stream=, which is {given} and no stream of kind {self._launcher.kind}",
+                f"{self._function.label} was given stream=, which is {given}: expected a stream of kind {self._launcher.kind}",
                 kind=self._launcher.kind,
                 function=self._function.name,
                 argument="stream",
             )
-        self._take_device(found.device, "the stream")
+        self._set_device(found.device, "the stream")
         return found
 
-    def _take_device(self, device: Device, label: str) -> None:
+    def _set_device(self, device: Device, label: str) -> None:
         if self._device is None:
-            self._device, self._settled_by = device, label
+            self._device, self._device_label = device, label
         elif self._device is not device:
-            raise Unfit(
-                f"is on {device}, and {self._settled_by} is on {self._device}; a launch runs on one device: copy what is not there "
-                "through the host"
+            raise ConversionError(
+                f"is on {device}, and {self._device_label} is on {self._device}; a launch runs on one device: copy the array through "
+                "the host"
             )
 
     def _plan_transfers(self) -> tuple[list[Transfer], dict[int, int]]:
-        if not self._hosts:
+        if not self._host_views:
             return [], {}
         try:
-            return plan_transfers(self._hosts)
-        except Overlap as error:
-            first, second = (self._function._plan.arguments[number] for number in (error.first, error.second))
-            raise self._wrong(second, f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it") from None
+            return plan_transfers(self._host_views)
+        except OverlapError as error:
+            first, second = (self._function._signature.arguments[number] for number in (error.first, error.second))
+            raise self._error(second, f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it") from None
 
-    def _wrong(self, argument: Argument, text: str) -> ArgumentError:
-        # Texts of scalars begin with the value, those of arrays with the verb.
-        joined = ":" if argument.pack is not None else ""
+    def _error(self, argument: Argument, text: str) -> ArgumentError:
+        # The text for a scalar begins with the value, the text for an array with the verb.
+        separator = ":" if argument.pack is not None else ""
         return ArgumentError(
-            f"{self._function.described}: {argument.label}{joined} {text}",
+            f"{self._function.label}: {argument.label}{separator} {text}",
             kind=self._launcher.kind,
             function=self._function.name,
             argument=argument.name or str(argument.number + 1),
         )
+
+
+def _conversion(argument: Argument, dtype: str, value: object) -> str:
+    """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
+    wanted = argument.element
+    if wanted not in NUMBERS or dtype not in NUMBERS:
+        return ""
+    if isinstance(value, DeviceArray):
+        return f"; convert it before the call: array = device.from_numpy(array.numpy().astype(np.{wanted}))"
+    # Only NumPy-like arrays have astype: bytes and memoryviews may have the right numbers under another type.
+    return f"; convert it before the call: array = array.astype(np.{wanted})" if hasattr(value, "astype") else ""

@@ -1,9 +1,11 @@
-"""Host memory as an argument: what counts as it, and which copies a launch makes of it."""
+"""Host arrays as arguments: which objects are host arrays, and which copies a launch makes."""
 
 from __future__ import annotations
 
-from devmod._launch.scalars import Unfit, _shown
-from devmod._memory.array import HostArray, bytes_of, name_of
+from devmod._device.array import HostArray
+from devmod._device.elements import bytes_of, name_of
+from devmod._launch.scalars import ConversionError, describe_value
+from devmod._values.dtypes import is_packed, parse_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -11,19 +13,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+else:
+    from devmod._util.numpy import np
 
 _DLPACK_CPU = 1
-#: How hard NumPy may look whether two strided arrays meet, before they are taken to.
+#: The bound on NumPy's search for an overlap of two strided arrays. Beyond it they count as overlapping.
 _MAX_WORK = 10_000
 
 
 class HostView:
-    """One array in the host's memory, as a NumPy array over it.
+    """A NumPy array over one array in the host's memory.
 
     Attributes
     ----------
     array
-        The array; of bytes where NumPy does not know the element type.
+        The array; an array of bytes if NumPy does not support the element type.
     dtype
         devmod's name of the element type.
     """
@@ -47,59 +51,56 @@ class HostView:
 
     @property
     def contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps."""
+        """Whether the elements are in C order without gaps."""
         return bool(self.array.flags.c_contiguous)
 
     def read(self) -> memoryview:
-        """The bytes in C order; a copy where they do not lie so."""
+        """Return the bytes in C order; a copy if the array is not contiguous."""
         if self.contiguous:
             return bytes_of(self.array)
-        import numpy as np
-
         return bytes_of(np.ascontiguousarray(self.array))
 
     def write_target(self) -> memoryview:
-        """Bytes that the device's are copied to; `finish` brings them home."""
+        """Return memory to which a device buffer is copied. Call `finish` after the copy."""
         if self.contiguous:
             return bytes_of(self.array)
-        import numpy as np
-
         self.staging = np.empty(self.array.shape, self.array.dtype)
         return bytes_of(self.staging)
 
     def finish(self) -> None:
-        """Copy what is in the bytes of `write_target` to where the elements lie."""
+        """Copy the bytes of `write_target` to the elements of the array, if they are separate."""
         if self.staging is not None:
             self.array[...] = self.staging
             self.staging = None
 
 
 def host_view(value: object) -> HostView | None:
-    """The view of a host array; None for what is not one.
+    """Return the view of a host array; None if `value` is not a host array.
 
     Raises
     ------
-    Unfit
-        It is one, and its elements cannot go to a device.
+    ConversionError
+        No device supports the elements of the host array.
     """
     if isinstance(value, HostArray):
-        import numpy as np
-
         return HostView(np.frombuffer(value.data, np.uint8), value.dtype)
     array = _as_numpy(value)
     if array is None:
         return None
     try:
-        return HostView(array, name_of(array.dtype))
+        dtype = name_of(array.dtype)
     except FormatError as error:
-        raise Unfit(f"has elements of a type that no device knows: {error}") from None
+        raise ConversionError(f"has elements of an unsupported type: {error}") from None
+    if is_packed(parse_dtype(dtype)):
+        raise ConversionError(
+            f"has elements of {dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
+        )
+    return HostView(array, dtype)
 
 
 def _as_numpy(value: Any) -> np.ndarray[Any, Any] | None:
     if isinstance(value, (int, float, complex, str, list, tuple, dict)) or value is None:
         return None
-    import numpy as np
-
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, np.generic):
@@ -108,20 +109,22 @@ def _as_numpy(value: Any) -> np.ndarray[Any, Any] | None:
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError, NotImplementedError):
         pass
-    where = getattr(value, "__dlpack_device__", None)
-    if where is None or not hasattr(value, "__dlpack__"):
+    dlpack_device = getattr(value, "__dlpack_device__", None)
+    if dlpack_device is None or not hasattr(value, "__dlpack__"):
         return None
-    device_type, number = where()
+    device_type, number = dlpack_device()
     if device_type != _DLPACK_CPU:
-        raise Unfit(f"is {_shown(value)} on DLPack device ({int(device_type)}, {number}), which this backend does not know")
+        raise ConversionError(
+            f"is {describe_value(value)} on DLPack device ({int(device_type)}, {number}), which this backend does not support"
+        )
     try:
         return np.from_dlpack(value)
     except (TypeError, ValueError, RuntimeError, BufferError, NotImplementedError) as error:
-        raise Unfit(f"is {_shown(value)} that NumPy cannot take by DLPack: {error}") from None
+        raise ConversionError(f"is {describe_value(value)} that NumPy cannot import by DLPack: {error}") from None
 
 
 class Transfer:
-    """One device buffer for one piece of host memory: what is copied in, and what is copied back."""
+    """The copies between one device buffer and one host array: `source` is copied in, `back` is copied back."""
 
     __slots__ = ("back", "source")
 
@@ -135,8 +138,8 @@ class Transfer:
         return self.source.nbytes
 
 
-class Overlap(Exception):
-    """Two arguments share memory in part, and the kernel writes to one: there is no right order of copying back."""
+class OverlapError(Exception):
+    """Two arguments overlap in part and the kernel writes to one, so no order of copying back is correct."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(first, second)
@@ -144,39 +147,39 @@ class Overlap(Exception):
 
 
 def plan_transfers(views: list[tuple[int, HostView, bool]]) -> tuple[list[Transfer], dict[int, int]]:
-    """The transfers for the host arguments of a call, given as (number of the argument, view, whether it is written).
+    """Return the transfers for the host arguments of a call, given as (number of the argument, view, whether it is written).
 
-    The same memory given twice is one transfer, so that the kernel sees one buffer as the host does.
+    Two arguments with the same memory share one transfer, so that the kernel gets one buffer.
 
     Returns
     -------
     list of Transfer, dict
-        The transfers, and for each argument the number of its transfer.
+        The transfers, and the number of the transfer of each argument.
 
     Raises
     ------
-    Overlap
-        Two arguments overlap otherwise, and one of them is written.
+    OverlapError
+        Two arguments overlap in part, and the kernel writes to one of them.
     """
     transfers: list[Transfer] = []
-    of: dict[int, int] = {}
+    transfer_of: dict[int, int] = {}
     for position, (number, view, written) in enumerate(views):
-        found = None
+        index = None
         for other_number, other, other_written in views[:position]:
             if _same(view, other):
-                found = of[other_number]
+                index = transfer_of[other_number]
             elif (written or other_written) and _overlap(view, other):
-                raise Overlap(other_number, number)
-        if found is None:
-            found = len(transfers)
+                raise OverlapError(other_number, number)
+        if index is None:
+            index = len(transfers)
             transfers.append(Transfer(view))
-        transfer = transfers[found]
+        transfer = transfers[index]
         if view.nbytes > transfer.source.nbytes:
             transfer.source = view
         if written and (transfer.back is None or view.nbytes > transfer.back.nbytes):
             transfer.back = view
-        of[number] = found
-    return transfers, of
+        transfer_of[number] = index
+    return transfers, transfer_of
 
 
 def _same(one: HostView, other: HostView) -> bool:
@@ -188,8 +191,6 @@ def _same(one: HostView, other: HostView) -> bool:
 
 
 def _overlap(one: HostView, other: HostView) -> bool:
-    import numpy as np
-
     if not np.may_share_memory(one.array, other.array):
         return False
     try:

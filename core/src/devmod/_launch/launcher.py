@@ -1,34 +1,38 @@
-"""What a backend gives so that its functions can be called: a Launcher for each function, a Kernel for each device.
+"""The classes by which a backend implements calls: a Launcher for each function, a Kernel for each device.
 
-Core (`devmod._launch.function`) checks and converts every argument, moves host arrays, parses grid and block, chooses device and
+Core (`devmod._launch.function`) checks and converts every argument, copies host arrays, parses grid and block, chooses device and
 stream, and builds once for all threads. A backend turns the result into one call of its driver:
 
 - a Launcher finds or builds the kernel of one function for a device;
-- a Kernel checks a launch's shape against the device's limits once, and enqueues.
+- a Kernel checks a launch's configuration against the device's limits once, and enqueues.
 
-A kernel's values come in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
-bytes in little-endian order, for a `Local` what `Launcher.local` made of it. A backend whose scalars lie in blocks of memory
-makes them of these with `block_packer`.
+A kernel receives the values in the order of the arguments: for a buffer the object that `Device.allocate` returned, for a scalar its
+bytes in little-endian order, for a `Local` the result of `Launcher.local`. A backend that passes scalars in blocks of memory packs
+them with `block_packer`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from devmod._launch.scalars import ConversionError
+from devmod.errors import LaunchError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._info import Interface
-    from devmod._memory.array import DeviceArray
-    from devmod._memory.device import Device, Stream
+    from devmod._device.array import DeviceArray
+    from devmod._device.device import Device
+    from devmod._device.stream import Stream
+    from devmod._values.info import Interface
 
     Dims = tuple[int, int, int]
 
 
-class LaunchShape:
-    """The shape of a launch, all of it checked but for the device's limits.
+class LaunchConfig:
+    """The configuration of a launch, checked except for the device's limits.
 
     Attributes
     ----------
@@ -37,63 +41,74 @@ class LaunchShape:
     block : tuple of int
         Threads of a block in x, y, z; each 1 or more.
     cluster : tuple of int
-        Blocks of a cluster in x, y, z; (1, 1, 1) where nothing asks for one.
+        Blocks of a cluster in x, y, z; (1, 1, 1) without a cluster.
     shared_memory : int
         Dynamic shared memory in bytes.
+    preferred_cluster : tuple of int
+        The preferred size of a cluster, in blocks; (1, 1, 1) without a preference.
     """
 
-    __slots__ = ("block", "cluster", "grid", "shared_memory")
+    __slots__ = ("block", "cluster", "grid", "preferred_cluster", "shared_memory")
 
-    def __init__(self, grid: Dims, block: Dims, cluster: Dims = (1, 1, 1), shared_memory: int = 0) -> None:
+    def __init__(
+        self, grid: Dims, block: Dims, cluster: Dims = (1, 1, 1), shared_memory: int = 0, preferred_cluster: Dims = (1, 1, 1)
+    ) -> None:
         self.grid = grid
         self.block = block
         self.cluster = cluster
         self.shared_memory = shared_memory
+        self.preferred_cluster = preferred_cluster
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of the grid."""
+        x, y, z = self.grid
+        return x * y * z
 
     @property
     def key(self) -> tuple[object, ...]:
-        """All of it, to be compared."""
-        return (self.grid, self.block, self.cluster, self.shared_memory)
+        """All values, for comparison."""
+        return (self.grid, self.block, self.cluster, self.shared_memory, self.preferred_cluster)
 
 
 class Kernel(ABC):
-    """One function on one device, ready to be enqueued. Its methods may be called by several threads at once."""
+    """One function on one device. Several threads may call its methods at once."""
 
     @abstractmethod
-    def shape(self, launch: LaunchShape) -> Any:
-        """The launch's shape as the other methods want it. Core keeps what is returned and hands it in again.
+    def shape(self, launch: LaunchConfig) -> Any:
+        """Return the launch's shape in the form that the other methods take. Core stores the result and passes it to them.
 
         Raises
         ------
         LaunchError
-            The device cannot launch this; the message names the limit, its value, and what was asked for.
+            The launch exceeds a limit of the device; the message has the limit, its value and the requested value.
         """
 
     @abstractmethod
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        """A function that queues one launch with the values it is given, and returns.
+        """Return a function that queues one launch with the values that it receives.
 
-        Core makes it once for a stream and a shape, keeps it, and calls it for every such call. What the values hold must
-        stay valid in the driver until the launch is done. It raises LaunchError where the driver refuses.
+        Core calls this method once for a stream and a shape, and the returned function for every such launch. The memory of the values
+        must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.
         """
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
-        """A function that queues this one launch each time it is called, with as little work as there can be.
+        """Return a function that queues this launch at each call, with as little work as possible.
 
-        Several threads may call it, and again before the last launch has finished. Best is a functools.partial of the
-        driver's own function: then no line of Python runs in a launch. What it returns is nobody's business, and what the
-        driver raises comes through.
+        Several threads may call the function, also before the previous launch has finished. Its return value is ignored, and exceptions
+        of the driver are raised unchanged. Core wraps the function, so that a call with arguments raises ArgumentError. It does not wrap
+        a method of C without arguments, such as ``itertools.starmap(driver_function, itertools.repeat(arguments)).__next__``.
         """
-        call, kept = self.caller(stream, shape), tuple(values)
-        return lambda: call(kept)
+        call, fixed_values = self.caller(stream, shape), tuple(values)
+        return lambda: call(fixed_values)
 
     @abstractmethod
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
-        """Launch once, after what the stream holds, wait, and give the seconds that it took on the device."""
+        """Launch once after the stream's queued work, wait, and return the seconds that the launch took on the device."""
 
 
 class Launcher(ABC):
-    """What a backend gives for one function. Its attributes say what holds for all functions of the kind.
+    """A backend's part of one function. The class attributes apply to all functions of the kind.
 
     Attributes
     ----------
@@ -104,7 +119,7 @@ class Launcher(ABC):
     bool_bytes, vec3_lanes : int
         The bytes of a bool, and the lanes that a three-vector takes (`devmod._launch.scalars.packer`).
     no_shared_memory : str
-        Why ``shared_memory=`` is refused, as the end of a sentence; "" where it is taken.
+        Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
     """
 
     kind: str
@@ -115,60 +130,65 @@ class Launcher(ABC):
 
     @property
     def interface(self) -> Interface | None:
-        """An interface that stands for a missing one (a kind with a fixed rule for TVM's modules); None for none."""
+        """The interface of a function whose payload has none (a kind with a fixed rule for TVM's modules); None by default."""
         return None
+
+    @property
+    def constants(self) -> Sequence[str]:
+        """The known names of the constants that `specialized` sets; by default those of the interface."""
+        from devmod._launch.constants import constants_of
+
+        return [each.label for each in constants_of(self.interface)]
 
     @abstractmethod
     def default_device(self) -> Device:
-        """The device of a call that names none.
+        """Return the device of a call that names none.
 
         Raises
         ------
         DeviceNotFoundError
-            There is none.
+            There is no device of the kind.
         """
 
     @abstractmethod
     def kernel(self, device: Device) -> Kernel:
-        """The function on that device, built where it must be. Core asks once a device, whatever the number of threads.
+        """Return the kernel for a device, and build it if necessary. Core calls this once for each device, from one thread.
 
         Raises
         ------
         CompileError, FormatError, DeviceNotFoundError
-            It cannot be had there, and why.
+            The kernel cannot be built for the device; the message has the reason.
         """
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
-        """A devmod array over an array of the backend's own libraries (no copy); None for what is not one.
+        """Return a devmod array over an array of the backend's own libraries, without a copy; None for other objects.
 
-        With it comes the stream that the library queues its work on; None where that is not known, in which case a call waits
-        for the launch before it returns. Untyped memory has the element type "void" and one element a byte.
+        The second value is the stream in which the library queues its work. If it is None, a call waits for the launch before it
+        returns. Untyped memory has the element type "void" and one byte per element.
 
         Raises
         ------
-        Unfit
-            It is one, and cannot be used (strided, of another context); the text ends a sentence that begins with the argument.
+        ConversionError
+            The array cannot be used (strided, of another context); the text ends a sentence that begins with the argument.
         """
         return None
 
     def adopt_stream(self, value: object) -> Stream | None:
-        """A Stream over a stream of the backend's own libraries; None for what is not one."""
+        """Return a Stream over a stream of the backend's own libraries; None for other objects."""
         return None
 
     def local(self, nbytes: int) -> Any:
-        """The value of a `Local` of so many bytes.
+        """Return a kernel's value for a `Local` of `nbytes` bytes.
 
         Raises
         ------
-        Unfit
-            This kind takes none; the text ends a sentence that begins with the argument.
+        ConversionError
+            The kind does not support it; the text ends a sentence that begins with the argument.
         """
-        from devmod._launch.scalars import Unfit
-
-        raise Unfit("is a Local, which this kind does not take")
+        raise ConversionError("is a Local, which this kind does not support")
 
     def specialized(self, constants: Mapping[str, object]) -> Launcher:
-        """A launcher of the function with constants of the source or of the pipeline set.
+        """Return a launcher of the function with constants of the source or of the pipeline set.
 
         Raises
         ------
@@ -177,6 +197,4 @@ class Launcher(ABC):
         LaunchError
             This payload cannot be specialized.
         """
-        from devmod.errors import LaunchError
-
         raise LaunchError(f"a {self.kind} function of this format cannot be specialized", kind=self.kind)

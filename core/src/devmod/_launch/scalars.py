@@ -1,8 +1,8 @@
 """Scalars by value: Python numbers, sequences of lanes and structs, as the little-endian bytes that a kernel takes.
 
-`packer` gives the converter of one type. It takes whatever stands for such a value and raises `Unfit`, with the reason in
-words, for everything else. Floating-point types are rounded to nearest, ties to even; a finite number that none of the type's
-finite values is near is refused, as an integer out of range is.
+`packer` returns the converter of one type. The converter raises `ConversionError`, with the reason, for a value that the type cannot
+represent. Floating-point types are rounded to nearest, ties to even. A finite number beyond the type's finite values is an error, as
+is an integer out of range.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 
-from devmod._dtypes import dtype_name, parse_dtype
+from devmod._values.dtypes import NUMBERS, STRUCT_FORMATS, dtype_name, parse_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     Packer = Callable[[Any], bytes]
 
-_INTS = {8: "b", 16: "h", 32: "i", 64: "q"}
-_FLOATS = {16: "e", 32: "f", 64: "d"}
-
-#: The floating-point types that the struct module does not know: exponent bits, mantissa bits, bias, and what stands for
+#: The floating-point types that the struct module does not support: exponent bits, mantissa bits, bias, and the encoding of
 #: infinities and NaN. "ieee": the highest exponent; "fn": NaN is all ones, no infinity; "fnuz": NaN is the sign alone, no
 #: infinity and no negative zero; "finite": neither.
 _SMALL = {
@@ -40,41 +37,37 @@ _SMALL = {
 }
 
 
-class Unfit(ValueError):
-    """A value cannot be passed as a type; the text says why, and begins with the value or what it is."""
+class ConversionError(ValueError):
+    """A value cannot be passed as a type. The text is the reason; it begins with the value or its type."""
 
 
-def fast_packer(name: str) -> tuple[type, Packer] | None:
-    """For a type of plain numbers, the exact Python type, int or float, and its converter; None where there is none.
+def plain_packer(name: str) -> tuple[type, Packer] | None:
+    """Return the exact Python type (int or float) and the converter of a type of plain numbers; None for other types.
 
-    The converter raises struct.error or OverflowError for any trouble. That of floats takes ints too.
+    The converter raises struct.error or OverflowError for a value out of range. The converter of floats accepts ints as well.
     """
-    code, bits, lanes = parse_dtype(name)
-    if lanes != 1 or bits == 1:
+    if name not in NUMBERS:
         return None
-    if code in (0, 1) and bits in _INTS:
-        pack: Packer = struct.Struct("<" + (_INTS[bits] if code == 0 else _INTS[bits].upper())).pack
-        return int, _Memo(pack).__getitem__
-    if code == 2 and bits in _FLOATS:
-        return float, struct.Struct("<" + _FLOATS[bits]).pack
-    return None
+    char = STRUCT_FORMATS[name]
+    pack: Packer = struct.Struct("<" + char).pack
+    return (float, pack) if char in "efd" else (int, _IntCache(pack).__getitem__)
 
 
-class _Memo(dict[int, bytes]):
-    """The bytes of ints met before: looking them up takes a third of the time of packing. (Floats will not do: 0.0 equals -0.0.)"""
+class _IntCache(dict[int, bytes]):
+    """A cache of the bytes of ints: a look-up takes a third of the time of packing. Floats cannot be cached: 0.0 equals -0.0."""
 
     def __init__(self, pack: Packer) -> None:
         self._pack = pack
 
     def __missing__(self, value: int) -> bytes:
-        made = self._pack(value)
+        data = self._pack(value)
         if len(self) < 256:
-            self[value] = made
-        return made
+            self[value] = data
+        return data
 
 
 def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 0) -> Packer:
-    """The converter of a type.
+    """Return the converter of a type.
 
     Parameters
     ----------
@@ -83,23 +76,23 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
     bool_bytes
         The bytes of one bool: 1 in C-like kinds, 4 in GLSL and WGSL.
     vec3_lanes
-        The lanes that three of them take: 4 in OpenCL C and MSL.
+        The lanes that a three-vector takes: 4 in OpenCL C and MSL.
     align
-        A struct's alignment: more than 0 says that "uint8x3" is a struct of three bytes and no vector.
+        A struct's alignment. If it is more than 0, "uint8x3" is a struct of three bytes and not a vector.
     """
     code, bits, lanes = parse_dtype(name)
     if lanes == 1:
         return _packer_of_one(name, code, bits, bool_bytes)
     one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
-    bare = code == 1 and bits == 8
-    if bare and align:
+    is_bytes = code == 1 and bits == 8
+    if is_bytes and align:
         return lambda value: _bytes_of(value, name, lanes)
     width = len(_zero(one, code, bits, bool_bytes))
     padding = bytes(width * (vec3_lanes - 3)) if lanes == 3 else b""
 
     def pack(value: Any) -> bytes:
-        if (bare and isinstance(value, (bytes, bytearray, memoryview))) or _is_void(value):
-            return _bytes_of(value, name, lanes * width if bare else lanes * width + len(padding)) + (padding if bare else b"")
+        if (is_bytes and isinstance(value, (bytes, bytearray, memoryview))) or _is_void(value):
+            return _bytes_of(value, name, lanes * width if is_bytes else lanes * width + len(padding)) + (padding if is_bytes else b"")
         return _pack_lanes(value, name, lanes, one) + padding
 
     return pack
@@ -108,42 +101,43 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
 def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
     if (code, bits) in ((6, 8), (1, 1)):
         return lambda value: _pack_bool(value, bool_bytes)
-    if code in (0, 1) and bits in _INTS:
+    char = STRUCT_FORMATS.get(name, "")
+    if code in (0, 1) and char:
         return lambda value: _pack_int(value, name, bits, code == 0)
-    if code == 2 and bits in _FLOATS:
-        return lambda value: _pack_float(value, name, _FLOATS[bits])
+    if code == 2 and char:
+        return lambda value: _pack_float(value, name, char)
     if code == 5 and bits in (64, 128):
-        return lambda value: _pack_complex(value, name, _FLOATS[bits // 2])
+        return lambda value: _pack_complex(value, name, char[1:])
     if name in _SMALL:
         return lambda value: _pack_small(value, name)
     if name == "float8_e8m0fnu":
         return lambda value: _pack_exponent(value, name)
 
     def refuse(value: Any) -> bytes:
-        raise Unfit(f"{_shown(value)} cannot be passed: a value of type {name} has no form here")
+        raise ConversionError(f"{describe_value(value)} cannot be passed: type {name} is not supported for a value")
 
     return refuse
 
 
 def _zero(one: Packer, code: int, bits: int, bool_bytes: int) -> bytes:
-    """As many bytes as one lane takes."""
+    """Return a zero lane."""
     return bytes(bool_bytes if (code, bits) in ((6, 8), (1, 1)) else (bits + 7) // 8)
 
 
 def _pack_bool(value: Any, width: int) -> bytes:
     if type(value) is bool or _kind(value) == "b" or (type(value) is int and value in (0, 1)):
         return int(bool(value)).to_bytes(width, "little")
-    raise Unfit(f"{_shown(value)} is not a bool")
+    raise ConversionError(f"{describe_value(value)} is not a bool")
 
 
 def _pack_int(value: Any, name: str, bits: int, signed: bool) -> bytes:
     try:
         number = int(value.__index__())
     except (AttributeError, TypeError):
-        raise Unfit(f"{_shown(value)} is not a whole number") from None
+        raise ConversionError(explain_not_int(value, name)) from None
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if not low <= number <= high:
-        raise Unfit(f"{number} does not fit {name} ({low} to {high})")
+        raise ConversionError(f"{number} does not fit {name} ({low} to {high})")
     return number.to_bytes(bits // 8, "little", signed=signed)
 
 
@@ -152,7 +146,7 @@ def _pack_float(value: Any, name: str, char: str) -> bytes:
     try:
         return struct.pack("<" + char, number)
     except OverflowError:
-        raise Unfit(f"{number!r} does not fit {name}") from None
+        raise ConversionError(f"{number!r} does not fit {name}") from None
 
 
 def _pack_complex(value: Any, name: str, char: str) -> bytes:
@@ -163,7 +157,7 @@ def _pack_complex(value: Any, name: str, char: str) -> bytes:
     try:
         return struct.pack(f"<{char}{char}", number.real, number.imag)
     except OverflowError:
-        raise Unfit(f"{number!r} does not fit {name}") from None
+        raise ConversionError(f"{number!r} does not fit {name}") from None
 
 
 def _pack_small(value: Any, name: str) -> bytes:
@@ -175,11 +169,11 @@ def _pack_small(value: Any, name: str) -> bytes:
     if math.isnan(number):
         codes = {"ieee": top | 1 << mantissa_bits - 1, "fn": (1 << body) - 1, "fnuz": 1 << body}
         if special not in codes:
-            raise Unfit(f"{number!r} does not fit {name}")
+            raise ConversionError(f"{number!r} does not fit {name}")
         code = codes[special]
     elif math.isinf(number):
         if special != "ieee":
-            raise Unfit(f"{number!r} does not fit {name}")
+            raise ConversionError(f"{number!r} does not fit {name}")
         code = top | sign
     else:
         size = abs(number)
@@ -189,71 +183,80 @@ def _pack_small(value: Any, name: str) -> bytes:
         code = steps + (exponent + bias - 1 << mantissa_bits)
         highest = {"ieee": top - 1, "fn": (1 << body) - 2}.get(special, (1 << body) - 1)
         if code > highest:
-            raise Unfit(f"{number!r} does not fit {name}")
+            raise ConversionError(f"{number!r} does not fit {name}")
         if code or special != "fnuz":
             code |= sign
     return code.to_bytes((body + 8) // 8, "little")
 
 
 def _pack_exponent(value: Any, name: str) -> bytes:
-    """float8_e8m0fnu: powers of two alone, from 2**-127 to 2**127."""
+    """Pack a float8_e8m0fnu: a power of two from 2**-127 to 2**127."""
     number = _real(value)
     if math.isnan(number):
         return b"\xff"
     if math.isinf(number) or number <= 0:
-        raise Unfit(f"{number!r} does not fit {name}")
+        raise ConversionError(f"{number!r} does not fit {name}")
     mantissa, exponent = math.frexp(number)  # number is mantissa * 2 ** exponent, 0.5 <= mantissa < 1
     code = exponent - 1 + 127
     if mantissa > 0.75 or (mantissa == 0.75 and code % 2):
         code += 1
     if not 0 <= code <= 254:
-        raise Unfit(f"{number!r} does not fit {name}")
+        raise ConversionError(f"{number!r} does not fit {name}")
     return bytes((code,))
 
 
 def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
     if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)) or not hasattr(value, "__len__"):
-        raise Unfit(f"{_shown(value)} is not a sequence of {lanes} lanes")
+        raise ConversionError(f"{describe_value(value)} is not a sequence of {lanes} lanes")
     items = list(value)
     if len(items) != lanes or getattr(value, "ndim", 1) != 1:
-        counted = f"an array of shape {tuple(value.shape)}" if getattr(value, "ndim", 1) != 1 else f"{len(items)} lanes"
-        raise Unfit(f"{counted} cannot be passed as {name}, which has {lanes} lanes")
-    made = []
+        given = f"an array of shape {tuple(value.shape)}" if getattr(value, "ndim", 1) != 1 else f"{len(items)} lanes"
+        raise ConversionError(f"{given} cannot be passed as {name}, which has {lanes} lanes")
+    parts = []
     for number, item in enumerate(items):
         try:
-            made.append(one(item))
-        except Unfit as error:
-            raise Unfit(f"lane {number}: {error}") from None
-    return b"".join(made)
+            parts.append(one(item))
+        except ConversionError as error:
+            raise ConversionError(f"lane {number}: {error}") from None
+    return b"".join(parts)
 
 
 def _bytes_of(value: Any, name: str, size: int) -> bytes:
-    """The bytes of a struct, given as bytes or as anything with a buffer (NumPy's void, a ctypes.Structure)."""
+    """Return the bytes of a struct given as bytes or as an object with a buffer (NumPy's void, a ctypes.Structure)."""
     try:
         view = memoryview(value)
     except TypeError:
-        raise Unfit(f"{_shown(value)} is not a struct of {size} bytes; pass bytes, or a NumPy record of that size") from None
+        raise ConversionError(
+            f"{describe_value(value)} is not a struct of {size} bytes; pass bytes, or a NumPy record of that size"
+        ) from None
     if view.nbytes != size:
-        raise Unfit(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
+        raise ConversionError(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
     return view.tobytes()
 
 
 def _real(value: Any) -> float:
-    """A Python float of a real number: Python's, NumPy's scalars and arrays without dimensions, fractions, decimals."""
+    """Convert a real number to a float: Python's numbers, NumPy's scalars and arrays without dimensions, fractions, decimals."""
     if not isinstance(value, (str, bytes, bytearray)) and getattr(value, "ndim", 0) == 0 and _kind(value) != "c":
         convert = getattr(type(value), "__float__", None) or getattr(type(value), "__index__", None)
         if convert is not None and not isinstance(value, complex):
             try:
                 return float(convert(value))
             except OverflowError:
-                raise Unfit(f"{_shown(value)} does not fit a floating-point type") from None
+                raise ConversionError(f"{describe_value(value)} does not fit a floating-point type") from None
             except (TypeError, ValueError):
                 pass
-    raise Unfit(f"{_shown(value)} is not a number")
+    raise ConversionError(f"{describe_value(value)} is not a number")
+
+
+def explain_not_int(value: Any, wanted: str) -> str:
+    """Return the reason why a value is not an int, and the int to pass if there is one."""
+    if hasattr(value, "is_integer") and getattr(value, "ndim", 0) == 0 and value.is_integer():
+        return f"{describe_value(float(value))} is a float, and {wanted} takes an int; pass {int(value)}"
+    return f"{describe_value(value)} is not a whole number"
 
 
 def _kind(value: object) -> str:
-    """NumPy's letter for the kind of a scalar or array, "" for what is not NumPy's."""
+    """Return NumPy's letter for the kind of a scalar; "" for other objects."""
     return str(getattr(getattr(value, "dtype", None), "kind", "")) if getattr(value, "ndim", 1) == 0 else ""
 
 
@@ -261,8 +264,8 @@ def _is_void(value: object) -> bool:
     return _kind(value) == "V"
 
 
-def _shown(value: object) -> str:
-    """A value in a message: numbers and short text as they are, else the type's name."""
+def describe_value(value: object) -> str:
+    """Return a value as text for a message: the repr of numbers and short strings, the type's name otherwise."""
     if isinstance(value, (int, float, complex)) or (isinstance(value, str) and len(value) < 30) or value is None:
         text = repr(value)
         return text if len(text) < 60 else f"an int of {len(text)} digits"

@@ -20,17 +20,18 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
 
     from PyInstaller.utils.hooks import collect_submodules, copy_metadata  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    from devmod import _registry
-    from devmod._discovery import distributions
+    from devmod._plugins import registry
+    from devmod._plugins.claim import CORE, Claim
+    from devmod._plugins.discovery import distributions
 
-    ours = ("devmod.testing", "devmod._cli", "devmod.__main__", "devmod._pyinstaller")
+    ours = ("devmod_conformance", "devmod._cli", "devmod.__main__", "devmod._pyinstaller")
     modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(ours))
     # A spec names its compiler by a string, which PyInstaller cannot see.
     modules += collect_submodules("devmod_targets") if find_spec("devmod_targets") else []
-    metadata: list[tuple[str, str]] = copy_metadata(_registry.CORE)
+    metadata: list[tuple[str, str]] = copy_metadata(CORE)
     for source in distributions():
-        claims = [_registry.Claim(group, name, value, source) for group, name, value in source.entries]
-        if source.problem or not claims or _registry.refusal(claims[0]):
+        claims = [Claim(group, name, value, source) for group, name, value in source.entries]
+        if source.problem or not claims or registry.excluding_variable(claims[0]):
             continue
         metadata += copy_metadata(source.name)
         # The kit's cases are for those who develop, as core's own testing is.

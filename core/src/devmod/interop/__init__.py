@@ -1,4 +1,4 @@
-"""Other systems' module formats, in and out. ``devmod.interop.tvm``: Apache TVM's."""
+"""Reading and writing module formats of other systems. ``devmod.interop.tvm``: Apache TVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TVM's serialization of one module's fields: reading, bounded by the bytes that are there, and writing.
+"""TVM's serialization of one module's fields. The reader checks each size against the bytes that are left.
 
 The layout, every integer little-endian (apache-tvm 0.27):
 
@@ -11,25 +11,24 @@ The layout, every integer little-endian (apache-tvm 0.27):
 
 from __future__ import annotations
 
-from devmod._const_loader import MAX_DIMENSIONS, Constant, size_of
-from devmod._dtypes import dtype_name, parse_dtype
-from devmod._formats.msgpack import shown
-from devmod._info import FunctionInfo
-from devmod.errors import FormatError
+from devmod._modules.const_loader import MAX_DIMENSIONS, ConstantTensor
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod._values.info import FunctionInfo
+from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from devmod._payload import Binary
+    from devmod._values.code import Binary
 
-#: What stands before a tensor.
+#: The first eight bytes of a tensor.
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
 
 
-class Reader:
-    """Reads TVM's values one after the other. ``field`` is what is being read; messages name it and the offset."""
+class TvmReader:
+    """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the offset."""
 
     __slots__ = ("at", "data", "field", "kind", "what")
 
@@ -41,31 +40,31 @@ class Reader:
         self.at = 0
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
-        """The error that names the field and the offset."""
+        """Return a FormatError with the field and the offset."""
         field = f"{self.field}: " if self.field else ""
         return FormatError(f"{self.what}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
 
     def finish(self) -> None:
-        """FormatError where bytes follow the last field."""
+        """Raise FormatError if bytes follow the last field."""
         self.field = ""
         if self.at != len(self.data):
             raise self.error(f"{len(self.data) - self.at} more bytes follow the last field")
 
     def read(self, size: int) -> memoryview:
-        """The next `size` bytes."""
+        """Read `size` bytes."""
         left = len(self.data) - self.at
         if size > left:
-            raise self.error(f"{size} bytes are due, and {left} are left")
+            raise self.error(f"expected {size} bytes, and {left} are left")
         part = self.data[self.at : self.at + size]
         self.at += size
         return part
 
     def read_int(self, size: int, *, signed: bool = False) -> int:
-        """An integer of `size` bytes."""
+        """Read an integer of `size` bytes."""
         return int.from_bytes(self.read(size), "little", signed=signed)
 
     def read_count(self, smallest: int) -> int:
-        """The count of items that follow, each of `smallest` bytes at least."""
+        """Read a count of items of at least `smallest` bytes each."""
         start = self.at
         count = self.read_int(8)
         left = len(self.data) - self.at
@@ -74,51 +73,51 @@ class Reader:
         return count
 
     def read_bytes(self) -> memoryview:
-        """A length and as many bytes."""
+        """Read a length and that number of bytes."""
         return self.read(self.read_int(8))
 
     def read_str(self) -> str:
-        """A string."""
+        """Read a string."""
         start = self.at
         try:
             return str(self.read_bytes(), "utf-8")
         except UnicodeDecodeError:
             raise self.error("a string is not UTF-8", start) from None
 
-    def read_key(self, taken: Mapping[str, object]) -> str:
-        """A key of a map, which `taken`, the map so far, must not have yet."""
+    def read_key(self, previous: Mapping[str, object]) -> str:
+        """Read a key of a map. Raise FormatError if it is in `previous`, the entries before it."""
         start = self.at
         key = self.read_str()
-        if key in taken:
-            raise self.error(f"the key {shown(key)} stands twice", start)
+        if key in previous:
+            raise self.error(f"the key {quote_name(key)} is repeated", start)
         return key
 
     def read_dtype(self) -> tuple[int, int, int]:
-        """A data type."""
+        """Read a data type."""
         return self.read_int(1), self.read_int(1), self.read_int(2)
 
     # -- fields
 
     def read_fmap(self) -> dict[str, FunctionInfo]:
-        """A map of name to function info."""
+        """Read a map of name to function info."""
         fmap: dict[str, FunctionInfo] = {}
         for _ in range(self.read_count(8)):
             self.field = "fmap"
             key = self.read_key(fmap)
-            where = f"fmap of {shown(key)}"
-            self.field = f"{where}, name"
+            path = f"fmap of {quote_name(key)}"
+            self.field = f"{path}, name"
             name = self.read_str()
-            self.field = f"{where}, arg_types"
+            self.field = f"{path}, arg_types"
             types = [dtype_name(self.read_dtype()) for _ in range(self.read_count(4))]
-            self.field = f"{where}, launch_param_tags"
+            self.field = f"{path}, launch_param_tags"
             tags = [self.read_str() for _ in range(self.read_count(8))]
-            self.field = f"{where}, arg_extra_tags"
+            self.field = f"{path}, arg_extra_tags"
             extra = [self.read_int(4, signed=True) for _ in range(self.read_count(4))]
             fmap[key] = FunctionInfo(name, types, tags, extra)
         return fmap
 
     def read_shaders(self) -> dict[str, memoryview]:
-        """A map of entry name to bytes."""
+        """Read a map of entry name to bytes."""
         shaders: dict[str, memoryview] = {}
         for _ in range(self.read_count(16)):
             name = self.read_key(shaders)
@@ -131,9 +130,9 @@ class Reader:
     #       u64 magic, u64 0; i32 device type (1, the CPU), i32 device index; i32 ndim; data type; i64 shape[ndim];
     #       i64 number of bytes; the elements
     #   vector of str     the init symbols
-    #   vector            in that order, each a vector of str, the names that it is handed
-    def read_constants(self) -> tuple[dict[str, Constant], dict[str, list[str]]]:
-        """The constants by name, and the names by init symbol."""
+    #   vector            in that order, each a vector of str, the names of its constants
+    def read_constants(self) -> tuple[dict[str, ConstantTensor], dict[str, list[str]]]:
+        """Read the constants by name, and the names by init symbol."""
         self.field = "names"
         names: dict[str, None] = {}
         for _ in range(self.read_count(8)):
@@ -142,9 +141,9 @@ class Reader:
         count = self.read_count(44)
         if count != len(names):
             raise self.error(f"{len(names)} names and {count} tensors", start)
-        tensors: dict[str, Constant] = {}
+        tensors: dict[str, ConstantTensor] = {}
         for name in names:
-            self.field = f"constant {shown(name)}"
+            self.field = f"constant {quote_name(name)}"
             tensors[name] = self._read_tensor()
         return tensors, self._read_symbols()
 
@@ -156,52 +155,54 @@ class Reader:
         start = self.at
         count = self.read_count(8)
         if count != len(by_symbol):
-            raise self.error(f"{len(by_symbol)} init symbols, and the names of {count}", start)
+            raise self.error(f"{len(by_symbol)} init symbols, and names for {count}", start)
         for symbol, names in by_symbol.items():
-            self.field = f"init symbol {shown(symbol)}"
+            self.field = f"init symbol {quote_name(symbol)}"
             names += [self.read_str() for _ in range(self.read_count(8))]
         return by_symbol
 
-    def _read_tensor(self) -> Constant:
+    def _read_tensor(self) -> ConstantTensor:
         start = self.at
         magic, reserved = self.read_int(8), self.read_int(8)
         if magic != _TENSOR_MAGIC or reserved:
             raise self.error("a tensor does not begin with TVM's magic number and a zero", start)
         device, _ = self.read_int(4, signed=True), self.read_int(4, signed=True)
         if device != _CPU:
-            raise self.error(f"a tensor of the device type {device}, and only the CPU's (1) are saved", start)
+            raise self.error(f"a tensor has the device type {device}, expected 1 (CPU)", start)
         dimensions = self.read_int(4, signed=True)
         if not 0 <= dimensions <= MAX_DIMENSIONS:
-            raise self.error(f"{dimensions} dimensions; there are 0 to {MAX_DIMENSIONS}", start)
+            raise self.error(f"{dimensions} dimensions, expected 0 to {MAX_DIMENSIONS}", start)
         dtype = self.read_dtype()
         shape = [self.read_int(8, signed=True) for _ in range(dimensions)]
         if any(length < 0 for length in shape):
-            raise self.error(f"the shape {tuple(shape)}", start)
+            raise self.error(f"the shape {tuple(shape)} has a negative length", start)
         size = self.read_int(8)
-        if size != size_of(dtype, shape):
-            raise self.error(f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {size_of(dtype, shape)}", start)
-        return Constant(dtype, shape, self.read(size))
+        if size != array_bytes(dtype, shape):
+            raise self.error(
+                f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
+            )
+        return ConstantTensor(dtype, shape, self.read(size))
 
 
 # -- writing
 
 
 def integer(value: int, size: int = 8) -> bytes:
-    """An integer of `size` bytes."""
+    """Return an integer of `size` bytes."""
     return value.to_bytes(size, "little", signed=value < 0)
 
 
 def string(text: str) -> bytes:
-    """A string; FormatError where it has no UTF-8."""
+    """Return a string. Raise FormatError if it cannot be encoded in UTF-8."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise FormatError(f"the name {text!r} has no UTF-8 and cannot be written") from None
+        raise FormatError(f"the name {text!r} cannot be encoded in UTF-8") from None
     return integer(len(data)) + data
 
 
 def strings(texts: Iterable[str]) -> bytes:
-    """A vector of strings."""
+    """Return a vector of strings."""
     listed = list(texts)
     return integer(len(listed)) + b"".join(map(string, listed))
 
@@ -212,24 +213,24 @@ def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
 
 
 def fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
-    """A map of name to function info: TVM's four fields."""
-    made = [integer(len(fmap))]
+    """Return a map of name to function info, with TVM's four fields."""
+    parts = [integer(len(fmap))]
     for key, info in fmap.items():
-        made += (string(key), string(info.name))
-        made += (integer(len(info.arg_types)), *map(_dtype, info.arg_types))
-        made.append(strings(info.launch_param_tags))
-        made += (integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
-    return b"".join(made)
+        parts += (string(key), string(info.name))
+        parts += (integer(len(info.arg_types)), *map(_dtype, info.arg_types))
+        parts.append(strings(info.launch_param_tags))
+        parts += (integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
+    return b"".join(parts)
 
 
-def constants_bytes(tensors: Mapping[str, Constant], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
-    """A const_loader's bytes in parts."""
+def constants_bytes(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
+    """Return a const_loader's bytes in parts."""
     names = sorted(tensors)
-    made: list[Binary] = [strings(names), integer(len(names))]
+    parts: list[Binary] = [strings(names), integer(len(names))]
     for name in names:
         tensor = tensors[name]
-        made.append(integer(_TENSOR_MAGIC) + integer(0) + integer(_CPU, 4) + integer(0, 4) + integer(len(tensor.shape), 4))
-        made.append(_dtype(tensor.dtype) + b"".join(map(integer, tensor.shape)) + integer(len(tensor.data)))
-        made.append(tensor.data)
-    made += [strings(by_symbol), integer(len(by_symbol)), *map(strings, by_symbol.values())]
-    return made
+        parts.append(integer(_TENSOR_MAGIC) + integer(0) + integer(_CPU, 4) + integer(0, 4) + integer(len(tensor.shape), 4))
+        parts.append(_dtype(tensor.dtype) + b"".join(map(integer, tensor.shape)) + integer(len(tensor.data)))
+        parts.append(tensor.data)
+    parts += [strings(by_symbol), integer(len(by_symbol)), *map(strings, by_symbol.values())]
+    return parts

@@ -1,7 +1,7 @@
-"""Apache TVM's bytes, in and out: single modules, imports blobs, and shared libraries that TVM exported.
+"""Reading and writing Apache TVM's bytes: single modules, imports blobs, and shared libraries that TVM exported.
 
-What comes in is stored modules, as from a ``.devmod`` file: no runtime is needed, and nothing is executed. They save as their
-payload in devmod's bytes; the ``dump_`` functions give TVM's, as they came.
+The loaded modules are stored modules, as from a ``.devmod`` file: no runtime is needed, and nothing is executed. They are saved in
+devmod's format. The ``dump_`` functions return TVM's bytes unchanged.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 
-from devmod._const_loader import KIND as CONST_LOADER
-from devmod._const_loader import ConstLoaderModule
-from devmod._const_loader import load_from_bytes as load_constants
 from devmod._formats import wire as _wire
-from devmod._formats.msgpack import shown
-from devmod._module import Module
-from devmod._names import well_formed
-from devmod._stored import LIBRARY, LibraryModule, StoredModule, payload_of
-from devmod._tree import ordered
-from devmod.errors import FormatError, function_not_found
+from devmod._formats.msgpack import Reader
+from devmod._modules.const_loader import KIND as CONST_LOADER
+from devmod._modules.const_loader import ConstLoaderModule
+from devmod._modules.const_loader import load_from_bytes as load_constants
+from devmod._modules.module import Module
+from devmod._modules.stored import LIBRARY, LibraryModule, StoredModule, payload_of
+from devmod._modules.tree import ordered
+from devmod._plugins.discovery import shared_scan
+from devmod._plugins.specs import spec_of_loader
+from devmod._util.names import is_valid_name
+from devmod._util.paths import path_to_str
+from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import _tvm_bytes, _tvm_calls
-from devmod.targets import spec_of_loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,80 +30,90 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from devmod._payload import Binary
-    from devmod.targets import TargetSpec
+    from devmod._values.code import Binary
+    from devmod._values.spec import TargetSpec
 
 __all__ = ["dump_imports", "dump_module_bytes", "load_imports", "load_library", "load_module_bytes"]
 
-#: The symbol under which a library that TVM exported holds its imports blob.
+#: The symbol of the imports blob in a library that TVM exported.
 SYMBOL = "__tvm_ffi__library_bin"
+#: The kinds with another name in TVM.
+_TVM_KINDS = {"rocm": "hip"}
 
 
 def load_module_bytes(kind: str, data: Buffer) -> Module:
-    """A stored module of the bytes that TVM's ``SaveToBytes`` wrote for one module.
+    """Load a stored module from the bytes of TVM's ``SaveToBytes``.
 
     Parameters
     ----------
     kind
-        The kind as TVM has it: one of the seven backends', an alias such as "hip", or "const_loader".
+        TVM's name of the kind: one of the seven backends', an alias such as "hip", or "const_loader".
     data
         The bytes; any buffer.
 
     Raises
     ------
     FormatError
-        No target is known of that kind, or `data` is not a module's bytes; the message names the field and the offset.
+        The kind has no target, or `data` is not a module's bytes; the message has the field and the offset.
     ArgumentError
-        `data` is no buffer.
+        `data` is not a buffer.
     """
     view = _wire.snapshot(data, "load_module_bytes(kind, data)")
-    spec = spec_of_loader(kind) if well_formed(kind) else None
+    spec = spec_of_loader(kind) if is_valid_name(kind) else None
     if spec is None and kind != CONST_LOADER:
-        raise FormatError(f"a module of the kind {shown(kind)} has no form that devmod knows", kind=kind)
+        raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
     return _from_tvm(kind, spec, view)
 
 
 def dump_module_bytes(module: Module) -> bytes:
-    """The bytes that TVM's loader of the module's kind takes. Of a module that came from TVM they are those that came.
+    """Return the bytes for TVM's loader of the module's kind. A module loaded from TVM's bytes has the same bytes again.
+
+    OpenCL C without TVM's "// Function:" lines gets them: TVM builds one program for each function.
 
     Raises
     ------
     FormatError
-        TVM has no such kind, or could not call one of its functions by the four fields that its format has.
+        TVM does not support the kind, or its runtime cannot run the module: it does not support the format or the OpenCL options, a
+        function's symbol differs from its name, or the four fields of TVM's format cannot describe a function.
     """
     return b"".join(_dump_parts(module))
 
 
 def load_imports(data: Buffer) -> Module:
-    """The tree of modules in an imports blob: what ``runtime.ModulePackImportsToTensor`` packs.
+    """Load the tree of modules in an imports blob, which ``runtime.ModulePackImportsToTensor`` writes.
 
-    The root is of the kind ``_lib``, the place of the host library, where TVM exported one. A module of a kind that devmod does
-    not know keeps its place and its bytes; it can be dumped again and not saved.
+    The root has the kind ``_lib``, the place of the host library, if TVM exported one. A module of an unknown kind has its place in the
+    tree and its bytes; it can be dumped again and not saved.
 
     Raises
     ------
     FormatError
-        `data` is not an imports blob, or its modules import each other in a cycle; the message says where.
+        `data` is not an imports blob, or its imports have a cycle; the message has the place.
     ArgumentError
-        `data` is no buffer.
+        `data` is not a buffer.
     """
-    return _load_imports(_wire.snapshot(data, "load_imports(data)"), "the imports blob")
+    return _load_imports(_wire.snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):
 #
 #   u64            the number of bytes that follow
-#   vector of u64  row pointers: the children of module i stand from entry i up to entry i+1
+#   vector of u64  row pointers: the children of module i are from entry i up to entry i+1
 #   vector of u64  children: the numbers of modules; module 0 is the root
 #   then for each module
 #     str    its kind
 #     bytes  its bytes; nothing for "_lib"
 def _load_imports(data: memoryview, what: str) -> Module:
-    reader = _tvm_bytes.Reader(data, what)
+    with shared_scan():
+        return _read_imports(data, what)
+
+
+def _read_imports(data: memoryview, what: str) -> Module:
+    reader = _tvm_bytes.TvmReader(data, what)
     reader.field = "length"
     size = reader.read_int(8)
     if size != len(data) - 8:
-        raise reader.error(f"{size} bytes are said to follow, and {len(data) - 8} do", 0)
+        raise reader.error(f"expected {size} more bytes, got {len(data) - 8}", 0)
     rows, children = _read_rows(reader)
     modules: list[Module] = []
     for number in range(len(rows) - 1):
@@ -110,21 +122,21 @@ def _load_imports(data: memoryview, what: str) -> Module:
         if kind == LIBRARY:
             modules.append(LibraryModule())
             continue
-        held = reader.read_bytes()
-        spec = spec_of_loader(kind) if well_formed(kind) else None
+        saved = reader.read_bytes()
+        spec = spec_of_loader(kind) if is_valid_name(kind) else None
         known = spec is not None or kind == CONST_LOADER
-        modules.append(_from_tvm(kind, spec, held, f"{what}: module {number}") if known else _ForeignModule(kind, held))
+        modules.append(_from_tvm(kind, spec, saved, f"{what}: module {number}") if known else _ForeignModule(kind, saved))
     reader.finish()
     for number, module in enumerate(modules):
         module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
         module.__dict__["_devmod_tvm_number"] = number
     reached = len(ordered(modules[:1]))
     if reached != len(modules):
-        raise FormatError(f"{what}: {len(modules)} modules, and {reached} of them hang in the tree of the first")
+        raise FormatError(f"{what}: {len(modules)} modules, and {reached} of them are in the tree of the first")
     return modules[0]
 
 
-def _read_rows(reader: _tvm_bytes.Reader) -> tuple[list[int], list[int]]:
+def _read_rows(reader: _tvm_bytes.TvmReader) -> tuple[list[int], list[int]]:
     reader.field = "row pointers"
     start = reader.at
     rows = [reader.read_int(8) for _ in range(reader.read_count(8))]
@@ -141,17 +153,17 @@ def _read_rows(reader: _tvm_bytes.Reader) -> tuple[list[int], list[int]]:
 
 
 def dump_imports(module: Module) -> bytes:
-    """The imports blob of a tree, for TVM's loader. Of a tree that came from TVM it is the one that came.
+    """Return the imports blob of a tree, for TVM's loader. A tree loaded from TVM's blob has the same blob again.
 
     Raises
     ------
     FormatError
-        As for `dump_module_bytes`, for any module of the tree; a `bundle` has no place in TVM's.
+        As for `dump_module_bytes`, for any module of the tree. TVM does not support a `bundle`.
     """
     order = ordered((module,))
     numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
     if sorted(filter(None, numbers), key=int) == list(range(1, len(order))) and numbers[0] == 0:
-        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))  # the order that it came in
+        order.sort(key=lambda each: int(each[0].__dict__["_devmod_tvm_number"]))  # the order of the loaded blob
     place = {id(each): number for number, (each, _) in enumerate(order)}
     rows, children = [0], []
     for _, imports in order:
@@ -160,32 +172,33 @@ def dump_imports(module: Module) -> bytes:
     parts: list[Binary] = []
     for vector in (rows, children):
         parts += (_tvm_bytes.integer(len(vector)), b"".join(map(_tvm_bytes.integer, vector)))
-    for each, _ in order:
-        parts.append(_tvm_bytes.string(_tvm_kind(each)))
-        if not isinstance(each, LibraryModule):
-            held = _dump_parts(each)
-            parts += (_tvm_bytes.integer(sum(map(len, held))), *held)
+    with shared_scan():
+        for each, _ in order:
+            parts.append(_tvm_bytes.string(_tvm_kind(each)))
+            if not isinstance(each, LibraryModule):
+                saved = _dump_parts(each)
+                parts += (_tvm_bytes.integer(sum(map(len, saved))), *saved)
     return b"".join((_tvm_bytes.integer(sum(map(len, parts))), *parts))
 
 
 def load_library(path: str | os.PathLike[str]) -> Module:
-    """The tree in a shared library that TVM's ``export_library`` wrote. The library is read, and nothing of it is executed.
+    """Load the tree in a shared library that TVM's ``export_library`` wrote. The library is not executed.
 
     Raises
     ------
     FormatError
-        It is no ELF library, is damaged, or holds no device modules.
+        The file is not an ELF library, is damaged, or has no device modules.
     ToolchainNotFoundError
         pyelftools is not installed: ``pip install 'devmod-core[tvm]'``.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     from devmod.interop._elf import symbol_bytes
 
-    name = os.fsdecode(path)
+    name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
     blob = symbol_bytes(name, SYMBOL)
     if blob is None:
-        raise FormatError(f"{name!r} has no symbol {SYMBOL!r}: TVM did not export it, or it holds no device modules")
+        raise FormatError(f"{name!r} has no symbol {SYMBOL!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))
 
 
@@ -193,7 +206,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
 
 
 class _TvmModule(StoredModule):
-    """A stored module that came in TVM's bytes, and keeps them beside its own."""
+    """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
     def __init__(self, kind: str, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, **known: Any) -> None:
         super().__init__(kind, wire, **known)
@@ -202,7 +215,7 @@ class _TvmModule(StoredModule):
 
 
 class _ForeignModule(Module):
-    """A module of a kind that devmod does not know: its place in the tree and its bytes, to be dumped again."""
+    """A module of an unknown kind: its place in the tree and its bytes, for `dump_imports`."""
 
     def __init__(self, kind: str, data: memoryview) -> None:
         self._kind = kind
@@ -217,18 +230,18 @@ class _ForeignModule(Module):
         return 0
 
     def get_function(self, name: str, query_imports: bool = False) -> NoReturn:
-        """Raise FunctionNotFoundError: what it holds is not known here."""
-        raise function_not_found(shown(self._kind), name, ())
+        """Raise FunctionNotFoundError: the functions are unknown."""
+        raise function_not_found(quote_name(self._kind), name, ())
 
     def save_to_bytes(self) -> bytes:
-        """Raise FormatError: only TVM knows what the bytes are."""
+        """Raise FormatError: devmod has no format for the module."""
         raise FormatError(
-            f"a module of TVM's kind {shown(self._kind)} has no form in devmod; interop.tvm.dump_imports writes it as it came"
+            f"a module of TVM's kind {quote_name(self._kind)} cannot be saved in devmod's format; use interop.tvm.dump_imports"
         )
 
 
 def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, what: str = "") -> Module:
-    reader = _tvm_bytes.Reader(data, what or f"TVM's bytes of the {kind} module", kind)
+    reader = _tvm_bytes.TvmReader(data, what or f"TVM's bytes of the {kind} module", kind)
     if spec is None:
         tensors, by_symbol = reader.read_constants()
         reader.finish()
@@ -246,11 +259,16 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, what: str = 
             fields[field] = reader.read_shaders() if spec.shader_map else reader.read_bytes()
     reader.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
-    return _TvmModule(spec.kind, wire, kind, data, fmt=fields["fmt"], names=fields["fmap"], place=what)
+    return _TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=what)
 
 
 def _tvm_kind(module: Module) -> str:
-    return module.tvm_kind if isinstance(module, _TvmModule) else module.kind
+    return module.tvm_kind if isinstance(module, _TvmModule) else _TVM_KINDS.get(module.kind, module.kind)
+
+
+def _saved_format(spec: TargetSpec, module: Module) -> str:
+    """Return the format in a module's own bytes, which may be an alias. TVM's Vulkan runtime accepts any."""
+    return Reader(memoryview(b"".join(module.wire_parts())), f"the bytes of the {spec.kind} module", spec.kind).read_str()
 
 
 def _dump_parts(module: Module) -> list[Binary]:
@@ -262,14 +280,13 @@ def _dump_parts(module: Module) -> list[Binary]:
         return _tvm_bytes.constants_bytes(constants.tensors, constants.by_symbol)
     payload = payload_of(module)
     if payload is None:
-        raise FormatError(f"TVM has no modules of the kind {shown(module.kind)}; of a bundle, dump a candidate", kind=module.kind)
+        raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
-    for name, info in fmap.items():
-        _tvm_calls.check(spec, name, info)
+    code = _tvm_calls.runnable_code(spec, fmt, fmap, code)
     parts: list[Binary] = []
     for field in spec.fields:
         if field == "fmt":
-            parts.append(_tvm_bytes.string(fmt))
+            parts.append(_tvm_bytes.string(_saved_format(spec, module) if spec.format_aliases else fmt))
         elif field == "fmap":
             parts.append(_tvm_bytes.fmap_bytes(fmap))
         elif isinstance(code, (bytes, memoryview)):

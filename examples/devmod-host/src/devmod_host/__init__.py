@@ -1,4 +1,7 @@
-"""devmod-host: what its entry points name, and nothing else. Importing it imports no cffi and runs no compiler."""
+"""devmod-host: the functions that its entry points name. Importing it imports no cffi and runs no compiler.
+
+The target spec is in this package too, and every look-up of the kind imports it. So this file imports the module inside the functions.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +13,28 @@ if TYPE_CHECKING:
 
 
 def create(code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Module:
-    """``devmod.create.host``: the module of a payload."""
+    """Entry point ``devmod.create.host``: return the module of a payload."""
     from devmod_host._module import HostModule
-    from devmod_host.target import SPEC
 
-    return HostModule(SPEC, fmt, fmap, code, source)
+    return HostModule.create(code, fmt, fmap, source)
 
 
 def load_from_bytes(data: memoryview) -> Module:
-    """``devmod.load_from_bytes.host``: the module in its bytes."""
+    """Entry point ``devmod.load_from_bytes.host``: return the module that the bytes contain."""
     from devmod_host._module import HostModule
-    from devmod_host.target import SPEC
 
-    return HostModule.from_wire(SPEC, data)
+    return HostModule.load(data)
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """``devmod.load_from_file.c``: the module of a source file and the metadata file beside it."""
-    from devmod.backend import read_payload
+    """Entry point ``devmod.load_from_file.c``: return the module of a source file and its metadata file."""
     from devmod_host._module import HostModule
-    from devmod_host.target import SPEC
 
-    return HostModule(SPEC, *read_payload(SPEC, path, fmt))
+    return HostModule.read(path, fmt)
 
 
 def devices() -> Sequence[Device]:
-    """``devmod.device.host``: the processor, which is one device."""
-    from devmod_host._device import devices as found
+    """Entry point ``devmod.device.host``: return the processor, the only device."""
+    from devmod_host._device import devices as list_devices
 
-    return found()
+    return list_devices()

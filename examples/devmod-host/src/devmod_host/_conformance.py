@@ -1,4 +1,4 @@
-"""What `devmod conformance host` runs: kernels, and what NumPy makes of the same arguments."""
+"""The samples of `devmod conformance host`: kernels, and references in NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from devmod import FunctionInfo
-from devmod.testing import Call, Conformance, Sample
+from devmod_conformance import Call, Conformance, Sample, axpy_call
 
 _SOURCE = """\
 #include <math.h>
@@ -44,10 +44,6 @@ void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threa
 """
 
 
-def _axpy(x: Any, y: Any, a: float, n: int) -> None:
-    y[:n] += np.float32(a) * x[:n]
-
-
 def _softmax(x: Any, y: Any, columns: int) -> None:
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     y[...] = powers / powers.sum(axis=1, keepdims=True)
@@ -62,7 +58,7 @@ def _where(flags: Any, out: Any, yes: int, no: int) -> None:
 
 
 _CALLS = (
-    Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy, grid=4, block=32),
+    axpy_call(),
     Call("softmax", lambda rng: [rng.standard_normal((6, 10)), np.zeros((6, 10)), 10], _softmax, grid=6, block=1),
     Call(
         "transpose",
@@ -76,14 +72,14 @@ _CALLS = (
 
 
 class HostConformance(Conformance):
-    """The cases of the kind ``host``."""
+    """The samples of the kind ``host``."""
 
     kind = "host"
     driver_modules = ("cffi",)
     samples = (
-        # What `devmod.compile` makes, with the interface that libclang reads …
+        # A payload of `devmod.compile`, with the interface that libclang reads.
         Sample.compiled(_SOURCE, "host", calls=_CALLS),
-        # … and a payload as another compiler may make it: types alone, and options in its first line.
+        # A payload without an interface, and with options in its first line.
         Sample(
             b"//devmod: -O1\nvoid scale(double *x, double a, int n) { if (threadIdx.x < n) x[threadIdx.x] *= a; }\n",
             "c",

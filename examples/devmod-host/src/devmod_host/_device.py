@@ -1,14 +1,14 @@
-"""The processor as a device. A launch is done when its call returns, so a stream has nothing to wait for but its turn."""
+"""The processor as a device. A launch ends before its call returns, so a stream only waits for the calls of other threads."""
 
 from __future__ import annotations
 
 import os
 import platform
-from threading import Lock
+from threading import RLock
 from time import perf_counter
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, begun_at, waited_for
+from devmod.backend import Once, check_earlier_event, check_event, fork_safe
 from devmod.errors import LaunchError
 from devmod_host import _driver
 
@@ -22,7 +22,7 @@ _once = Once()
 
 
 class HostDevice(Device):
-    """The processor, and the compiler that makes kernels for it."""
+    """The processor, and the C compiler that builds kernels for it."""
 
     kind = "host"
     index = 0
@@ -48,7 +48,7 @@ class HostDevice(Device):
         self._stream.synchronize()
 
     def allocate(self, nbytes: int) -> Any:
-        # The system would promise more than there is, and end the process when it is touched.
+        # The system may promise more memory than exists, and kill the process at the first access.
         if nbytes > self.memory:
             raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its memory is {self.memory}", kind="host")
         return _driver.allocate(nbytes)
@@ -65,22 +65,23 @@ class HostDevice(Device):
 
 
 class HostStream(Stream):
-    """An order: threads that launch or copy on one stream take turns.
+    """A stream: threads that launch or copy in it take turns.
 
     Attributes
     ----------
     turn
-        Held while a launch or a copy runs.
+        The lock that a launch or a copy holds.
     """
 
     device: HostDevice
 
     def __init__(self, device: HostDevice) -> None:
         self.device = device
-        self.turn = Lock()
+        # Reentrant: a finalizer that launches may run during a launch of its thread. The lock is free in a forked child.
+        self.turn = fork_safe(RLock())
 
     def synchronize(self) -> None:
-        with self.turn:  # another thread's launch may be running
+        with self.turn:  # another thread may be launching
             pass
 
     def record(self) -> HostEvent:
@@ -88,14 +89,14 @@ class HostStream(Stream):
         return HostEvent(self.device, perf_counter())
 
     def wait(self, event: Event) -> None:
-        waited_for(event, HostEvent, self.device)
+        check_event(event, HostEvent, self.device)
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"
 
 
 class HostEvent(Event):
-    """A moment: `at` is the clock's seconds."""
+    """A point in time: `at` is the clock in seconds."""
 
     __slots__ = ("at", "device")
 
@@ -107,19 +108,19 @@ class HostEvent(Event):
         pass
 
     def elapsed(self, earlier: Event) -> float:
-        return self.at - begun_at(earlier, HostEvent, self.device).at
+        return self.at - check_earlier_event(earlier, HostEvent, self.device).at
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"
 
 
 def devices() -> list[HostDevice]:
-    """The one device, the same object each time.
+    """Return the only device, always the same object.
 
     Raises
     ------
     DeviceNotFoundError
-        There is no C compiler; it is looked for again the next time.
+        There is no C compiler. The next call searches again.
     """
-    found: list[HostDevice] = _once.get("devices", lambda: [HostDevice(_driver.find_compiler())])
-    return found
+    result: list[HostDevice] = _once.get("devices", lambda: [HostDevice(_driver.find_compiler())])
+    return result

@@ -1,6 +1,6 @@
-"""cffi and the system's C compiler: this is the only file that opens either.
+"""cffi and the system's C compiler. No other file uses either.
 
-Importing it imports cffi; where that cannot be done it raises DeviceNotFoundError, and trying again later is fine.
+Importing this file imports cffi. It raises DeviceNotFoundError if that fails; a later import tries again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 ffi = cffi.FFI()
-# One signature for every kernel: what `_launch.stubs` writes in C, and a table of them, so that nothing is parsed a library.
+# All kernels have the signature of the functions that `_launch.stubs` writes, so cffi parses C only once.
 ffi.cdef("typedef void (*devmod_launch)(void *const *values, const unsigned int *shape); extern devmod_launch devmod_launches[];")
 
-#: The names of the two parts of a translation unit in the compiler's messages: whose fault an error is.
+#: The names of the two parts of a translation unit in the compiler's messages.
 SOURCE, LAUNCH = "<source>", "<launch>"
 
 _FLAGS = (
     *("-x", "c", "-std=gnu11", "-O2", "-fPIC", "-shared"),
-    "-ffp-contract=off",  # the same numbers as NumPy, also where the processor could fuse a multiply and an add
-    # What would only show as a crash: better an error of the compiler.
+    "-ffp-contract=off",  # the same results as NumPy; a fused multiply-add rounds once
+    # Errors of the compiler instead of crashes at run time.
     *(f"-Werror={name}" for name in ("implicit-function-declaration", "incompatible-pointer-types", "int-conversion")),
 )
 _NO_COMPILER = (
@@ -50,11 +50,11 @@ class Compiler:
     Attributes
     ----------
     command
-        The words that start it.
+        The command line, without options.
     version
-        The first line that it says of itself.
+        The first line of the output of ``--version``.
     identity
-        What its output depends on beside the source and the options.
+        Everything besides the source and the options that determines the output.
     """
 
     def __init__(self, command: list[str], version: str) -> None:
@@ -63,59 +63,59 @@ class Compiler:
         self.identity = "\n".join((*command, version, platform.machine(), *_FLAGS))
 
     def build(self, text: str, options: tuple[str, ...]) -> bytes:
-        """The shared library of a translation unit.
+        """Compile a translation unit and return the shared library.
 
         Raises
         ------
         CompileError
-            The compiler refuses the source; `log` has all it said.
+            The source has errors; `log` is the compiler's output.
         FormatError
-            The source is sound, and the functions that its payload's fmap describes are not in it.
+            The source is valid, but it does not contain the functions of the payload's fmap.
         """
         with tempfile.TemporaryDirectory(prefix="devmod-host-") as folder:
             out = os.path.join(folder, "out.so")
             command = [*self.command, *_FLAGS, *options, "-o", out, "-", "-lm"]
-            done = subprocess.run(
+            process = subprocess.run(
                 command, input=text.encode(), capture_output=True, check=False, cwd=folder, env=os.environ | {"LC_ALL": "C"}
             )
-            log = done.stderr.decode(errors="replace").strip()
-            if done.returncode == 0:
+            log = process.stderr.decode(errors="replace").strip()
+            if process.returncode == 0:
                 with open(out, "rb") as file:
                     return file.read()
         errors = [line for line in log.splitlines() if "error:" in line or "undefined reference" in line]
         if errors and all(line.startswith(LAUNCH) for line in errors):
-            raise FormatError(f"the host payload's fmap does not fit its source: {errors[0].partition('error: ')[2]}", kind="host")
-        said = "\n  ".join(["", *errors[:3]]) if errors else f" exit code {done.returncode}; {log[:200] or 'it said nothing'}"
-        raise CompileError(f"{self.command[0]} cannot compile the host source:{said}", kind="host", log=log)
+            raise FormatError(f"the host payload's fmap does not match its source: {errors[0].partition('error: ')[2]}", kind="host")
+        details = "\n  ".join(["", *errors[:3]]) if errors else f" exit code {process.returncode}; {log[:200] or 'no output'}"
+        raise CompileError(f"{self.command[0]} cannot compile the host source:{details}", kind="host", log=log)
 
 
 def find_compiler() -> Compiler:
-    """The compiler that CC names, else the first of cc, gcc and clang.
+    """Return the compiler that CC names, or the first of cc, gcc and clang.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none: to this backend the compiler is the driver.
+        There is no compiler.
     """
     named = shlex.split(os.environ.get("CC", ""))
     for command in [named] if named else [["cc"], ["gcc"], ["clang"]]:
         if shutil.which(command[0]):
             break
     else:
-        why = f"CC names {named[0]!r}, which is no program here" if named else "none of cc, gcc and clang is on PATH"
+        why = f"CC names {named[0]!r}, which is not an installed program" if named else "none of cc, gcc and clang is on PATH"
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
     try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=False)
-        why = f"{command[0]} --version ended with exit code {done.returncode}" if done.returncode else ""
+        process = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=False)
+        why = f"{command[0]} --version ended with exit code {process.returncode}" if process.returncode else ""
     except OSError as error:
         why = f"{command[0]} cannot be run ({error.strerror})"
     if why:
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
-    return Compiler(command, done.stdout.partition("\n")[0].strip())
+    return Compiler(command, process.stdout.partition("\n")[0].strip())
 
 
 class Library:
-    """A shared library in this process, with variables of its own: the same bytes opened twice are two libraries."""
+    """A shared library in this process. The same bytes loaded twice are two libraries with separate variables."""
 
     def __init__(self, binary: bytes) -> None:
         try:
@@ -123,30 +123,30 @@ class Library:
                 path = os.path.join(folder, "kernels.so")
                 with open(path, "wb") as file:
                     file.write(binary)
-                # Everything is resolved now: a function that is nowhere must be an error here, not the end of the process later.
+                # RTLD_NOW: an undefined function must be an error here, and not crash the process at the first call.
                 self._library = ffi.dlopen(path, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
         except OSError as error:
-            raise CompileError(f"the compiled host source does not load: {_why(error, path)}", kind="host") from error
+            raise CompileError(f"the compiled host source cannot be loaded: {_loader_message(error, path)}", kind="host") from error
 
     def launch(self, number: int) -> Any:
-        """The function that launches a kernel, by its place in the table; it takes the values' addresses and the shape."""
+        """Return the function that launches kernel `number` of the table. It takes the addresses of the values and the shape."""
         return self._library.devmod_launches[number]
 
 
-def _why(error: OSError, path: str) -> str:
-    """What the loader said, without the path, which is gone by the time that anyone reads it, and without cffi's search for other files."""
+def _loader_message(error: OSError, path: str) -> str:
+    """Return the message of the loader, without the path of the deleted file and without the other names that cffi tried."""
     return str(error).partition(".  Additionally")[0].replace(f"cannot load library '{path}': ", "").replace(path, "it")
 
 
 def allocate(nbytes: int) -> Any:
-    """Memory of so many bytes, all zero, freed with the object.
+    """Allocate zeroed memory, which is freed with the returned object.
 
     Raises
     ------
     LaunchError
-        The system has no such memory left.
+        The system does not have enough memory.
     """
     try:
         return ffi.new("unsigned char[]", nbytes)
     except (MemoryError, OverflowError):
-        raise LaunchError(f"the host has no memory of {nbytes} bytes left", kind="host") from None
+        raise LaunchError(f"the host cannot allocate {nbytes} bytes", kind="host") from None

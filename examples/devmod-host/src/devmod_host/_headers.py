@@ -1,14 +1,14 @@
-"""The C library's headers as libclang is given them: it brings none, and those of the build machine must not matter (R38).
+"""The headers of the C library for libclang, which has none. Those of the build machine must not change a payload (R38).
 
-Only names and types count here; the receiver's compiler reads its own headers.
+They only declare names and types. The receiver's compiler uses its own headers.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-#: What stands before every payload, here and at the receiver: a launch's numbers, under the names that CUDA gave them.
-#: A copy for each thread, so that launches may run at the same time.
+#: The text before every payload, at the build and at the receiver: the variables of a launch, named as in CUDA.
+#: Each thread has a copy, so launches can run at the same time.
 PRELUDE = """\
 struct devmod_dim3 { unsigned int x, y, z; };
 static _Thread_local struct devmod_dim3 gridDim, blockDim, blockIdx, threadIdx;
@@ -63,5 +63,5 @@ HEADERS = {
 
 @cache
 def files() -> dict[str, str]:
-    """Every file that libclang is given beside the source, each read once however often it is included."""
+    """Return the files that libclang reads besides the source."""
     return {PRELUDE_NAME: PRELUDE} | {name: f"#pragma once\n{text}" for name, text in HEADERS.items()}

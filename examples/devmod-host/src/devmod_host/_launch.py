@@ -1,11 +1,11 @@
-"""Launching: the loop over blocks and threads, written in C behind the payload's own text, and the call of it."""
+"""Launching: the loop over blocks and threads, in C after the text of the payload, and its call."""
 
 from __future__ import annotations
 
 import re
 from time import perf_counter
 
-from devmod.backend import Kernel, Launcher, LaunchShape
+from devmod.backend import Kernel, LaunchConfig, Launcher
 from devmod.errors import FormatError, LaunchError
 from devmod_host import _driver
 from devmod_host._device import HostStream, devices
@@ -34,19 +34,19 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def stubs(functions: Iterable[FunctionInfo]) -> str:
-    """The C that calls each function for every thread of a launch, and the table by which they are found.
+    """Return the C code that calls each function for every thread of a launch, and a table of these functions.
 
-    The C compiler checks it against the source, so that an fmap that lies cannot make a call with the wrong arguments.
+    The C compiler checks the calls against the source, so a wrong fmap cannot cause a call with wrong arguments.
 
     Raises
     ------
     FormatError
-        A function cannot be called from C as its info says.
+        C cannot call a function with the types of its info.
     """
     lines, names = [_LOOP], []
     for number, info in enumerate(functions):
         if not _NAME.fullmatch(info.name):
-            raise FormatError(f"the host payload's fmap names a function {info.name!r}, which is no name in C", kind="host")
+            raise FormatError(f"the host payload's fmap names a function {info.name!r}, which is not a name in C", kind="host")
         values = ", ".join(_value(info, index) for index in range(len(info.arg_types)))
         names.append(f"devmod_launch_{number}")
         head = f"static void {names[-1]}(void *const *devmod_values, const unsigned int *devmod_shape)"
@@ -56,7 +56,7 @@ def stubs(functions: Iterable[FunctionInfo]) -> str:
 
 
 def _value(info: FunctionInfo, index: int) -> str:
-    """An argument in C. Core hands a buffer over as its memory, and a number as its bytes."""
+    """Return an argument in C. Core passes the memory of a buffer, and the bytes of a number."""
     type_ = info.arg_types[index]
     if type_ == "handle":
         return f"devmod_values[{index}]"
@@ -64,8 +64,8 @@ def _value(info: FunctionInfo, index: int) -> str:
         type_ = info.interface.params[index].type or type_
     if type_ not in C_TYPES:
         raise FormatError(
-            f"argument {index + 1} of the host function {info.name!r} is of type {type_}, which C cannot be given by value; "
-            f"it takes {', '.join(C_TYPES)}, and pointers",
+            f"argument {index + 1} of the host function {info.name!r} is of type {type_}, which C cannot pass by value; "
+            f"expected one of {', '.join(C_TYPES)}, or a pointer",
             kind="host",
             function=info.name,
         )
@@ -73,10 +73,10 @@ def _value(info: FunctionInfo, index: int) -> str:
 
 
 class HostLauncher(Launcher):
-    """One function of a host module, by its place in the module's fmap."""
+    """One function of a host module. `number` is its position in the fmap."""
 
     kind = "host"
-    no_shared_memory = "the threads of a block run one after the other here, and share nothing but their arguments"
+    no_shared_memory = "the threads of a block run one after the other, and share only their arguments"
 
     def __init__(self, program: Program, number: int, name: str) -> None:
         self._program = program
@@ -89,35 +89,39 @@ class HostLauncher(Launcher):
     def kernel(self, device: Device) -> HostKernel:
         return HostKernel(self._program.library(), self._number, self._name, device)
 
+    @property
+    def constants(self) -> Sequence[str]:
+        return self._program.constants
+
     def specialized(self, constants: Mapping[str, object]) -> HostLauncher:
         return HostLauncher(self._program.specialized(constants), self._number, self._name)
 
 
 class HostKernel(Kernel):
-    """A compiled function. cffi lets other Python threads run while it runs."""
+    """A compiled function. cffi releases the GIL during a call."""
 
     def __init__(self, library: _driver.Library, number: int, name: str, device: Device) -> None:
-        self._library = library  # the code lives as long as it
+        self._library = library  # a reference: the code is unloaded with it
         self._launch = library.launch(number)
         self._name = name
         self._device = device
 
-    def shape(self, launch: LaunchShape) -> Any:
-        most = self._device.limits["max_dimension"]
-        trouble = ""
+    def shape(self, launch: LaunchConfig) -> Any:
+        limit = self._device.limits["max_dimension"]
+        problem = ""
         if launch.cluster != (1, 1, 1):
-            trouble = f"it has no clusters, and clusters of {launch.cluster} blocks were asked for"
-        elif max(*launch.grid, *launch.block) > most:
-            trouble = f"its max_dimension is {most}, and grid={launch.grid}, block={launch.block} was asked for"
-        if trouble:
+            problem = f"it does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"
+        elif max(*launch.grid, *launch.block) > limit:
+            problem = f"its max_dimension is {limit}, got grid={launch.grid}, block={launch.block}"
+        if problem:
             raise LaunchError(
-                f"the host function {self._name!r} cannot be launched so on {self._device}: {trouble}", kind="host", function=self._name
+                f"the host function {self._name!r} cannot be launched on {self._device}: {problem}", kind="host", function=self._name
             )
         return _driver.ffi.new("unsigned int[]", [*launch.grid, *launch.block])
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, HostStream)
-        # What every call uses is at hand in local names.
+        # Local names: this function runs at every call.
         launch, turn, new, address = self._launch, stream.turn, _driver.ffi.new, _driver.ffi.from_buffer
 
         def call(values: Sequence[Any]) -> None:
@@ -129,6 +133,6 @@ class HostKernel(Kernel):
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
-        begun = perf_counter()
+        start = perf_counter()
         call(values)
-        return perf_counter() - begun
+        return perf_counter() - start

@@ -1,8 +1,8 @@
-"""Programs: a module's source compiled once, and the folder that keeps what the compiler made."""
+"""Programs: the source of a module, compiled once, and the cache of the compiled libraries."""
 
 from __future__ import annotations
 
-from devmod.backend import Kept, Once, specialize_source, split_options
+from devmod.backend import DiskCache, Once, source_constants, specialize_source, split_options
 from devmod.errors import FormatError
 from devmod_host import _driver
 from devmod_host._device import devices
@@ -16,58 +16,65 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo
 
+_BINARIES = DiskCache("host")
+
 
 class Program:
-    """The program of a source payload with all its functions. Nothing is compiled before `library` is asked for.
+    """The program of a source payload with all its functions. `library` compiles it.
 
     Parameters
     ----------
     text
         The payload's source.
     functions
-        Its functions, in the order of the fmap.
+        The functions in the order of the fmap.
     """
 
     def __init__(self, text: str, functions: Sequence[FunctionInfo]) -> None:
         self._text = text
         self._functions = functions
-        self._made = Once()
+        self._once = Once()
+
+    @property
+    def constants(self) -> Sequence[str]:
+        """The names of the constants that the source defines."""
+        return source_constants(self._text)
 
     def specialized(self, constants: Mapping[str, object]) -> Program:
-        """The program with constants of its source set; the same object for the same constants.
+        """Return the program with values for constants of its source. Equal values give the same object.
 
         Raises
         ------
         ArgumentError
-            The source has no such constant, or a value has no form in C.
+            The source has no such constant, or C cannot represent a value.
         """
         key = ("specialized", *sorted((name, repr(value)) for name, value in constants.items()))
-        made: Program = self._made.get(key, lambda: Program(specialize_source("host", self._text, constants), self._functions))
-        return made
+        program: Program = self._once.get(key, lambda: Program(specialize_source("host", self._text, constants), self._functions))
+        return program
 
     def library(self) -> _driver.Library:
-        """The compiled program, once for all threads. A failure is not kept.
+        """Compile the program, once for all threads. The next call after a failure tries again.
 
         Raises
         ------
         DeviceNotFoundError
             There is no C compiler.
         CompileError, FormatError
-            The source does not compile, or is not what the payload says.
+            The source has errors, or does not match the fmap.
         """
-        made: _driver.Library = self._made.get("library", self._load)
-        return made
+        library: _driver.Library = self._once.get("library", self._load)
+        return library
 
     def _load(self) -> _driver.Library:
         options, body = split_options(self._text)
-        wrong = check_options(options)
-        if wrong:
-            raise FormatError(f"the host source's first line has {wrong}", kind="host")
+        problem = check_options(options)
+        if problem:
+            raise FormatError(f"the first line of the host source has {problem}", kind="host")
         text = f'{PRELUDE}#line 1 "{_driver.SOURCE}"\n{body}\n#line 1 "{_driver.LAUNCH}"\n{stubs(self._functions)}'
         compiler = devices()[0].compiler
-        kept = Kept("host", compiler.identity, *options, text)
-        binary = kept.read()
-        if not binary:
+        key = _BINARIES.key(compiler.identity, *options, text)
+        binary = _BINARIES.read(key)
+        if binary is None:
             binary = compiler.build(text, options)
-            kept.write(binary)
+            _BINARIES.write(key, binary)
         return _driver.Library(binary)

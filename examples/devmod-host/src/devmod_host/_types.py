@@ -1,8 +1,8 @@
-"""C's number types and devmod's names of them: the compiler reads them, the launch writes them."""
+"""The number types of C and their dtypes. The compiler maps C to dtypes, and the launch maps dtypes to C."""
 
 from __future__ import annotations
 
-#: What libclang calls a type on the one target that sources are read for (x86-64 Linux), to devmod's name.
+#: libclang's name of each type on the target that sources are parsed for (x86-64 Linux), and its dtype.
 DTYPES = {
     "_Bool": "bool",
     "char": "int8",
@@ -21,7 +21,7 @@ DTYPES = {
     "double": "float64",
 }
 
-#: devmod's name to a C type of that size on every machine; the compiler's own names, which need no header.
+#: Each dtype and a C type of that size on every machine. The names are the compiler's, which need no header.
 C_TYPES = {
     "bool": "_Bool",
     **{f"{sign}int{bits}": f"__{sign.upper()}INT{bits}_TYPE__" for sign in ("", "u") for bits in (8, 16, 32, 64)},

@@ -1,8 +1,8 @@
-"""What core knows of the kind: enough to compile, wrap, save, load and inspect host modules where nothing can run them."""
+"""The target spec. With it core compiles, wraps, saves, loads and inspects host modules on machines that cannot run them."""
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod import TargetSpec
 
 SPEC = TargetSpec(
     "host",
@@ -13,8 +13,8 @@ SPEC = TargetSpec(
     source_keys=("c",),
     default_source=("c",),
     languages={"c": "C"},
-    # A string: this file is imported by every look-up of the kind, the compiler by `devmod.compile` alone.
+    # A string: every look-up of the kind imports this file, and only `devmod.compile` imports the compiler.
     compiler="devmod_host._compile:compile",
-    # What a replaced compiler (devmod.set_compiler) returns is another C source.
+    # A replaced compiler (devmod.set_compiler) returns another C source.
     compiled_as={"text": "c"},
 )

@@ -1,4 +1,4 @@
-"""devmod-metal: what its entry points name, and nothing else. Importing it opens no driver and imports no driver's library."""
+"""devmod-metal: the functions that its entry points name. Importing it loads no driver and no driver library."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 def create(
     code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
 ) -> Module:
-    """``devmod.create.metal``: the module of a payload."""
+    """Entry point ``devmod.create.metal``: return the module of a payload."""
     from devmod_metal._module import MetalModule
 
     return MetalModule.create(code, fmt, fmap, source)
 
 
 def load_from_bytes(data: memoryview) -> Module:
-    """``devmod.load_from_bytes.metal``: the module in its bytes."""
+    """Entry point ``devmod.load_from_bytes.metal``: return the module that the bytes contain."""
     from devmod_metal._module import MetalModule
 
     return MetalModule.load(data)
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """``devmod.load_from_file.{metal,metallib}``: the module of a payload file and its metadata file."""
+    """Entry point ``devmod.load_from_file.{metal,metallib}``: return the module of a payload file and its metadata file."""
     from devmod_metal._module import MetalModule
 
     return MetalModule.read(path, fmt)
 
 
 def devices() -> Sequence[Device]:
-    """``devmod.device.metal``: the Mac's GPUs."""
-    from devmod_metal._device import devices as found
+    """Entry point ``devmod.device.metal``: return the Mac's GPUs."""
+    from devmod_metal._device import devices as list_devices
 
-    return found()
+    return list_devices()

@@ -1,14 +1,9 @@
-"""The entry ``devmod.conformance.metal``: kernels with what they compute, for `devmod conformance metal` and this plugin's tests."""
+"""Entry point ``devmod.conformance.metal``: samples for `devmod conformance metal` and for the tests of this plugin."""
 
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample, axpy_call, count_call, transpose_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
 _LINEAR = """#include <metal_stdlib>
 using namespace metal;
@@ -25,7 +20,7 @@ kernel void count(device const int *values [[buffer(0)]], device atomic_uint *co
     if (int(i) < n) atomic_fetch_add_explicit(&counts[values[i] & 7], 1, memory_order_relaxed);
 }
 """
-# As TVM writes it: all scalars in one struct behind the buffers.
+# TVM's layout: all scalars in one struct after the buffers.
 _TRANSPOSE = b"""#include <metal_stdlib>
 using namespace metal;
 
@@ -70,7 +65,7 @@ _K = FunctionInfo("k", ["handle"])
 
 
 class MetalConformance(Conformance):
-    """Metal source with its interface, as TVM declares it (without one), and as devmod compiles it."""
+    """Metal source with an interface, without one (as TVM declares functions), and compiled by devmod."""
 
     kind = "metal"
     driver_modules = ("Metal", "objc", "Foundation", "libdispatch")

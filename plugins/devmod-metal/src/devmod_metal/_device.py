@@ -1,29 +1,32 @@
-"""Metal devices: memory that host and device share, and command queues as streams."""
+"""Metal devices: memory shared by host and device, and command queues as streams."""
 
 from __future__ import annotations
 
-import weakref
-from threading import Lock
+from itertools import count
+from threading import RLock
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, begun_at, waited_for
+from devmod.backend import Once, check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_metal._interface import Refused, metal
+from devmod_metal._interface import MetalError
+from devmod_metal._open import metal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from devmod.backend import Lease
+
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
-#: How many commands of a stream are remembered before those that are done are looked for.
-_REMEMBERED = 32
+#: The number of recorded commands of a stream above which completed ones are removed.
+_MAX_RECORDED = 32
 _once = Once()
 
 
 class Memory:
-    """A buffer that host and device share: `handle` is Metal's, `view` its bytes."""
+    """A buffer that host and device share: `handle` is Metal's buffer, `view` its bytes."""
 
     __slots__ = ("handle", "view")
 
@@ -40,76 +43,74 @@ class MetalDevice(Device):
     handle
         Metal's device.
     index
-        Its number.
+        Its index among the devices.
     """
 
     kind = "metal"
     dlpack_type = _DLPACK_METAL
 
     def __init__(self, handle: Any, index: int) -> None:
-        facts = metal().facts(handle)
+        properties = metal().properties(handle)
         self.handle = handle
         self.index = index
-        self.name = facts.name
-        self.vendor = facts.name.partition(" ")[0]
-        self.driver_version = facts.system
-        self.memory = facts.memory
+        self.name = properties.name
+        self.vendor = properties.name.partition(" ")[0]
+        self.driver_version = properties.system
+        self.memory = properties.memory
         self.limits = {
-            **dict(zip((f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth")), facts.threads, strict=True)),
-            "maxThreadgroupMemoryLength": facts.threadgroup_memory,
-            "maxBufferLength": facts.buffer_length,
+            **dict(zip((f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth")), properties.threads, strict=True)),
+            "maxThreadgroupMemoryLength": properties.threadgroup_memory,
+            "maxBufferLength": properties.buffer_length,
         }
-        self._made = Once()
-        self._streams: list[weakref.ref[MetalStream]] = []
-        #: The commands of streams that are gone.
-        self._orphans: list[Any] = []
-        self._lock = Lock()
+        self._once = Once()
+        self._number = count()
+        #: The lease of each stream. Its value is the stream's commands, which may still run after the stream is deleted.
+        self._streams: dict[int, Lease] = {}
 
     @property
     def default_stream(self) -> MetalStream:
-        made: MetalStream = self._made.get("stream", self.stream)
-        return made
+        stream: MetalStream = self._once.get("stream", self.stream)
+        return stream
 
     def stream(self) -> MetalStream:
+        check_driver("metal")
         try:
-            made = MetalStream(self, metal().queue(self.handle))
-        except Refused as error:
+            stream = MetalStream(self, metal().queue(self.handle))
+        except MetalError as error:
             raise LaunchError(f"{self} gives no command queue: {error}", kind="metal") from error
-        with self._lock:
-            self._streams.append(weakref.ref(made))
-        return made
-
-    def orphan(self, commands: list[Any]) -> None:
-        """Keep the commands of a stream that is gone until the device is waited for."""
-        self._orphans.extend(commands)
+        lease = lend(stream, stream.commands)
+        stream.token = lease.token
+        self._streams[next(self._number)] = lease
+        return stream
 
     def synchronize(self) -> None:
-        with self._lock:
-            streams = [stream for stream in (ref() for ref in self._streams) if stream is not None]
-            self._streams = [weakref.ref(stream) for stream in streams]
-            orphans, self._orphans = self._orphans, []
-        failed = settle(orphans)
-        for stream in streams:
-            failed = stream.settle() or failed
-        if failed:
-            raise self.failed(failed)
+        check_driver("metal")
+        failure = ""
+        for number, lease in tuple(self._streams.items()):
+            is_deleted = lease.expired
+            failure = lease.value.wait() or failure
+            if is_deleted:
+                self._streams.pop(number, None)
+        if failure:
+            raise self.launch_error(failure)
 
-    def failed(self, words: str) -> LaunchError:
-        """The LaunchError for commands that went wrong."""
-        return LaunchError(f"{self} reports a fault of a launch: {words}", kind="metal")
+    def launch_error(self, text: str) -> LaunchError:
+        """Return the LaunchError for a failure of commands."""
+        return LaunchError(f"{self} reports a fault of a launch: {text}", kind="metal")
 
     def allocate(self, nbytes: int) -> Memory:
-        most = self.limits["maxBufferLength"]
-        if nbytes > most:
-            raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its maxBufferLength is {most}", kind="metal")
+        check_driver("metal")
+        limit = self.limits["maxBufferLength"]
+        if nbytes > limit:
+            raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its maxBufferLength is {limit}", kind="metal")
         try:
             handle = metal().buffer(self.handle, nbytes)
-        except Refused as error:
+        except MetalError as error:
             raise LaunchError(f"{self} gives no memory of {nbytes} bytes: {error}", kind="metal") from error
         return Memory(handle, metal().contents(handle, nbytes))
 
     def write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
-        # The host writes at once: what was queued before must have read.
+        # The host writes immediately, so earlier launches must have read the memory.
         stream.synchronize()
         memory.view[: data.nbytes] = data.cast("B")
 
@@ -120,19 +121,79 @@ class MetalDevice(Device):
     def view(self, memory: Memory) -> memoryview:
         import ctypes
 
-        # What Metal gives does not hold the buffer; this does.
+        # Metal's view holds no reference to the buffer; this array does.
         shared = (ctypes.c_ubyte * memory.view.nbytes).from_buffer(memory.view)
         shared.owner = memory.handle  # type: ignore[attr-defined]
         return memoryview(shared).cast("B")
 
 
+class Commands:
+    """The commands that were committed to a queue and may still run, in order.
+
+    An interrupt may occur between a commit and its record. `_is_incomplete` is therefore set before a commit. If it is set, `wait` commits
+    another command and waits for it, since it runs after all others. A command stays recorded until it has completed.
+    """
+
+    def __init__(self, queue: Any, make_event: Callable[[], Any]) -> None:
+        self._queue = queue
+        self._make_event = make_event
+        self._recorded: dict[int, Any] = {}
+        self._number = count()
+        self._failure = ""
+        self._is_incomplete = False
+        self._event = Once()
+        self._count = count(1)
+        self._lock = fork_safe(RLock())
+
+    def commit(self, commit: Callable[[], Any]) -> Any:
+        """Commit a command in the order of the stream, and record it."""
+        with self._lock:
+            was_incomplete, self._is_incomplete = self._is_incomplete, True
+            commands = commit()
+            self._recorded[next(self._number)] = commands
+            self._is_incomplete = was_incomplete
+            if len(self._recorded) > _MAX_RECORDED:
+                for number in tuple(self._recorded):
+                    if not metal().is_complete(self._recorded[number]):
+                        break
+                    self._remove(number)
+        return commands
+
+    def signal(self) -> tuple[Any, int, Any]:
+        """Commit a command that sets the stream's event. Return the event, its value and the command."""
+        event = self._event.get("event", self._make_event)
+        with self._lock:
+            value = next(self._count)
+            return event, value, self.commit(lambda: metal().signal(self._queue, event, value))
+
+    def wait(self) -> str:
+        """Wait for all commands. Return the first failure since the last call, or ""."""
+        if self._is_incomplete:
+            with self._lock:
+                self.signal()
+                self._is_incomplete = False
+        for number, commands in tuple(self._recorded.items()):
+            metal().wait(commands)
+            self._remove(number)
+        failure, self._failure = self._failure, ""
+        return failure
+
+    def _remove(self, number: int) -> None:
+        commands = self._recorded.get(number)
+        if commands is not None:
+            self._failure = self._failure or metal().failure(commands)
+            self._recorded.pop(number, None)
+
+
 class MetalStream(Stream):
-    """A command queue. What is committed to it runs in order.
+    """A command queue, which runs commands in order.
 
     Attributes
     ----------
     queue
         Metal's command queue.
+    commands : Commands
+        The commands of the queue.
     """
 
     device: MetalDevice
@@ -140,73 +201,49 @@ class MetalStream(Stream):
     def __init__(self, device: MetalDevice, queue: Any) -> None:
         self.device = device
         self.queue = queue
-        #: What is committed and not known to be done, in order; and what went wrong with commands that were found done.
-        self._commands: list[Any] = []
-        self._failed = ""
+        self.commands = Commands(queue, lambda: metal().event(device.handle))
+        #: The token of the stream's lease.
+        self.token: object = None
         self._last_launch: Any = None
-        self._lock = Lock()
-        self._event = Once()
-        self._count = 0
-
-    def __del__(self) -> None:
-        if getattr(self, "_commands", None):
-            self.device.orphan(self._commands)
 
     def launch(self, commit: Callable[[], Any]) -> Any:
-        """Commit a launch in the stream's order, and remember it."""
-        with self._lock:
-            commands = self._last_launch = commit()
-            self._remember(commands)
+        """Commit a launch in the order of the stream, and record it."""
+        commands = self._last_launch = self.commands.commit(commit)
         return commands
 
-    def _remember(self, commands: Any) -> None:
-        self._commands.append(commands)
-        if len(self._commands) > _REMEMBERED:
-            driver, done = metal(), 0
-            while done < len(self._commands) and driver.done(self._commands[done]):
-                self._failed = self._failed or driver.failure(self._commands[done])
-                done += 1
-            del self._commands[:done]
-
-    def settle(self) -> str:
-        """Wait for all that was queued; what went wrong with it, once."""
-        with self._lock:
-            commands, self._commands = self._commands, []
-            failed, self._failed = self._failed, ""
-        return settle(commands) or failed
+    def wait_for_commands(self) -> str:
+        """Wait for all commands. Return the first failure since the last call, or ""."""
+        check_driver("metal")
+        return self.commands.wait()
 
     def synchronize(self) -> None:
-        failed = self.settle()
-        if failed:
-            raise self.device.failed(failed)
+        failure = self.wait_for_commands()
+        if failure:
+            raise self.device.launch_error(failure)
 
     def record(self) -> MetalEvent:
-        driver = metal()
-        with self._lock:
-            try:
-                event = self._event.get("event", lambda: driver.event(self.device.handle))
-                self._count += 1
-                commands = driver.signal(self.queue, event, self._count)
-            except Refused as error:
-                raise LaunchError(f"{self.device} gives no event: {error}", kind="metal") from error
-            self._remember(commands)
-            # Commands that do nothing but signal may have no time of their own.
-            return MetalEvent(self.device, event, self._count, commands, self._last_launch or commands)
+        check_driver("metal")
+        try:
+            event, value, commands = self.commands.signal()
+        except MetalError as error:
+            raise LaunchError(f"{self.device} gives no event: {error}", kind="metal") from error
+        # Commands that only signal may have no times.
+        return MetalEvent(self.device, event, value, commands, self._last_launch or commands)
 
     def wait(self, event: Event) -> None:
-        event = waited_for(event, MetalEvent, self.device)
-        with self._lock:
-            try:
-                self._remember(metal().wait_for(self.queue, event.handle, event.value))
-            except Refused as error:
-                raise LaunchError(f"{self.device} cannot wait for an event: {error}", kind="metal") from error
+        event = check_event(event, MetalEvent, self.device)
+        check_driver("metal")
+        try:
+            self.commands.commit(lambda: metal().wait_for(self.queue, event.handle, event.value))
+        except MetalError as error:
+            raise LaunchError(f"{self.device} cannot wait for an event: {error}", kind="metal") from error
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"
 
 
 class MetalEvent(Event):
-    """A value that a queue sets a shared event to; `timed` are the commands whose end is the event's time."""
+    """A value that a queue sets a shared event to. The end of the commands `timed` is the time of the event."""
 
     __slots__ = ("commands", "device", "handle", "timed", "value")
 
@@ -215,12 +252,13 @@ class MetalEvent(Event):
         self.commands, self.timed = commands, timed
 
     def synchronize(self) -> None:
-        failed = settle([self.timed, self.commands])
-        if failed:
-            raise self.device.failed(failed)
+        check_driver("metal")
+        failure = wait_for([self.timed, self.commands])
+        if failure:
+            raise self.device.launch_error(failure)
 
     def elapsed(self, earlier: Event) -> float:
-        earlier = begun_at(earlier, MetalEvent, self.device)
+        earlier = check_earlier_event(earlier, MetalEvent, self.device)
         earlier.synchronize()
         self.synchronize()
         return metal().times(self.timed)[1] - metal().times(earlier.timed)[1]
@@ -229,32 +267,33 @@ class MetalEvent(Event):
         return f"<Event of {self.device}>"
 
 
-def settle(commands: list[Any]) -> str:
-    """Wait for commands, and tell what went wrong first; "" where nothing did."""
-    driver, failed = metal(), ""
+def wait_for(commands: list[Any]) -> str:
+    """Wait for commands. Return the first failure, or ""."""
+    driver, failure = metal(), ""
     for each in commands:
         driver.wait(each)
-        failed = failed or driver.failure(each)
-    return failed
+        failure = failure or driver.failure(each)
+    return failure
 
 
 def devices() -> list[MetalDevice]:
-    """All devices, the same objects each time; they are looked for until there is one.
+    """Return all devices, always the same objects. If there is none, the next call searches again.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none, or no Metal.
+        There is no device, or Metal is not available.
     """
 
     def find() -> list[MetalDevice]:
+        open_driver("metal")
         handles = metal().devices()
         if not handles:
             raise DeviceNotFoundError(
-                "no Metal device was found: this Mac shows no GPU to this process, as in some virtual machines and remote sessions",
+                "no Metal device was found: macOS lists no GPU for this process, as in some virtual machines and remote sessions",
                 kind="metal",
             )
         return [MetalDevice(handle, index) for index, handle in enumerate(handles)]
 
-    found: list[MetalDevice] = _once.get("devices", find)
-    return found
+    result: list[MetalDevice] = _once.get("devices", find)
+    return result

@@ -1,6 +1,6 @@
-"""pyobjc's Metal, behind the interface of `devmod_metal._interface`. This is the only file that imports it.
+"""pyobjc's Metal, with the interface of `devmod_metal._interface`. No other file imports pyobjc.
 
-Importing this file opens the framework; where that cannot be done it raises DeviceNotFoundError, and trying again later is fine.
+Importing this file opens the framework. It raises DeviceNotFoundError if that fails; a later import tries again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from devmod.errors import DeviceNotFoundError
-from devmod_metal._interface import Constant, Facts, Pipeline, Refused
+from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
 
 try:
     import Foundation
@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     if sys.platform != "darwin":
         raise DeviceNotFoundError(
-            f"Metal needs macOS, and this is {sys.platform}: a metal module is compiled, saved, loaded and inspected here. To run it, on a "
+            f"Metal needs macOS, got {sys.platform}. This machine can compile, save, load and inspect metal modules. To run them, on a "
             "Mac: pip install devmod-metal",
             kind="metal",
         ) from error
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from devmod_metal._interface import Dims
 
-#: Metal's types of function constants, by the names of ours.
+#: Metal's types of function constants, by dtype.
 _TYPES = {
     "bool": "Bool",
     "int8": "Char",
@@ -49,10 +49,10 @@ _TYPES = {
     "float16": "Half",
     "float32": "Float",
 }
-#: The most bytes of a constant that `setConstantValue:type:atIndex:` is told to take.
+#: The bytes that `setConstantValue:type:atIndex:` copies for each constant.
 _CONSTANT_BYTES = 8
 
-# pyobjc's metadata do not say how many bytes stand behind this pointer.
+# pyobjc's metadata do not have the size of this pointer's target.
 objc.registerMetaDataForSelector(
     b"MTLFunctionConstantValues",
     b"setConstantValue:type:atIndex:",
@@ -61,30 +61,30 @@ objc.registerMetaDataForSelector(
 
 
 class Framework:
-    """`devmod_metal._interface.Metal` on the framework. Its methods are documented there."""
+    """`devmod_metal._interface.Metal` with Apple's framework. The methods are documented there."""
 
     def devices(self) -> Sequence[Any]:
         with objc.autorelease_pool():
-            # The stronger ones first, on Macs that have several.
+            # Low-power GPUs come last.
             return sorted(Metal.MTLCopyAllDevices(), key=lambda device: bool(device.isLowPower()))
 
-    def facts(self, device: Any) -> Facts:
+    def properties(self, device: Any) -> DeviceProperties:
         with objc.autorelease_pool():
-            most = device.maxThreadsPerThreadgroup()
-            return Facts(
+            threads = device.maxThreadsPerThreadgroup()
+            return DeviceProperties(
                 str(device.name()),
                 str(Foundation.NSProcessInfo.processInfo().operatingSystemVersionString()),
                 int(device.recommendedMaxWorkingSetSize()),
-                (int(most.width), int(most.height), int(most.depth)),
+                (int(threads.width), int(threads.height), int(threads.depth)),
                 int(device.maxThreadgroupMemoryLength()),
                 int(device.maxBufferLength()),
             )
 
     def queue(self, device: Any) -> Any:
-        return _given(device.newCommandQueue(), "no command queue")
+        return _not_none(device.newCommandQueue(), "no command queue")
 
     def buffer(self, device: Any, nbytes: int) -> Any:
-        return _given(device.newBufferWithLength_options_(nbytes, Metal.MTLResourceStorageModeShared), "no buffer")
+        return _not_none(device.newBufferWithLength_options_(nbytes, Metal.MTLResourceStorageModeShared), "no buffer")
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
         view: memoryview = memoryview(buffer.contents().as_buffer(nbytes)).cast("B")
@@ -99,28 +99,28 @@ class Framework:
                 elif option.startswith("-std="):
                     settings.setLanguageVersion_(_version(option))
                 else:
-                    raise Refused(f"error: the option {option!r} is none that Metal's compiler can be given")
+                    raise MetalError(f"error: Metal's compiler does not support the option {option!r}")
             library, error = device.newLibraryWithSource_options_error_(text, settings, None)
-            return _made(library, error)
+            return _checked(library, error)
 
     def load(self, device: Any, data: bytes) -> Any:
         with objc.autorelease_pool():
             library, error = device.newLibraryWithData_error_(libdispatch.dispatch_data_create(data, len(data), None, None), None)
-            return _made(library, error)
+            return _checked(library, error)
 
     def functions(self, library: Any) -> Sequence[str]:
         with objc.autorelease_pool():
             return [str(name) for name in library.functionNames()]
 
-    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[Constant]) -> Pipeline:
+    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
         with objc.autorelease_pool():
             values = Metal.MTLFunctionConstantValues.alloc().init()
             for constant in constants:
                 kind = getattr(Metal, f"MTLDataType{_TYPES[constant.type]}")
                 values.setConstantValue_type_atIndex_(constant.data.ljust(_CONSTANT_BYTES, b"\0"), kind, constant.at)
-            function = _made(*library.newFunctionWithName_constantValues_error_(name, values, None))
-            made = _made(*device.newComputePipelineStateWithFunction_error_(function, None))
-            return Pipeline(made, int(made.maxTotalThreadsPerThreadgroup()), int(made.staticThreadgroupMemoryLength()))
+            function = _checked(*library.newFunctionWithName_constantValues_error_(name, values, None))
+            pipeline = _checked(*device.newComputePipelineStateWithFunction_error_(function, None))
+            return Pipeline(pipeline, int(pipeline.maxTotalThreadsPerThreadgroup()), int(pipeline.staticThreadgroupMemoryLength()))
 
     def launch(
         self,
@@ -133,8 +133,8 @@ class Framework:
         block: Dims,
     ) -> Any:
         with objc.autorelease_pool():
-            commands = _given(queue.commandBuffer(), "no command buffer")
-            encoder = _given(commands.computeCommandEncoder(), "no command encoder")
+            commands = _not_none(queue.commandBuffer(), "no command buffer")
+            encoder = _not_none(commands.computeCommandEncoder(), "no command encoder")
             encoder.setComputePipelineState_(pipeline)
             for index, buffer in buffers:
                 encoder.setBuffer_offset_atIndex_(buffer, 0, index)
@@ -148,18 +148,18 @@ class Framework:
             return commands
 
     def event(self, device: Any) -> Any:
-        return _given(device.newSharedEvent(), "no event")
+        return _not_none(device.newSharedEvent(), "no event")
 
     def signal(self, queue: Any, event: Any, value: int) -> Any:
         with objc.autorelease_pool():
-            commands = _given(queue.commandBuffer(), "no command buffer")
+            commands = _not_none(queue.commandBuffer(), "no command buffer")
             commands.encodeSignalEvent_value_(event, value)
             commands.commit()
             return commands
 
     def wait_for(self, queue: Any, event: Any, value: int) -> Any:
         with objc.autorelease_pool():
-            commands = _given(queue.commandBuffer(), "no command buffer")
+            commands = _not_none(queue.commandBuffer(), "no command buffer")
             commands.encodeWaitForEvent_value_(event, value)
             commands.commit()
             return commands
@@ -167,40 +167,40 @@ class Framework:
     def wait(self, commands: Any) -> None:
         commands.waitUntilCompleted()
 
-    def done(self, commands: Any) -> bool:
+    def is_complete(self, commands: Any) -> bool:
         return int(commands.status()) >= int(Metal.MTLCommandBufferStatusCompleted)
 
     def failure(self, commands: Any) -> str:
         if int(commands.status()) != int(Metal.MTLCommandBufferStatusError):
             return ""
         with objc.autorelease_pool():
-            return _words(commands.error())
+            return _error_text(commands.error())
 
     def times(self, commands: Any) -> tuple[float, float]:
         return float(commands.GPUStartTime()), float(commands.GPUEndTime())
 
 
 def _version(option: str) -> int:
-    """The number of a language version, as in ``-std=metal3.1``."""
+    """Return the number of a language version, as in ``-std=metal3.1``."""
     major, _, minor = option.rpartition("metal")[2].partition(".")
     number = getattr(Metal, f"MTLLanguageVersion{major}_{minor}", None)
     if number is None:
-        raise Refused(f"error: this macOS has no Metal {major}.{minor}, which the option {option!r} asks for")
+        raise MetalError(f"error: this macOS does not support Metal {major}.{minor} of the option {option!r}")
     return int(number)
 
 
-def _given(thing: Any, what: str) -> Any:
-    if thing is None:
-        raise Refused(what)
-    return thing
+def _not_none(value: Any, text: str) -> Any:
+    if value is None:
+        raise MetalError(text)
+    return value
 
 
-def _made(thing: Any, error: Any) -> Any:
-    # An error beside a thing is a warning.
-    if thing is None:
-        raise Refused(_words(error))
-    return thing
+def _checked(value: Any, error: Any) -> Any:
+    # With a value, the error is a warning.
+    if value is None:
+        raise MetalError(_error_text(error))
+    return value
 
 
-def _words(error: Any) -> str:
-    return "no reason is given" if error is None else str(error.localizedDescription())
+def _error_text(error: Any) -> str:
+    return "Metal gives no reason" if error is None else str(error.localizedDescription())

@@ -1,7 +1,7 @@
-"""What this backend asks of Metal: the whole of it, and no more.
+"""The interface of this backend to Metal.
 
-Everything else here is written against `Metal`; `devmod_metal._driver` is it on pyobjc's framework, and the tests' double is it on machines
-that have none. The objects that it hands out (devices, queues, buffers, libraries, pipelines, commands, events) are opaque to the rest.
+The rest of the backend uses only `Metal`. `devmod_metal._driver` implements it with pyobjc; the double of the tests implements it on
+machines without Metal. Its objects (devices, queues, buffers, libraries, pipelines, commands, events) are opaque to the rest.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     Dims = tuple[int, int, int]
 
 
-class Refused(Exception):
-    """Metal refuses something; the text is what it says."""
+class MetalError(Exception):
+    """An error of Metal; the text is Metal's."""
 
 
-class Facts(NamedTuple):
-    """What a device says of itself; the last three are its limits."""
+class DeviceProperties(NamedTuple):
+    """The properties of a device; the last three are its limits."""
 
     name: str
     system: str
@@ -31,15 +31,15 @@ class Facts(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """A pipeline, the most threads that its threadgroups may have, and the threadgroup memory that its kernel declares itself."""
+    """A pipeline, the maximum of threads in a threadgroup, and the threadgroup memory that its kernel declares."""
 
     handle: Any
-    most_threads: int
-    own_memory: int
+    max_threads: int
+    static_memory: int
 
 
-class Constant(NamedTuple):
-    """A function constant that is set: the index it is at, its type such as "int32", its bytes."""
+class ConstantValue(NamedTuple):
+    """The value of a function constant: its index, its type such as "int32", its bytes."""
 
     at: int
     type: str
@@ -47,34 +47,34 @@ class Constant(NamedTuple):
 
 
 class Metal(Protocol):
-    """Metal, as far as it is needed. What it refuses is raised as `Refused`."""
+    """The operations of Metal that the backend needs. Each raises `MetalError` for an error of Metal."""
 
     def devices(self) -> Sequence[Any]:
-        """All devices of this machine, the one to be used first at the front."""
+        """Return all devices of this machine, the preferred one first."""
 
-    def facts(self, device: Any) -> Facts:
-        """What the device says of itself."""
+    def properties(self, device: Any) -> DeviceProperties:
+        """Return the properties of a device."""
 
     def queue(self, device: Any) -> Any:
-        """A new command queue."""
+        """Create a command queue."""
 
     def buffer(self, device: Any, nbytes: int) -> Any:
-        """A new buffer in memory that host and device share."""
+        """Create a buffer in memory that host and device share."""
 
     def contents(self, buffer: Any, nbytes: int) -> memoryview:
-        """The bytes of a buffer, writable and not copied. They are good as long as the buffer lives."""
+        """Return the bytes of a buffer, writable and without a copy. They are valid while the buffer exists."""
 
     def compile(self, device: Any, text: str, options: Sequence[str]) -> Any:
-        """The library of a source. What is refused is the compiler's whole log."""
+        """Compile a source to a library. The text of an error is the compiler's whole log."""
 
     def load(self, device: Any, data: bytes) -> Any:
-        """The library in a metallib."""
+        """Load a metallib as a library."""
 
     def functions(self, library: Any) -> Sequence[str]:
-        """The names of a library's functions."""
+        """Return the names of the functions of a library."""
 
-    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[Constant]) -> Pipeline:
-        """The pipeline of a function with constants set."""
+    def pipeline(self, device: Any, library: Any, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+        """Create the pipeline of a function with values for its constants."""
 
     def launch(
         self,
@@ -86,43 +86,25 @@ class Metal(Protocol):
         grid: Dims,
         block: Dims,
     ) -> Any:
-        """Commit one launch: each buffer at its index, the bytes of values at theirs, threadgroup memory in bytes; its commands."""
+        """Commit one launch and return its commands. Buffers, values and sizes of threadgroup memory each have an index."""
 
     def event(self, device: Any) -> Any:
-        """A new event, its value 0, that queues of all devices can signal and wait for."""
+        """Create an event with the value 0, for queues of all devices."""
 
     def signal(self, queue: Any, event: Any, value: int) -> Any:
-        """Commit commands that set an event to a value when all before them in the queue is done; those commands."""
+        """Commit commands that set an event to a value after all earlier commands of the queue, and return them."""
 
     def wait_for(self, queue: Any, event: Any, value: int) -> Any:
-        """Commit commands that hold the queue until an event has a value; those commands."""
+        """Commit commands that block the queue until an event has a value, and return them."""
 
     def wait(self, commands: Any) -> None:
-        """Wait on the host until commands are done, whether they failed or not."""
+        """Wait on the host until commands have completed or failed."""
 
-    def done(self, commands: Any) -> bool:
-        """Whether commands are done, whether they failed or not."""
+    def is_complete(self, commands: Any) -> bool:
+        """Return whether commands have completed or failed."""
 
     def failure(self, commands: Any) -> str:
-        """What went wrong with commands that are done; "" where nothing did."""
+        """Return the error of completed commands; "" if there is none."""
 
     def times(self, commands: Any) -> tuple[float, float]:
-        """When the device began and ended commands that are done, in seconds of its clock."""
-
-
-_chosen: list[Metal] = []
-
-
-def metal() -> Metal:
-    """Metal, opened when it is first asked for.
-
-    Raises
-    ------
-    DeviceNotFoundError
-        It cannot be had here; the message says why. Asking again later is fine.
-    """
-    if not _chosen:
-        from devmod_metal import _driver
-
-        _chosen.append(_driver.Framework())
-    return _chosen[0]
+        """Return the start and the end of completed commands, in seconds of the device's clock."""

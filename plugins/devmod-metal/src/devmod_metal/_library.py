@@ -1,10 +1,11 @@
-"""Libraries: a module's shaders, each compiled for each device that asks for it, once."""
+"""Libraries: the shaders of a module, each compiled once for each device that needs it."""
 
 from __future__ import annotations
 
-from devmod.backend import Once, source_text, specialize_source, split_options
-from devmod.errors import CompileError, FormatError, LaunchError, quoted
-from devmod_metal._interface import Refused, metal
+from devmod.backend import Once, source_constants, source_text, specialize_source, split_options
+from devmod.errors import CompileError, FormatError, LaunchError, list_names
+from devmod_metal._interface import MetalError
+from devmod_metal._open import metal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,25 +13,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_metal._device import MetalDevice
-    from devmod_metal._interface import Constant, Pipeline
+    from devmod_metal._interface import ConstantValue, Pipeline
 
-#: How every metallib begins.
+#: The first bytes of a metallib.
 _MAGIC = b"MTLB"
 
 
 class Libraries:
-    """The libraries of one module, a device and a shader each. Functions whose shaders are equal share one."""
+    """The libraries of one module, one for each device and shader. Functions with equal shaders share a library."""
 
     def __init__(self) -> None:
-        self._made = Once()
+        self._once = Once()
 
     def shader(self, entry: str, fmt: str, code: bytes | memoryview) -> Shader:
-        """One of the module's shaders, after a look at it that needs no driver.
+        """Return a shader of the module. Check its payload, without a driver.
 
         Raises
         ------
         FormatError
-            It is none that Metal takes.
+            The payload is not valid for Metal.
         """
         what = f"the metal shader {entry!r} of format {fmt!r}"
         data = bytes(code)
@@ -39,81 +40,86 @@ class Libraries:
                 options, text = split_options(source_text("metal", what, data))
             except FormatError as error:
                 raise FormatError(str(error), kind="metal") from None
-            return Shader(self._made, fmt, b"", text, options)
+            return Shader(self._once, fmt, b"", text, options)
         if not data.startswith(_MAGIC):
-            raise FormatError(f"{what} does not begin as such a file does ({_MAGIC!r}): it begins with {data[:8]!r}", kind="metal")
-        return Shader(self._made, fmt, data, "", ())
+            raise FormatError(f"{what} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
+        return Shader(self._once, fmt, data, "", ())
 
 
 class Shader:
     """One shader: its library and its pipelines on each device."""
 
-    def __init__(self, made: Once, fmt: str, data: bytes, text: str, options: Sequence[str]) -> None:
-        self._made = made
+    def __init__(self, once: Once, fmt: str, data: bytes, text: str, options: Sequence[str]) -> None:
+        self._once = once
         self._fmt, self._data, self._text, self._options = fmt, data, text, tuple(options)
 
-    def with_defines(self, constants: Mapping[str, object]) -> Shader:
-        """The shader with constants of its source set.
+    @property
+    def constants(self) -> Sequence[str]:
+        """The names of the constants that the source defines."""
+        return source_constants(self._text)
+
+    def with_defines(self, constants: Mapping[str, object], others: Sequence[str] = ()) -> Shader:
+        """Return the shader with values for constants of its source. `others` are the function constants, for messages.
 
         Raises
         ------
         ArgumentError
-            The source has no such constant, or a value has no form in C.
+            The source has no such constant, or C cannot represent a value.
         LaunchError
-            The shader is no source.
+            The shader is not source.
         """
         if not constants:
             return self
         if self._fmt != "metal":
             raise LaunchError(
                 f"a metal function of format {self._fmt!r} has no constant {next(iter(constants))!r} to specialize: its defines were fixed "
-                "when it was built. Carry the source (format 'metal'), or make it a function constant",
+                "when it was built. Use the source (format 'metal'), or a function constant",
                 kind="metal",
             )
-        return Shader(self._made, self._fmt, b"", specialize_source("metal", self._text, constants), self._options)
+        return Shader(self._once, self._fmt, b"", specialize_source("metal", self._text, constants, others), self._options)
 
     def library(self, device: MetalDevice) -> Any:
-        """Metal's library, once for all threads and functions.
+        """Return Metal's library, built once for all threads and functions.
 
         Raises
         ------
         CompileError, FormatError
             Metal refuses the source or the library.
         """
-        return self._made.get((device, self._data, self._text, self._options), lambda: self._build(device))
+        return self._once.get((device, self._data, self._text, self._options), lambda: self._build(device))
 
     def _build(self, device: MetalDevice) -> Any:
         if self._fmt != "metal":
             try:
                 return metal().load(device.handle, self._data)
-            except Refused as error:
+            except MetalError as error:
                 raise FormatError(
-                    f"{device} does not take the metallib: {error}. A library runs on the systems it was built for, and later ones; "
-                    "carry the source (format 'metal') for others",
+                    f"{device} does not support the metallib: {error}. A library runs on the macOS that it was built for, and later; "
+                    "use the source (format 'metal') for others",
                     kind="metal",
                 ) from error
         try:
             return metal().compile(device.handle, self._text, self._options)
-        except Refused as error:
+        except MetalError as error:
             log = str(error)
             lines = [line.strip() for line in log.splitlines() if "error:" in line][:3] or [log[:200]]
             raise CompileError(f"{device} cannot build the metal source: {'; '.join(lines)}", kind="metal", log=log) from error
 
-    def pipeline(self, device: MetalDevice, name: str, constants: Sequence[Constant]) -> Pipeline:
-        """The pipeline of a function.
+    def pipeline(self, device: MetalDevice, name: str, constants: Sequence[ConstantValue]) -> Pipeline:
+        """Return the pipeline of a function.
 
         Raises
         ------
         CompileError, FormatError
-            The library cannot be had, or has no such function.
-        Refused
-            Metal makes no pipeline of the function.
+            The library cannot be built, or has no such function.
+        MetalError
+            Metal cannot create the pipeline.
         """
         library = self.library(device)
         names = metal().functions(library)
         if name not in names:
             raise FormatError(
-                f"the metal library has no function {name!r}, which the payload's fmap names; it has: {quoted(names) or 'none'}",
+                f"the metal library has no function {name!r}, which the payload's fmap names; it has: {list_names(names) or 'none'}",
                 kind="metal",
             )
         return metal().pipeline(device.handle, library, name, constants)

@@ -1,8 +1,8 @@
-"""The real Metal module."""
+"""The runtime module of Metal."""
 
 from __future__ import annotations
 
-from devmod.backend import RealModule
+from devmod.backend import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from devmod_metal._library import Libraries
 
 
-class MetalModule(RealModule):
-    """A map of shaders, source or libraries. Each is built for a device at the first get_function that needs it there."""
+class MetalModule(RuntimeModule):
+    """A map of shaders: source or libraries. The first get_function that needs a shader on a device builds it."""
 
     target = "metal"
 
@@ -26,5 +26,5 @@ class MetalModule(RealModule):
     def _libraries(self) -> Libraries:
         from devmod_metal._library import Libraries
 
-        made: Libraries = self.once("libraries", Libraries)
-        return made
+        libraries: Libraries = self.once("libraries", Libraries)
+        return libraries

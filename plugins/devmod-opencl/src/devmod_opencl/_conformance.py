@@ -1,14 +1,9 @@
-"""The entry ``devmod.conformance.opencl``: kernels with what they compute, for `devmod conformance opencl` and this plugin's tests."""
+"""Entry point ``devmod.conformance.opencl``: samples for `devmod conformance opencl` and for the tests of this plugin."""
 
 from __future__ import annotations
 
 from devmod import FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample, axpy_call, count_call, transpose_call
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
@@ -52,7 +47,7 @@ def _linear_info() -> dict[str, FunctionInfo]:
 
 
 class OpenCLConformance(Conformance):
-    """OpenCL C with its interface, as TVM declares it (without one), and as devmod compiles it."""
+    """OpenCL C with an interface, without one (as TVM declares functions), and compiled by devmod."""
 
     kind = "opencl"
     driver_modules = ("pyopencl",)

@@ -1,8 +1,8 @@
-"""The real OpenCL module, and the programs that it builds."""
+"""The runtime module of OpenCL, and the checks of its payload that need no driver."""
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, source_text
+from devmod.backend import RuntimeModule, detect_form, source_text
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from devmod.backend import Launcher
     from devmod_opencl._program import Programs
 
-_SPIRV = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
-#: How the vendors' binaries begin.
+#: The first bytes of the vendors' binaries.
 _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fELF"}
 
 
-class OpenCLModule(RealModule):
-    """OpenCL C, or a program's binary. It is built for a device at the first get_function on it, once for all its functions."""
+class OpenCLModule(RuntimeModule):
+    """OpenCL C, or a program binary. The first get_function on a device builds it, once for all functions."""
 
     target = "opencl"
 
@@ -28,49 +27,55 @@ class OpenCLModule(RealModule):
         return OpenCLLauncher(info, programs)
 
     def programs(self) -> Programs:
-        """The module's programs, one for each device: made once, after a look at the payload that needs no driver.
+        """Return the module's programs, one for each device. The first call checks the payload, without a driver.
 
         Raises
         ------
         FormatError
-            The payload is none that OpenCL takes.
+            The payload is not valid for OpenCL.
         """
 
-        def make() -> Programs:
+        def create() -> Programs:
             fmt, code = self.payload()
-            check(fmt, code)
+            check_payload(fmt, code)
             from devmod_opencl._program import Programs
 
-            return Programs(fmt, bytes(code))
+            return Programs(fmt, bytes(code), functions=list(self.functions.values()))
 
-        made: Programs = self.once("programs", make)
-        return made
+        programs: Programs = self.once("programs", create)
+        return programs
 
 
-def check(fmt: str, code: bytes | memoryview) -> None:
-    """FormatError for a payload that no OpenCL device takes, as far as its bytes tell."""
+def check_payload(fmt: str, code: bytes | memoryview) -> None:
+    """Check the first bytes of a payload, and the text of a source.
+
+    Raises
+    ------
+    FormatError
+        No OpenCL device supports the payload.
+    """
     head = bytes(code[:8])
     if not len(code):
         raise FormatError(f"the opencl payload of format {fmt!r} is empty", kind="opencl")
-    if head[:4] in _SPIRV:
+    if detect_form(head[:4]) == "spirv":
         raise FormatError(
-            f"the opencl payload of format {fmt!r} is SPIR-V, which opencl modules do not carry; keep the OpenCL C source (format 'cl'), "
+            f"the opencl payload of format {fmt!r} is SPIR-V, which opencl modules do not support; use the OpenCL C source (format 'cl'), "
             "or a vulkan module for shaders",
             kind="opencl",
         )
     magic = _VENDOR_MAGIC.get(fmt, b"")
     if not head.startswith(magic):
         raise FormatError(
-            f"the opencl payload of format {fmt!r} does not begin as such a file does ({magic!r}): it begins with {head!r}", kind="opencl"
+            f"the opencl payload of format {fmt!r} is not such a file: expected {magic!r} at its start, got {head!r}", kind="opencl"
         )
-    if fmt == "clbin" and head == b"poclbin\0" and _pocl_cut_short(code):
-        raise FormatError("the opencl payload of format 'clbin' is a binary of PoCL that is cut short or damaged", kind="opencl")
+    if fmt == "clbin" and head == b"poclbin\0" and _is_truncated_pocl(code):
+        raise FormatError("the opencl payload of format 'clbin' is a truncated or damaged binary of PoCL", kind="opencl")
     if fmt == "cl":
         source_text("opencl", "the opencl payload of format 'cl'", code)
 
 
-def _pocl_cut_short(code: bytes | memoryview) -> bool:
-    """Whether a binary of PoCL ends before its program does: PoCL itself reads on, and crashes."""
+def _is_truncated_pocl(code: bytes | memoryview) -> bool:
+    """Return whether a binary of PoCL ends before its program does. PoCL would read past the end and crash."""
     head = bytes(code[:256])
     name = b"/program.bc"
     start = head.find(name) + len(name)

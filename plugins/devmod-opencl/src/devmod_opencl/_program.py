@@ -1,40 +1,48 @@
-"""Programs: one module's payload built for each device it is asked for, and the folder that keeps the binaries."""
+"""Programs: the payload of one module, built for each device, and the cache of the binaries."""
 
 from __future__ import annotations
 
 import json
 
-from devmod.backend import Kept, Once, specialize_source, split_options
+from devmod.backend import DiskCache, Once, source_constants, specialize_source, split_options
 from devmod.errors import DeviceNotFoundError, FormatError, LaunchError
 from devmod_opencl import _driver
+from devmod_opencl._device import devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from devmod import FunctionInfo
     from devmod_opencl._device import OpenCLDevice
 
-#: Whose devices take a vendor's binary: a word of the platform's name or vendor, in lower case.
+#: For each format of a vendor, the words in the names of platforms and vendors that support it, in lower case.
 _VENDORS = {"xclbin": ("xilinx", "amd fpga"), "awsxclbin": ("xilinx", "amd fpga"), "aocx": ("altera", "fpga")}
-#: The form of what is kept: a line of JSON (`arguments_of` the program, which a binary has lost), the binary.
+#: The version of the cache entries: a line of JSON (`arguments_of` the program, which a binary does not contain) and the binary.
 _FORM = "arguments and binary"
+_BINARIES = DiskCache("opencl")
 
 
 class Programs:
-    """The programs of one payload, a device and a set of constants each.
+    """The programs of one payload, one for each device and set of constants.
 
     Parameters
     ----------
     fmt, code
-        The payload as this receiver runs it.
+        The payload, or what a replaced compiler returned for it.
     constants
-        Constants to set in its source.
+        Values for constants of the source.
+    functions
+        The functions of the module, which the trial of a binary runs.
     """
 
-    def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
+    ) -> None:
         self.fmt = fmt
         self._code = code
+        self._functions = functions
         self._options: tuple[str, ...] = ()
         self._text = ""
         self._specialized: dict[tuple[tuple[str, object], ...], Programs] = {}
@@ -45,89 +53,95 @@ class Programs:
             if constants:
                 self._text = specialize_source("opencl", self._text, constants)
 
+    @property
+    def constants(self) -> Sequence[str]:
+        """The names of the constants that the source defines."""
+        return source_constants(self._text)
+
     def specialized(self, constants: Mapping[str, object]) -> Programs:
-        """The programs with constants set; the same object for the same constants.
+        """Return the programs with values for constants. Equal values give the same object.
 
         Raises
         ------
         ArgumentError
-            The source has no such constant, or a value has no form in C.
+            The source has no such constant, or C cannot represent a value.
         LaunchError
-            The payload is no source.
+            The payload is not source.
         """
         if self.fmt != "cl":
             raise LaunchError(
                 f"an opencl function of format {self.fmt!r} cannot be specialized: its constants were fixed when it was built. "
-                "Carry the source (format 'cl')",
+                "Use the source (format 'cl')",
                 kind="opencl",
             )
         key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
-        found = self._specialized.get(key)
-        return found if found is not None else self._specialized.setdefault(key, Programs(self.fmt, self._code, constants))
+        programs = self._specialized.get(key)
+        return programs if programs is not None else self._specialized.setdefault(key, Programs(self.fmt, self._code, constants))
 
     def default_device(self) -> OpenCLDevice:
-        """The first device; for a vendor's binary, the first of that vendor's.
+        """Return the first device; for a vendor's binary, the first device of that vendor.
 
         Raises
         ------
         DeviceNotFoundError
-            There is none.
+            There is no such device.
         """
-        from devmod_opencl._device import devices
-
-        found = devices()
+        all_devices = devices()
         if self.fmt in _VENDORS:
-            taking = [device for device in found if _of_vendor(device, self.fmt)]
-            if not taking:
-                listed = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in found)
+            supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
+            if not supporting:
+                listed = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
                 raise DeviceNotFoundError(
-                    f"no OpenCL device here takes a payload of format {self.fmt!r}, a vendor's binary for its FPGAs; there are: {listed}. "
-                    "Install that vendor's OpenCL platform, or carry the source (format 'cl')",
+                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {listed}. "
+                    "Install that vendor's OpenCL platform, or use the source (format 'cl')",
                     kind="opencl",
                 )
-            return taking[0]
-        return found[0]
+            return supporting[0]
+        return all_devices[0]
 
     def get(self, device: OpenCLDevice) -> Any:
-        """The program built for a device, once for all threads.
+        """Return the program built for a device, once for all threads.
 
         Raises
         ------
         CompileError, FormatError
-            The driver refuses it.
+            The driver refuses the payload.
         """
         return self._built.get(device, lambda: self._build(device))
 
     def arguments(self, device: OpenCLDevice, name: str) -> Sequence[Sequence[str]]:
-        """Where each argument of a kernel lies and its type, as `_driver.arguments_of` has it; nothing where the driver did not tell."""
+        """Return the address space and type of each argument of a kernel, as `_driver.arguments_of` does; empty if unknown."""
         self.get(device)
         return self._arguments.get(device, {}).get(name, ())
 
     def _build(self, device: OpenCLDevice) -> Any:
         if self.fmt == "cl":
             return self._build_source(device)
-        if self.fmt in _VENDORS and not _of_vendor(device, self.fmt):
-            raise FormatError(f"{device} does not take a payload of format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        if self.fmt in _VENDORS and not _is_of_vendor(device, self.fmt):
+            raise FormatError(f"{device} does not support the format {self.fmt!r}, a vendor's binary for its FPGAs", kind="opencl")
+        from devmod_opencl._trial import try_binary
+
+        try_binary(device, self._code, self._functions)
         return _driver.build_binary(device.context, device.handle, self._code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
-        kept = Kept("opencl", _FORM, device.identity, "\0".join(self._options), self._text)
-        line, _, binary = kept.read().partition(b"\n")
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self._options), self._text)
+        line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
         if binary:
             try:
                 program = _driver.build_binary(device.context, device.handle, binary)
                 self._arguments[device] = json.loads(line)
                 return program
             except FormatError:
-                pass  # the driver was changed without a new version: what is kept is worth nothing
+                pass  # the driver changed without a new version and refuses its old binaries
         program = _driver.build_source(device.context, device.handle, self._text, self._options, "the opencl source")
         self._arguments[device] = arguments = _driver.arguments_of(program)
-        made = _driver.binary_of(program)
-        if made:
-            kept.write(json.dumps(arguments).encode() + b"\n" + made)
+        binary = _driver.binary_of(program)
+        if binary:
+            _BINARIES.write(key, json.dumps(arguments).encode() + b"\n" + binary)
         return program
 
 
-def _of_vendor(device: OpenCLDevice, fmt: str) -> bool:
-    said = f"{device.platform} {device.vendor}".lower()
-    return any(word in said for word in _VENDORS[fmt])
+def _is_of_vendor(device: OpenCLDevice, fmt: str) -> bool:
+    names = f"{device.platform} {device.vendor}".lower()
+    return any(word in names for word in _VENDORS[fmt])

@@ -1,7 +1,7 @@
-"""The entry ``devmod.conformance.vulkan``: shaders with what they compute, for `devmod conformance vulkan` and this plugin's tests.
+"""Entry point ``devmod.conformance.vulkan``: shaders with their expected results, for `devmod conformance vulkan` and this plugin's tests.
 
-The shaders are SPIR-V in this file, made from the GLSL above each by glslangValidator and ``spirv-opt -O --strip-debug``, so that
-the kit needs no compiler.
+The shaders are stored as SPIR-V, so that the kit needs no compiler. glslangValidator and ``spirv-opt -O --strip-debug`` made each
+from the GLSL in the comment above it. One more shader is compiled, for the rows about the compiler.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from zlib import decompress
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod.testing import Conformance, Sample, axpy_call, count_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ _TRANSPOSE_UNIFORM = (
     "m7hP4JsGOwJPmzl+Zo5pOMO8v+AL9+KY/60sPDrvY+K0/6Bf93+iuCjrP0zlgzs="
 )
 
+#: Compiled where glslang is installed.
+_SCALE = """#version 450
+layout(local_size_x = 32) in;
+layout(binding = 0) buffer X { float x[]; };
+void main() { x[gl_GlobalInvocationID.x] *= 3; }
+"""
+
 _TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
@@ -111,7 +118,7 @@ def _buffers(*buffers: tuple[str, str, str]) -> list[Param]:
 def _linear_info() -> dict[str, FunctionInfo]:
     a, n = Param("a", "scalar", "float32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4))
     axpy = Interface([*_buffers(("x", "float32", "r"), ("y", "float32", "rw")), a, n], [Block("push", 8)], (32, 1, 1))
-    # Its scalar lies in a uniform buffer of another set.
+    # The scalar is in a uniform buffer of another set.
     uniform = Param("n", "scalar", "int32", at=(0, 0))
     count = Interface([*_buffers(("values", "int32", "r"), ("counts", "uint32", "rw")), uniform], [Block((1, 2), 4)], (8, 1, 1))
     return {
@@ -120,8 +127,12 @@ def _linear_info() -> dict[str, FunctionInfo]:
     }
 
 
+def _scale(x: Any) -> None:
+    x *= 3
+
+
 class VulkanConformance(Conformance):
-    """SPIR-V with its interface, and as TVM declares it: scalars in push constants, and in a uniform buffer by the flag."""
+    """SPIR-V with an interface, and SPIR-V in TVM's form: scalars in push constants or, if the flag is set, in a uniform buffer."""
 
     kind = "vulkan"
     driver_modules = ("vulkan",)
@@ -148,6 +159,7 @@ class VulkanConformance(Conformance):
             {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS)},
             calls=[transpose_call()],
         ),
+        Sample.compiled(_SCALE, "vulkan", name="scale", calls=[Call("scale", lambda rng: [rng.random(64, "float32")], _scale, grid=2)]),
     )
     bad_payloads = (
         Sample({"k": b""}, "spv", {"k": FunctionInfo("k", ["handle"])}),
@@ -161,7 +173,7 @@ class VulkanConformance(Conformance):
 
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
-        """Have `on_build` called wherever a pipeline is made."""
+        """Call `on_build` each time a pipeline is built."""
         from devmod_vulkan import _pipeline
 
         real = _pipeline.Pipeline

@@ -1,7 +1,7 @@
 """Copies between the host and a device's memory, in a stream's order.
 
-Where the device's memory is the host's too and cached, the host copies by itself. Elsewhere copies go through staging memory, in
-pieces, so that a large array needs no second one of its size.
+If the host maps the device's memory and caches it, the host copies directly. Otherwise copies go through staging memory in pieces,
+so that a large array needs no second allocation of its size.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from devmod_vulkan._memory import Memory
     from devmod_vulkan._stream import VulkanStream
 
-#: The bytes of a piece, and how many pieces may be under way.
+#: The size of a piece in bytes, and the most pieces in flight.
 _PIECE = 8 << 20
-_UNDER_WAY = 4
+_MAX_PENDING = 4
 
 _COMPUTE, _TRANSFER, _HOST = (
     vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
@@ -28,7 +28,7 @@ _COMPUTE, _TRANSFER, _HOST = (
 _SHADER = vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT
 _MOVE = vk.VK_ACCESS_TRANSFER_READ_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
 _WRITES = vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_TRANSFER_WRITE_BIT
-#: What every command buffer begins with, and what it ends with: all that was written before is seen by what comes behind.
+#: The barriers at the start and end of every command buffer. They make all earlier writes visible to all later commands.
 BEFORE = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER)
 BEFORE_BARRIER = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SHADER | _MOVE | vk.VK_ACCESS_UNIFORM_READ_BIT)
 AFTER = (_COMPUTE | _TRANSFER, _COMPUTE | _TRANSFER | _HOST)
@@ -37,7 +37,7 @@ _ONCE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TI
 
 
 def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
-    """Copy bytes to the start of `memory`; they may change again when this returns."""
+    """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
     logical = stream.logical
     logical.check_open()
     if memory.address:
@@ -46,40 +46,40 @@ def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
         ffi.memmove(ffi.cast("char *", memory.address), data, data.nbytes)
         return
     memory.used = True
-    under_way: list[int] = []
+    pending: list[int] = []
     for start, size in _pieces(data.nbytes):
-        if len(under_way) >= _UNDER_WAY:
-            stream.wait_until(under_way.pop(0))
+        if len(pending) >= _MAX_PENDING:
+            stream.wait_until(pending.pop(0))
         staged = logical.staging.allocate(size)
         ffi.memmove(ffi.cast("char *", staged.address), data[start : start + size], size)
         recorder = _record(logical, staged, 0, memory, start, size)
         stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
-        under_way.append(stream.flush())
+        pending.append(stream.flush())
 
 
 def read(memory: Memory, out: memoryview, stream: VulkanStream) -> None:
-    """Copy the start of `memory` to `out`, and wait for it."""
+    """Copy the start of `memory` to `out`, and wait until the copy is done."""
     logical = stream.logical
     logical.check_open()
     if memory.address:
         stream.synchronize()
         ffi.memmove(out, ffi.cast("char *", memory.address), out.nbytes)
         return
-    under_way: list[tuple[int, int, int, Memory]] = []
+    pending: list[tuple[int, int, int, Memory]] = []
 
     def finish() -> None:
-        value, start, size, staged = under_way.pop(0)
+        value, start, size, staged = pending.pop(0)
         stream.wait_until(value)
         ffi.memmove(out[start : start + size], ffi.cast("char *", staged.address), size)
 
     for start, size in _pieces(out.nbytes):
-        if len(under_way) >= _UNDER_WAY:
+        if len(pending) >= _MAX_PENDING:
             finish()
         staged = logical.staging.allocate(size)
         recorder = _record(logical, memory, start, staged, 0, size)
         stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
-        under_way.append((stream.flush(), start, size, staged))
-    while under_way:
+        pending.append((stream.flush(), start, size, staged))
+    while pending:
         finish()
 
 
@@ -89,16 +89,16 @@ def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _record(logical: Logical, source: Memory, source_offset: int, target: Memory, target_offset: int, size: int) -> Recorder:
-    """A command buffer with one copy."""
+    """Record a command buffer with one copy."""
     calls, recorder = logical.calls, logical.recorder()
     region = make("VkBufferCopy", srcOffset=source.offset + source_offset, dstOffset=target.offset + target_offset, size=size)
     handle = recorder.handle
     with recorder.lock:
-        recorder.recording = True
-        logical.check(calls.vkBeginCommandBuffer(handle, _ONCE), "cannot record")
+        recorder.commands.recording = True
+        logical.check(calls.vkBeginCommandBuffer(handle, _ONCE), "cannot record commands")
         calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
         calls.vkCmdCopyBuffer(handle, source.buffer, target.buffer, 1, region)
         calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
-        logical.check(calls.vkEndCommandBuffer(handle), "cannot record")
-        recorder.recording = False
+        logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+        recorder.commands.recording = False
     return recorder

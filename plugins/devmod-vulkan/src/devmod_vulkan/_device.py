@@ -1,11 +1,9 @@
-"""Vulkan devices: found once, opened when first used."""
+"""Vulkan devices. They are listed once, and each is opened at its first use."""
 
 from __future__ import annotations
 
-import os
-
 from devmod import Device, Stream
-from devmod.backend import Once
+from devmod.backend import Once, environment_text
 from devmod.errors import DeviceNotFoundError
 from devmod_vulkan import _copy
 from devmod_vulkan._logical import Logical
@@ -30,7 +28,7 @@ class VulkanDevice(Device):
     Parameters
     ----------
     physical
-        What is known of it.
+        The properties that the driver reports.
     index
         Its number.
     """
@@ -46,7 +44,7 @@ class VulkanDevice(Device):
         self.driver_version = physical.driver_version
         self.memory = physical.memory
         self.arch = physical.arch
-        self._made = Once()
+        self._once = Once()
 
     @property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
@@ -60,21 +58,21 @@ class VulkanDevice(Device):
         Raises
         ------
         DeviceNotFoundError
-            The driver does not open it.
+            The driver cannot open it.
         """
-        made: Logical = self._made.get("logical", lambda: Logical(self))
-        return made
+        logical: Logical = self._once.get("logical", lambda: Logical(self))
+        return logical
 
     @property
     def default_stream(self) -> VulkanStream:
-        made: VulkanStream = self._made.get("stream", self.stream)
-        return made
+        stream: VulkanStream = self._once.get("stream", self.stream)
+        return stream
 
     def stream(self) -> VulkanStream:
         return VulkanStream(self, self.logical)
 
     def synchronize(self) -> None:
-        if "logical" in self._made:
+        if "logical" in self._once:
             self.logical.finish()
 
     def allocate(self, nbytes: int) -> Memory:
@@ -90,33 +88,32 @@ class VulkanDevice(Device):
 
 
 def devices() -> list[VulkanDevice]:
-    """All devices, the same objects each time; they are looked for until there is one.
+    """Return all devices, the same objects each time. An empty list is not cached.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none, or none that ``DEVMOD_VULKAN_DEVICE`` means.
+        There is no device, or none matches ``DEVMOD_VULKAN_DEVICE``.
     """
-    found: list[VulkanDevice] = _once.get(
-        "devices", lambda: [VulkanDevice(physical, index) for index, physical in enumerate(_chosen_first(physical_devices()))]
+    listed: list[VulkanDevice] = _once.get(
+        "devices", lambda: [VulkanDevice(physical, index) for index, physical in enumerate(preferred_first(physical_devices()))]
     )
-    return found
+    return listed
 
 
-def _chosen_first(found: list[Physical]) -> list[Physical]:
-    """The devices, that one first which ``DEVMOD_VULKAN_DEVICE`` names: by its number in the order of choice, or by a part of its name."""
-    chosen = os.environ.get("DEVMOD_VULKAN_DEVICE", "").strip()
-    if not chosen:
+def preferred_first(found: list[Physical]) -> list[Physical]:
+    """Return the devices with that of ``DEVMOD_VULKAN_DEVICE`` first. The variable is an index into `found`, or a part of a name."""
+    preferred = environment_text("DEVMOD_VULKAN_DEVICE")
+    if not preferred:
         return found
-    if chosen.isascii() and chosen.isdigit():
-        matching = found[int(chosen) : int(chosen) + 1] if len(chosen) < 6 else []
+    if preferred.isascii() and preferred.isdigit():
+        matching = found[int(preferred) : int(preferred) + 1] if len(preferred) < 6 else []
     else:
-        matching = [each for each in found if chosen.lower() in each.name.lower()]
+        matching = [each for each in found if preferred.lower() in each.name.lower()]
     if not matching:
         listed = "; ".join(f"{number} {each.name}" for number, each in enumerate(found))
         raise DeviceNotFoundError(
-            f"DEVMOD_VULKAN_DEVICE is {chosen!r}, which is neither the number nor a part of the name of a Vulkan device; there are: "
-            f"{listed}",
+            f"DEVMOD_VULKAN_DEVICE is {preferred!r}: expected the number of a Vulkan device, or a part of its name. Devices: {listed}",
             kind="vulkan",
         )
     return [matching[0], *(each for each in found if each is not matching[0])]

@@ -1,20 +1,19 @@
-"""The package `vulkan`: its cffi library, and the instance. This is the only file that imports it.
+"""The package `vulkan`: its cffi library, and the instance. No other file imports that package.
 
-The package's own wrappers convert every argument in Python, 3 to 10 µs a call. So its cffi functions are called as they are: those
-of a device through the pointers that the driver itself gives (`Calls`), which skip the loader.
+The package's wrappers convert every argument in Python, 3 to 10 µs a call. This file calls the cffi functions directly. Device
+functions go through the driver's pointers (`Calls`), which bypass the loader.
 
-Importing this file opens the Vulkan loader; where that cannot be done it raises DeviceNotFoundError, and trying again later is
-fine.
+Importing this file opens the Vulkan loader. If that fails, it raises DeviceNotFoundError; a later import tries again.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import weakref
+from _weakref import ref
 from collections import deque
 
-from devmod.backend import Once
+from devmod.backend import Once, environment_flag, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 
 NO_LOADER = (
@@ -48,11 +47,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Calls",
     "array",
+    "enumerate_all",
     "error_name",
     "ffi",
     "instance",
     "lib",
-    "listed",
     "log_messages",
     "make",
     "raise_messages",
@@ -66,37 +65,38 @@ NO_DEVICE = (
 )
 _LAYER = "VK_LAYER_KHRONOS_validation"
 _PORTABILITY = "VK_KHR_portability_enumeration"
-#: The newest version of Vulkan whose features are asked for.
+#: The newest Vulkan version whose features are used.
 _NEWEST = vk.VK_MAKE_VERSION(1, 3, 0)
 _once = Once()
-#: What a struct points at, for as long as it lives: cffi's structs do not hold it.
-_held: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-#: What the validation layers said and nobody was told yet.
+#: The objects that each struct points to. cffi's structs do not reference them.
+#: Each weak reference removes its own entry without running Python code, so that no interrupt can land in between.
+_referents: dict[ref[Any], Any] = {}
+#: Messages of the validation layers that are neither raised nor logged yet.
 _messages: deque[str] = deque()
 _errors = {value: name for name, value in vars(vk).items() if name.startswith("VK_ERROR_") and isinstance(value, int)}
 
 
 def make(name: str, **fields: Any) -> Any:
-    """A new struct, as a pointer: its sType is set, and what it points at lives as long as it does."""
-    made = ffi.new(f"{name} *")
+    """Return a new struct as a pointer, with its sType set. The struct keeps the values of its fields alive."""
+    struct = ffi.new(f"{name} *")
     kind = _structure_types.get(name.removeprefix("Vk").upper())
     if kind is not None:
-        made.sType = kind
+        struct.sType = kind
     for field, value in fields.items():
-        setattr(made, field, value)
-    _held[made] = fields
-    return made
+        setattr(struct, field, value)
+    _referents[ref(struct, _referents.pop)] = fields
+    return struct
 
 
 def array(name: str, items: list[Any]) -> Any:
-    """A new array of handles, numbers, or structs (given as the pointers that `make` returns)."""
+    """Return a new array of handles, numbers or structs. Structs are passed as the pointers that `make` returns."""
     is_struct = ffi.typeof(name).kind == "struct"
-    made = ffi.new(f"{name}[]", [item[0] for item in items] if is_struct else items)
-    _held[made] = items
-    return made
+    cells = ffi.new(f"{name}[]", [item[0] for item in items] if is_struct else items)
+    _referents[ref(cells, _referents.pop)] = items
+    return cells
 
 
-#: sType by the struct's name in capitals, without Vk: the constants' names are the same but for underscores.
+#: The sType by the struct's name in capitals, without "Vk". The names of the constants differ only in underscores.
 _structure_types = {
     name.removeprefix("VK_STRUCTURE_TYPE_").replace("_", ""): value
     for name, value in vars(vk).items()
@@ -105,14 +105,14 @@ _structure_types = {
 
 
 def error_name(code: int) -> str:
-    """Vulkan's name of a result, such as "VK_ERROR_DEVICE_LOST"."""
+    """Return Vulkan's name of a result code, such as "VK_ERROR_DEVICE_LOST"."""
     return str(_errors.get(code, f"VkResult {code}"))
 
 
 class Calls:
-    """The driver's functions as attributes: those of a device, or of an instance where no device is given.
+    """The driver's functions as attributes: those of `device`, or of the instance if `device` is None.
 
-    They are looked up when they are first used; what is set as an attribute takes their place.
+    A function is looked up at its first use. Assigning an attribute replaces the function.
     """
 
     def __init__(self, instance: Any, device: Any = None) -> None:
@@ -122,14 +122,14 @@ class Calls:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if not name.startswith("vk"):
             raise AttributeError(name)
-        asked = name.encode()
+        symbol = name.encode()
         if self._device is not None:
-            found = lib.vkGetDeviceProcAddr(self._device, asked)
+            pointer = lib.vkGetDeviceProcAddr(self._device, symbol)
         else:
-            found = lib.vkGetInstanceProcAddr(self._instance, asked)
-        if found == ffi.NULL:
+            pointer = lib.vkGetInstanceProcAddr(self._instance, symbol)
+        if pointer == ffi.NULL:
             raise AttributeError(f"the Vulkan driver has no {name}")
-        function: Callable[..., Any] = ffi.cast(f"PFN_{name}", found)
+        function: Callable[..., Any] = ffi.cast(f"PFN_{name}", pointer)
         setattr(self, name, function)
         return function
 
@@ -140,11 +140,11 @@ class Instance:
     Attributes
     ----------
     handle
-        Vulkan's.
+        The VkInstance.
     calls : Calls
         Its functions.
     version : int
-        The version of Vulkan that was asked for; devices know no newer one through it.
+        The requested Vulkan version. Devices of the instance support no newer one.
     """
 
     def __init__(self, handle: Any, version: int, messenger: Any) -> None:
@@ -159,8 +159,8 @@ class Instance:
             self._messenger = out[0]
 
     def close(self) -> None:
-        """Destroy it. Nothing that was made with it may be used again."""
-        if os.getpid() != self._process:  # a fork's: it waits for threads that stayed in the other process
+        """Destroy the instance. Objects created with it must not be used afterwards."""
+        if os.getpid() != self._process:  # in a forked child: destroying waits for threads that only the parent has
             return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)
@@ -169,27 +169,28 @@ class Instance:
 
 
 def instance() -> Instance:
-    """The instance, made when it is first asked for.
+    """Return the instance. The first call creates it.
 
     Raises
     ------
     DeviceNotFoundError
-        The loader gives none; the message says why and what to install.
+        The loader cannot create one.
     """
-    made: Instance = _once.get("instance", _make_instance)
-    return made
+    created: Instance = _once.get("instance", _make_instance)
+    return created
 
 
 def validating() -> bool:
-    """Whether the validation layers watch, as ``DEVMOD_VULKAN_VALIDATE`` asks for."""
-    return os.environ.get("DEVMOD_VULKAN_VALIDATE", "") not in ("", "0")
+    """Return whether ``DEVMOD_VULKAN_VALIDATE`` enables the validation layers."""
+    return environment_flag("DEVMOD_VULKAN_VALIDATE")
 
 
 def _make_instance() -> Instance:
+    open_driver("vulkan")
     version = ffi.new("uint32_t *", vk.VK_MAKE_VERSION(1, 0, 0))
     try:
         lib.vkEnumerateInstanceVersion(version)
-    except (AttributeError, ffi.error):  # a loader of Vulkan 1.0, which allows no newer devices either
+    except (AttributeError, ffi.error):  # a loader of Vulkan 1.0, which supports no newer devices
         newest = version[0]
     else:
         newest = _NEWEST | 0xFFF
@@ -200,8 +201,8 @@ def _make_instance() -> Instance:
     if validating():
         if _LAYER not in _names("vkEnumerateInstanceLayerProperties", "VkLayerProperties", "layerName"):
             raise DeviceNotFoundError(
-                f"DEVMOD_VULKAN_VALIDATE is set, and the Vulkan loader has no layer {_LAYER}. Install it (Debian and Ubuntu: apt install "
-                "vulkan-validationlayers), or unset the variable",
+                f"DEVMOD_VULKAN_VALIDATE is set, but the Vulkan loader does not have the layer {_LAYER}. Install it (Debian and Ubuntu: "
+                "apt install vulkan-validationlayers), or unset the variable",
                 kind="vulkan",
             )
         layers.append(_LAYER)
@@ -225,14 +226,14 @@ def _make_instance() -> Instance:
     out = ffi.new("VkInstance *")
     code = lib.vkCreateInstance(info, ffi.NULL, out)
     if code:
-        raise DeviceNotFoundError(NO_DEVICE.format(why=f"the Vulkan loader gives no instance ({error_name(code)})"), kind="vulkan")
-    made = Instance(out[0], newest, messenger)
-    atexit.register(made.close)  # devices are opened later, so they are closed before
-    return made
+        raise DeviceNotFoundError(NO_DEVICE.format(why=f"vkCreateInstance failed with {error_name(code)}"), kind="vulkan")
+    created = Instance(out[0], newest, messenger)
+    atexit.register(created.close)  # devices register later, so they are closed first
+    return created
 
 
 def _names(function: str, struct: str, field: str) -> set[str]:
-    """The names that one of the loader's lists has."""
+    """Return the names in one of the loader's lists."""
     call = getattr(lib, function)
     before = (ffi.NULL,) if "Extension" in function else ()
     count = ffi.new("uint32_t *")
@@ -244,8 +245,8 @@ def _names(function: str, struct: str, field: str) -> set[str]:
     return {ffi.string(getattr(found[number], field)).decode() for number in range(count[0])}
 
 
-def listed(call: Callable[..., int], item: str, *before: Any) -> list[Any]:
-    """What one of Vulkan's functions enumerates: it gives the count first, then fills an array of `item`."""
+def enumerate_all(call: Callable[..., int], item: str, *before: Any) -> list[Any]:
+    """Return all items that a Vulkan function enumerates. The function is called for the count first, then for an array of `item`."""
     count = ffi.new("uint32_t *")
     if call(*before, count, ffi.NULL):
         return []
@@ -255,32 +256,33 @@ def listed(call: Callable[..., int], item: str, *before: Any) -> list[Any]:
     return [found[number] for number in range(count[0])]
 
 
-# -- what the validation layers say -----------------------------------------------------------------------------------
+# -- messages of the validation layers -----------------------------------------------------------------------------------
 
 
 @ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT")  # type: ignore[untyped-decorator]  # cffi brings no types
 def _on_message(severity: int, kind: int, data: Any, user: Any) -> int:
-    _messages.append(ffi.string(data.pMessage).decode("utf-8", "replace") if data.pMessage != ffi.NULL else "a message without words")
+    _messages.append(ffi.string(data.pMessage).decode("utf-8", "replace") if data.pMessage != ffi.NULL else "a message without text")
     return 0
 
 
 def raise_messages(what: str) -> None:
-    """LaunchError with what the validation layers said of the calls that were just made, if they said anything."""
+    """Raise LaunchError with the messages of the validation layers, if there are any. `what` names the calls."""
     if _messages:
-        raise LaunchError(f"the Vulkan validation layers object to {what}: {' | '.join(_taken())}", kind="vulkan")
+        raise LaunchError(f"the Vulkan validation layers report errors in {what}: {' | '.join(drain_messages())}", kind="vulkan")
 
 
 def log_messages() -> None:
-    """Write what the validation layers said, where nobody can be told by an exception."""
+    """Log the messages of the validation layers, where no exception can be raised."""
     if _messages:
         from logging import getLogger
 
-        for message in _taken():
+        for message in drain_messages():
             getLogger("devmod.vulkan").error("the Vulkan validation layers: %s", message)
 
 
-def _taken() -> list[str]:
-    taken = []
+def drain_messages() -> list[str]:
+    """Remove and return the messages of the validation layers."""
+    messages = []
     while _messages:
-        taken.append(_messages.popleft())
-    return taken
+        messages.append(_messages.popleft())
+    return messages

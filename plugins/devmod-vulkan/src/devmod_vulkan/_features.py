@@ -1,6 +1,6 @@
-"""What a shader's capabilities ask of a device: by number, the feature of Vulkan that has to be there and enabled.
+"""The Vulkan features that a shader's capabilities require.
 
-Data, and nothing of the driver: what is enabled when a device is opened, and what a shader is refused for.
+The tables name the features that a device is opened with, and those without which a shader is refused. This file uses no driver.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: What every device has: Matrix, Shader, the kinds of images, ImageQuery, ShaderNonUniform (Vulkan 1.2).
+#: Capabilities that every device supports: Matrix, Shader, the kinds of images, ImageQuery, ShaderNonUniform (Vulkan 1.2).
 ALWAYS = frozenset((0, 1, 43, 44, 46, 47, 50, 5301))
 
-#: By capability: the features of which one has to be there, each ``structure.field``. The structures are those of `STRUCTURES`;
-#: "subgroup" stands for the subgroup operations that compute shaders have, "controls" for the float controls.
+#: The features for each capability, each as ``structure.field``. A device needs one of them. `STRUCTURES` lists the structures;
+#: "subgroup" means the subgroup operations of compute shaders, "controls" the float controls.
 NEEDS: dict[int, tuple[str, ...]] = {
     9: ("12.shaderFloat16",),
     10: ("10.shaderFloat64",),
@@ -66,9 +66,9 @@ NEEDS: dict[int, tuple[str, ...]] = {
     6034: ("atomics.shaderBufferFloat64AtomicAdd", "atomics.shaderSharedFloat64AtomicAdd"),
 }
 
-#: What shaders use with no capability of its own: the layouts of blocks, subgroup types, zeroed shared memory, LocalSizeId, atomics on
-#: floats that are no additions. And timeline semaphores, which streams are made of.
-BESIDE = (
+#: Features that shaders use without declaring a capability: block layouts, subgroup types, zeroed shared memory, LocalSizeId, float
+#: atomics other than additions. Streams use timeline semaphores.
+WITHOUT_CAPABILITY = (
     "12.timelineSemaphore",
     "12.scalarBlockLayout",
     "12.uniformBufferStandardLayout",
@@ -83,7 +83,7 @@ BESIDE = (
     "atomics.shaderSharedFloat64Atomics",
 )
 
-#: The structures that features stand in, beside those of Vulkan 1.0 ("10"): its name; the version of Vulkan or the extension it is of.
+#: The structures of the features beyond Vulkan 1.0 ("10"): the name, and the Vulkan version or the extension that defines it.
 STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "11": ("VkPhysicalDeviceVulkan11Features", (1, 2)),
     "12": ("VkPhysicalDeviceVulkan12Features", (1, 2)),
@@ -92,22 +92,22 @@ STRUCTURES: dict[str, tuple[str, tuple[int, int] | str]] = {
     "matrix": ("VkPhysicalDeviceCooperativeMatrixFeaturesKHR", "VK_KHR_cooperative_matrix"),
 }
 
-#: All features that are enabled where they are there.
-ASKED = tuple(sorted({*BESIDE, *(feature for needed in NEEDS.values() for feature in needed)}))
+#: All features that are enabled if the device has them.
+REQUESTED = tuple(sorted({*WITHOUT_CAPABILITY, *(feature for needed in NEEDS.values() for feature in needed)}))
 
 
 def has(capability: int, features: Collection[str]) -> bool:
-    """Whether a device with these features takes shaders of that capability."""
+    """Return whether a device with these features supports a capability."""
     return capability in ALWAYS or any(feature in features for feature in NEEDS.get(capability, ()))
 
 
-def lacking(capability: int) -> str:
-    """What a device lacks that does not take that capability, in words."""
+def missing_feature(capability: int) -> str:
+    """Return the part of an error that names the features of an unsupported capability."""
     if capability not in NEEDS:
-        return "which is none that devmod-vulkan knows how to enable"
-    return "which needs the feature " + " or ".join(feature.partition(".")[2] for feature in NEEDS[capability])
+        return "devmod-vulkan does not support it"
+    return "missing feature: " + " or ".join(feature.partition(".")[2] for feature in NEEDS[capability])
 
 
 def newest_spirv(version: tuple[int, int]) -> tuple[int, int]:
-    """The newest SPIR-V that a version of Vulkan takes."""
+    """Return the newest SPIR-V version that a Vulkan version supports."""
     return (1, 6) if version >= (1, 3) else (1, 5) if version >= (1, 2) else (1, 3) if version >= (1, 1) else (1, 0)

@@ -1,14 +1,14 @@
-"""Launching: functions of a module, and their kernels on a device."""
+"""Launchers of a module's functions, and their kernels on a device."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from devmod.backend import Kernel, Launcher, LaunchShape, specialize_constants
+from devmod.backend import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod.errors import LaunchError
 from devmod_vulkan._device import VulkanDevice, devices
 from devmod_vulkan._pipeline import Pipeline, check_device
-from devmod_vulkan._record import AGAIN, ONCE, Launchable, Recording
+from devmod_vulkan._record import ONE_TIME, REUSABLE, Launchable, Recording
 from devmod_vulkan._stream import VulkanStream
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmod import Device, Interface, Stream
     from devmod_vulkan._shader import Shader
 
-    #: Makes the pipeline of a shader, once for those that are equal.
+    #: Builds the pipeline of a shader. Equal shaders share one pipeline.
     Build = Callable[[Shader, VulkanDevice, tuple[tuple[int, bytes], ...]], Pipeline]
 
 
@@ -31,9 +31,9 @@ class VulkanLauncher(Launcher):
     shader
         Its shader.
     build
-        Makes pipelines of it.
+        Builds pipelines from it.
     interface
-        The shader's, or what constants make of it.
+        The function's interface, if constants changed that of the shader.
     constants
         The constants that are set.
     """
@@ -61,21 +61,21 @@ class VulkanLauncher(Launcher):
     def kernel(self, device: Device) -> Kernel:
         assert isinstance(device, VulkanDevice)
         if self._shader.opaque:
-            return NoKernel()  # it is refused in every call, by the argument that it takes
+            return NoKernel()  # every call is refused because of the argument
         check_device(self._shader, device, self._interface.block, self._constants)
         return VulkanKernel(self._build(self._shader, device, self._constants), device, self._interface)
 
     def specialized(self, constants: Mapping[str, object]) -> VulkanLauncher:
-        made = specialize_constants("vulkan", self._shader.name, self._interface, constants)
-        kept = dict(self._constants)
-        set_ = [constant for constant, _ in made.values]
-        kept |= {constant.id: data for constant, data in zip(set_, made.data, strict=True) if constant.id is not None}
-        self._shader.check_constants(set_, kept, made.interface.block)
-        return VulkanLauncher(self._shader, self._build, made.interface, tuple(sorted(kept.items())))
+        specialized = specialize_constants("vulkan", self._shader.name, self._interface, constants)
+        new = [constant for constant, _ in specialized.values]
+        values = dict(self._constants)
+        values |= {constant.id: data for constant, data in zip(new, specialized.data, strict=True) if constant.id is not None}
+        self._shader.check_constants(new, values, specialized.interface.block)
+        return VulkanLauncher(self._shader, self._build, specialized.interface, tuple(sorted(values.items())))
 
 
 class VulkanKernel(Kernel):
-    """A pipeline, launched. What plain calls are recorded in is used again when it is done; a prepared launch has its own."""
+    """A pipeline and its launches. Calls reuse the command buffers of finished calls. A prepared launch has a command buffer of its own."""
 
     def __init__(self, pipeline: Pipeline, device: VulkanDevice, interface: Interface) -> None:
         self._device = device
@@ -84,16 +84,19 @@ class VulkanKernel(Kernel):
         self._recording = Recording(pipeline, interface)
         self._free: list[Launchable] = []
 
-    def shape(self, launch: LaunchShape) -> tuple[int, int, int]:
+    def shape(self, launch: LaunchConfig) -> tuple[int, int, int]:
         limits = self._device.limits
         if launch.cluster != (1, 1, 1):
-            raise self._over(f"clusters of {launch.cluster} blocks were asked for, and Vulkan has none")
+            raise self._invalid_launch(f"Vulkan does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
         if self._block is not None and launch.block != self._block:
-            raise self._over(f"the shader is built for blocks of {self._block} threads, and block={launch.block} was asked for")
+            raise self._invalid_launch(f"the shader is built for blocks of {self._block} threads, got block={launch.block}")
         for axis, blocks in enumerate(launch.grid):
             most = limits[f"maxComputeWorkGroupCount[{axis}]"]
             if blocks > most:
-                raise self._over(f"its maxComputeWorkGroupCount[{axis}] is {most}, and grid={launch.grid} was asked for")
+                raise self._invalid_launch(f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}")
+        # Mesa's CPU device multiplies the three numbers in 32 bits, and runs too few blocks or none.
+        if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
+            raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
         return launch.grid
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
@@ -102,43 +105,43 @@ class VulkanKernel(Kernel):
         free = self._free
         take, give = free.pop, free.append
 
-        def done(held: tuple[Launchable, Sequence[Any]]) -> None:
-            give(held[0])
+        def release(resources: tuple[Launchable, Sequence[Any]]) -> None:
+            give(resources[0])
 
         def call(values: Sequence[Any]) -> None:
             try:
                 launchable = take()
             except IndexError:
                 launchable = Launchable(recording)
-            launchable.record(ONCE, shape, values)
+            launchable.record(ONE_TIME, shape, values)
             if launchable.stream_number != number:
                 launchable.stream_number, launchable.info = number, submission([launchable.handle])
-            submit(launchable.info, launchable.handle, (launchable, values), done)
+            submit(launchable.info, launchable.handle, (launchable, values), release)
 
         return call
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, VulkanStream)
         launchable = Launchable(self._recording)
-        launchable.record(AGAIN, shape, values)
+        launchable.record(REUSABLE, shape, values)
         return partial(stream.submit, stream.submission([launchable.handle]), launchable.handle, (launchable, values))
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, VulkanStream)
         launchable = Launchable(self._recording)
-        launchable.record(ONCE, shape, values)
-        return stream.timed(launchable.handle, (launchable, values))
+        launchable.record(ONE_TIME, shape, values)
+        return stream.time_commands(launchable.handle, (launchable, values))
 
-    def _over(self, text: str) -> LaunchError:
+    def _invalid_launch(self, text: str) -> LaunchError:
         return LaunchError(
-            f"the vulkan function {self._name!r} cannot be launched so on {self._device}: {text}", kind="vulkan", function=self._name
+            f"the vulkan function {self._name!r} cannot be launched on {self._device}: {text}", kind="vulkan", function=self._name
         )
 
 
 class NoKernel(Kernel):
-    """What stands for the kernel of a function that takes images or samplers: nothing can be done with it."""
+    """The kernel of a function that takes images or samplers. It cannot be launched."""
 
-    def shape(self, launch: LaunchShape) -> Any:
+    def shape(self, launch: LaunchConfig) -> Any:
         raise LaunchError("images and samplers are not supported yet", kind="vulkan")
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:

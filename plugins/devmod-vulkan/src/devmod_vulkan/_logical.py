@@ -1,73 +1,78 @@
-"""An open device: Vulkan's VkDevice with its queues, its memory, and what launches are recorded in.
+"""An open device: the VkDevice with its queues, memory, command buffers and timestamps.
 
-All of it is destroyed when Python ends, or when the devices are closed, and not before: what arrays, launches and streams give back
-by their finalizers is used again.
+All of it is destroyed at interpreter shutdown. Until then, the resources of collected arrays, launches and streams are reused.
 """
 
 from __future__ import annotations
 
 import atexit
-import os
 from collections import deque
 from itertools import count
-from threading import Lock
+from threading import Lock, RLock
 
+from devmod.backend import Pool, check_driver, fork_safe, lend, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_vulkan import _driver
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Heap, find_type
+from devmod_vulkan._wait import wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod.backend import Lease
     from devmod_vulkan._device import VulkanDevice
 
-#: How many queues are asked for; streams share them.
+#: The most queues to create. Streams share them.
 _MOST_QUEUES = 4
 _RECORDERS = 16
 _TIMERS = 64
-#: What is open in this process.
-_opened: list[Logical] = []
+#: The devices that are open in this process.
+_open_devices: list[Logical] = []
 
 
 class Queue:
-    """A queue of the device. Whoever submits to it holds its lock."""
+    """A queue of the device. Submitting to it requires its lock."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
-        self.lock = Lock()
+        self.lock = fork_safe(Lock())
+
+
+class CommandBuffer:
+    """A VkCommandBuffer, with the lock that all buffers of its pool share.
+
+    `recording` is True during recording. A buffer with an interrupted recording is not reused.
+    """
+
+    __slots__ = ("handle", "lock", "recording")
+
+    def __init__(self, handle: Any, lock: Lock) -> None:
+        self.handle = handle
+        self.lock = lock
+        self.recording = False
 
 
 class Recorder:
-    """A command buffer. Whoever records it holds the lock, which it shares with the others of its pool, and sets `recording` meanwhile:
-    one that was interrupted is not used again.
-    """
+    """A command buffer for one user. Recording requires the lock, and `commands.recording` to be True meanwhile."""
 
-    __slots__ = ("free", "handle", "lock", "recording")
+    __slots__ = ("__weakref__", "_token", "commands", "handle", "lock")
 
-    def __init__(self, handle: Any, lock: Lock, free: deque[tuple[Any, Lock]]) -> None:
-        self.handle = handle
-        self.lock = lock
-        self.free = free
-        self.recording = False
-
-    def __del__(self) -> None:
-        if not self.recording:
-            self.free.append((self.handle, self.lock))
+    def __init__(self, commands: CommandBuffer, pool: Pool) -> None:
+        self.commands = commands
+        self.handle, self.lock = commands.handle, commands.lock
+        self._token = pool.lend(self, commands)
 
 
 class Timer:
-    """A place for a timestamp, with a command buffer that writes it."""
+    """A slot for a timestamp, with a command buffer that writes it."""
 
-    __slots__ = ("_free", "handle", "number", "pool")
+    __slots__ = ("__weakref__", "_token", "handle", "number", "pool")
 
-    def __init__(self, slot: tuple[Any, Any, int], free: deque[tuple[Any, Any, int]]) -> None:
+    def __init__(self, slot: tuple[Any, Any, int], pool: Pool) -> None:
         self.handle, self.pool, self.number = slot
-        self._free = free
-
-    def __del__(self) -> None:
-        self._free.append((self.handle, self.pool, self.number))
+        self._token = pool.lend(self, slot)
 
 
 class Logical:
@@ -76,45 +81,47 @@ class Logical:
     Attributes
     ----------
     device, physical
-        Whose it is.
+        The device and its properties.
     handle, calls
-        Vulkan's device, and its functions.
+        The VkDevice and its functions.
     queues : list of Queue
-        Those of its family for launches.
+        The compute queues.
     local : Heap
         The memory of arrays.
     staging : Heap
-        Memory that the host sees, for copies and uniform blocks.
+        Host-visible memory, for copies and uniform blocks.
     direct : bool
-        Whether the host sees the memory of arrays as it sees its own, so that nothing need be staged.
+        Whether the memory of arrays is host-visible, coherent and cached, so that copies need no staging.
     closed : bool
-        Whether nothing may be asked of it: it is destroyed, or this process was forked from the one that opened it.
+        Whether the device must not be used: it is destroyed, or this process was forked from the one that opened it.
     """
 
     def __init__(self, device: VulkanDevice) -> None:
+        open_driver("vulkan", _close_in_child)
         self.device = device
         self.physical = physical = device.physical
         self.closed = False
-        self._closed_because = "Python is ending"
+        self._closed_because = "the interpreter is shutting down"
         self.validating = _driver.validating()
-        self._lock = Lock()
         self._number = count()
-        # What is destroyed when the device is closed, in the order of making: by the function that destroys it, and its address.
+        # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
         self._owned: dict[tuple[str, int], Any] = {}
-        self._recorders: deque[tuple[Any, Lock]] = deque()
-        self._timers: deque[tuple[Any, Any, int]] = deque()
-        #: Streams that are there, by the number of each, and what those that are gone have left: semaphore, last value, what is held.
-        self.streams: dict[int, Any] = {}
-        #: What the submissions of each stream hold, by its number: held here too, lest it be collected in a cycle with the stream, whose
-        #: finalizers run in any order.
-        self.held: dict[int, deque[Any]] = {}
-        self.orphans: deque[tuple[Any, int, Any]] = deque()
+        self._recorders = Pool()
+        self._timers = Pool()
+        #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions.
+        #: These references are needed because a stream may be collected before its submissions are done.
+        self.streams: dict[int, Lease] = {}
+        #: Held from the check of a collected stream's semaphore to its destruction: two threads may create streams at once.
+        self._removal = fork_safe(RLock())
+        #: The leases of pipelines: the handles to destroy with each.
+        self._pipelines: dict[int, Lease] = {}
+        self._ended_pipelines: deque[Lease] = deque()
         self.handle = self._open()
         self.calls = Calls(instance().handle, self.handle)
         self.queues = [Queue(self._queue(number)) for number in range(min(physical.queue_count, _MOST_QUEUES))]
         self._choose_memory()
         atexit.register(self.close)
-        _opened.append(self)
+        _open_devices.append(self)
 
     def _open(self) -> Any:
         physical = self.physical
@@ -146,19 +153,19 @@ class Logical:
 
     def _choose_memory(self) -> None:
         bits = self._memory_bits()
-        # What the buffers cannot be in has no flags here.
+        # Memory types that the buffers cannot use get no flags.
         types = [(flags if bits >> number & 1 else 0, size) for number, (flags, size) in enumerate(self.physical.memory_types)]
-        seen = VISIBLE | COHERENT
-        local = find_type(types, (LOCAL | seen | CACHED, 0)) if self.physical.shares_memory else 0
-        self.direct = self.physical.shares_memory and types[local][0] & (seen | CACHED) == seen | CACHED
+        mappable = VISIBLE | COHERENT
+        local = find_type(types, (LOCAL | mappable | CACHED, 0)) if self.physical.shares_memory else 0
+        self.direct = self.physical.shares_memory and types[local][0] & (mappable | CACHED) == mappable | CACHED
         if not self.direct:
-            local = find_type(types, (LOCAL, VISIBLE), (LOCAL, 0), (seen, 0))
+            local = find_type(types, (LOCAL, VISIBLE), (LOCAL, 0), (mappable, 0))
         self.local = Heap(self, local, mapped=self.direct)
-        self.staging = Heap(self, find_type(types, (seen | CACHED, LOCAL), (seen | CACHED, 0), (seen, 0)), mapped=True)
+        self.staging = Heap(self, find_type(types, (mappable | CACHED, LOCAL), (mappable | CACHED, 0), (mappable, 0)), mapped=True)
 
     def _memory_bits(self) -> int:
-        """The types of memory that our buffers can be in, a bit each."""
-        buffer = self.created("vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE))
+        """Return the memory types that devmod's buffers can use, a bit each."""
+        buffer = self.create("vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE))
         needs = ffi.new("VkMemoryRequirements *")
         self.calls.vkGetBufferMemoryRequirements(self.handle, buffer, needs)
         self.calls.vkDestroyBuffer(self.handle, buffer, ffi.NULL)
@@ -167,24 +174,17 @@ class Logical:
     # -- errors
 
     def check_open(self) -> None:
-        """LaunchError where the device is closed."""
+        """Raise LaunchError if the device is closed."""
         if self.closed:
+            check_driver("vulkan")
             raise LaunchError(f"{self.device} is closed: {self._closed_because}", kind="vulkan")
 
-    def abandon(self) -> None:
-        """Leave the device to the process that this one was forked from: the driver's threads and locks stayed there."""
-        self.closed = True
-        self._closed_because = (
-            "it was opened before this process was forked, and no driver can be used on both sides of a fork; start processes that use it "
-            "with multiprocessing's 'spawn' or 'forkserver'"
-        )
-
-    def failed(self, what: str, code: int) -> LaunchError:
-        """The LaunchError for a call that the driver refused; a lost device is told of as such."""
+    def driver_error(self, what: str, code: int) -> LaunchError:
+        """Return the LaunchError for a failed driver call. The text for a lost device replaces `what`."""
         if code == vk.VK_ERROR_DEVICE_LOST:
             what = (
-                f"{self.device} is lost: a launch ran too long or reached memory that is not its own, or the driver was reset. What was in "
-                "its memory is gone, and it can be used again from a new process"
+                f"{self.device} is lost: a launch ran too long or accessed memory out of bounds, or the driver was reset. The contents of "
+                "its memory are lost. Start a new process to use the device again"
             )
         message = LaunchError(f"{what} ({error_name(code)})", kind="vulkan")
         if self.validating:
@@ -192,145 +192,163 @@ class Logical:
         return message
 
     def check(self, code: int, what: str) -> None:
-        """LaunchError where the driver refused a call, or the validation layers object to it."""
+        """Raise LaunchError if a driver call failed, or if the validation layers report errors."""
         if code < 0:
-            raise self.failed(f"{self.device} {what}", code)
+            raise self.driver_error(f"{self.device} {what}", code)
         if self.validating:
-            _driver.raise_messages(f"what {self.device} was asked for")
+            _driver.raise_messages(f"calls to {self.device}")
 
-    # -- what is made and owned
+    # -- Vulkan's objects
 
-    def created(self, function: str, kind: str, info: Any) -> Any:
-        """The handle that one of Vulkan's vkCreate functions gives.
+    def create(self, function: str, kind: str, info: Any) -> Any:
+        """Return the handle that a vkCreate function creates.
 
         Raises
         ------
         LaunchError
-            The driver refuses.
+            The function fails.
         """
         self.check_open()
         out = ffi.new(f"{kind} *")
-        self.check(getattr(self.calls, function)(self.handle, info, ffi.NULL, out), f"refused {function}")
+        self.check(getattr(self.calls, function)(self.handle, info, ffi.NULL, out), f"failed in {function}")
         return out[0]
 
-    def owned(self, function: str, kind: str, info: Any) -> Any:
-        """As `created`; it is destroyed when the device is closed."""
-        return self.own(function.replace("Create", "Destroy"), self.created(function, kind, info))
+    def create_owned(self, function: str, kind: str, info: Any) -> Any:
+        """Create a handle as `create` does, and destroy it when the device is closed."""
+        return self.own(function.replace("Create", "Destroy"), self.create(function, kind, info))
 
     def own(self, function: str, handle: Any) -> Any:
-        """See to it that a handle is destroyed with that function when the device is closed."""
+        """Destroy a handle with `function` when the device is closed. Return the handle."""
         self._owned[function, int(ffi.cast("uintptr_t", handle))] = handle
         return handle
 
     def destroy(self, function: str, handle: Any) -> None:
-        """Destroy an owned handle now, unless the device is closed and it is gone."""
+        """Destroy an owned handle now, unless closing the device has destroyed it."""
         if self._owned.pop((function, int(ffi.cast("uintptr_t", handle))), None) is not None and not self.closed:
             getattr(self.calls, function)(self.handle, handle, ffi.NULL)
 
     def recorder(self) -> Recorder:
-        """A command buffer for the caller alone."""
+        """Return a command buffer for the exclusive use of the caller."""
+        pool = self._recorders
         try:
-            handle, lock = self._recorders.popleft()
+            commands = pool.take()
+            while commands.recording:
+                commands = pool.take()
         except IndexError:
-            lock = Lock()
-            handle, *others = self.command_buffers(_RECORDERS, resettable=True)
-            self._recorders.extend((each, lock) for each in others)
-        return Recorder(handle, lock, self._recorders)
+            lock = fork_safe(Lock())
+            commands, *others = [CommandBuffer(handle, lock) for handle in self.command_buffers(_RECORDERS, resettable=True)]
+            pool.add(others)
+        return Recorder(commands, pool)
 
     def command_buffers(self, number: int, *, resettable: bool = False) -> list[Any]:
-        """So many command buffers in a pool of their own."""
+        """Return new command buffers, in a pool of their own."""
         flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT if resettable else 0
         info = make("VkCommandPoolCreateInfo", queueFamilyIndex=self.physical.queue_family, flags=flags)
-        pool = self.owned("vkCreateCommandPool", "VkCommandPool", info)
-        made = ffi.new("VkCommandBuffer[]", number)
-        wanted = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
-        self.check(self.calls.vkAllocateCommandBuffers(self.handle, wanted, made), "gives no command buffers")
-        return list(made)
+        pool = self.create_owned("vkCreateCommandPool", "VkCommandPool", info)
+        buffers = ffi.new("VkCommandBuffer[]", number)
+        info = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
+        self.check(self.calls.vkAllocateCommandBuffers(self.handle, info, buffers), "cannot allocate command buffers")
+        return list(buffers)
 
     def timer(self) -> Timer:
-        """A place for a timestamp, for the caller alone."""
+        """Return a timestamp slot for the exclusive use of the caller."""
         try:
-            slot = self._timers.popleft()
+            slot = self._timers.take()
         except IndexError:
             slot, *others = self._make_timers()
-            self._timers.extend(others)
+            self._timers.add(others)
         return Timer(slot, self._timers)
 
     def _make_timers(self) -> list[tuple[Any, Any, int]]:
         info = make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS)
-        pool = self.owned("vkCreateQueryPool", "VkQueryPool", info)
-        made, begin, calls = [], make("VkCommandBufferBeginInfo"), self.calls
+        pool = self.create_owned("vkCreateQueryPool", "VkQueryPool", info)
+        slots, begin, calls = [], make("VkCommandBufferBeginInfo"), self.calls
         for number, handle in enumerate(self.command_buffers(_TIMERS)):
-            self.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record")
+            self.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
             calls.vkCmdResetQueryPool(handle, pool, number, 1)
             calls.vkCmdWriteTimestamp(handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
-            self.check(calls.vkEndCommandBuffer(handle), "cannot record")
-            made.append((handle, pool, number))
-        return made
+            self.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+            slots.append((handle, pool, number))
+        return slots
 
     # -- all streams
 
     def next_queue(self) -> tuple[int, Queue]:
-        """A number for a new stream, and its queue: the first stream has the first queue, the others take the rest in turns."""
+        """Return a number and a queue for a new stream. The first stream uses the first queue; the others share the rest in turn."""
         self.sweep()
-        with self._lock:
-            number = next(self._number)
+        number = next(self._number)
         return number, self.queues[0 if number == 0 or len(self.queues) == 1 else 1 + (number - 1) % (len(self.queues) - 1)]
 
+    def lend_pipeline(self, pipeline: Any, owned: list[tuple[str, Any]]) -> object:
+        """Destroy the handles in `owned` when `pipeline` is collected. The pipeline must reference the returned token."""
+        lease = lend(pipeline, owned, self._ended_pipelines.append)
+        self._pipelines[id(lease)] = lease
+        return lease.token
+
     def sweep(self) -> None:
-        """Destroy what streams that are gone have left, where it is done."""
+        """Destroy the semaphores of collected streams with no pending work, and the handles of collected pipelines."""
         self.check_open()
         out = ffi.new("uint64_t *")
-        for _ in range(len(self.orphans)):
+        for number, lease in tuple(self.streams.items()):
+            if lease.expired:
+                with self._removal:
+                    semaphore, cell, _ = lease.value
+                    if number not in self.streams:  # another thread was faster
+                        continue
+                    if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= cell[0]:
+                        self._remove_stream(number)
+        self._destroy_pipelines()
+
+    def _remove_stream(self, number: int) -> None:
+        """Destroy the semaphore of a collected stream. The caller holds `_removal`."""
+        lease = self.streams.pop(number, None)
+        if lease is not None:
+            self.calls.vkDestroySemaphore(self.handle, lease.value[0], ffi.NULL)
+
+    def _destroy_pipelines(self) -> None:
+        for _ in range(len(self._ended_pipelines)):
             try:
-                semaphore, value, held = self.orphans.popleft()
+                lease = self._ended_pipelines.popleft()
             except IndexError:  # another thread was faster
                 return
-            if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= value:
-                self.calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
-                held.clear()
+            if lease.expired:
+                self._pipelines.pop(id(lease), None)
+                for function, handle in reversed(lease.value):
+                    self.destroy(function, handle)
             else:
-                self.orphans.append((semaphore, value, held))
+                self._ended_pipelines.append(lease)  # a finalizer uses the pipeline, or has created a new reference
 
     def finish(self) -> None:
-        """Wait for all streams, those that are gone too; LaunchError for what the driver reports."""
-        from devmod_vulkan._stream import wait_for
-
+        """Wait for all streams, including collected ones. Raise LaunchError if the driver reports an error."""
         self.check_open()
-        for reference in list(self.streams.values()):
-            stream = reference()
+        for number, lease in tuple(self.streams.items()):
+            stream = lease()
             if stream is not None:
                 stream.synchronize()
-        while self.orphans:
-            try:
-                semaphore, value, held = self.orphans.popleft()
-            except IndexError:  # another thread was faster
-                break
-            wait_for(self, semaphore, value)
-            self.calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
-            held.clear()
+            elif lease.expired:
+                with self._removal:
+                    semaphore, cell, _ = lease.value
+                    if number in self.streams:  # else another thread was faster
+                        wait_for(self, semaphore, cell[0])
+                        self._remove_stream(number)
+        self._destroy_pipelines()
 
     def close(self) -> None:
-        """Wait for the device and destroy everything; nothing of it can be used afterwards."""
+        """Wait for the device and destroy all objects. The device cannot be used afterwards."""
         if self.closed:
             return
-        for queue in self.queues:
-            queue.lock.acquire()
         self.closed = True
         for queue in self.queues:
-            queue.lock.release()
+            with queue.lock:  # wait for a submission in another thread
+                pass
         calls = self.calls
         calls.vkDeviceWaitIdle(self.handle)
-        for reference in self.streams.values():
-            stream = reference()
-            if stream is not None:
-                self.orphans.append((stream.semaphore, 0, stream.held))
-        while self.orphans:
-            semaphore, _, held = self.orphans.popleft()
-            held.clear()
+        while self.streams:
+            semaphore, _, pending = self.streams.popitem()[1].value
+            pending.clear()
             calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
         while self._owned:
-            (function, _), handle = self._owned.popitem()  # the last that was made first
+            (function, _), handle = self._owned.popitem()  # in reverse order of creation
             getattr(calls, function)(self.handle, handle, ffi.NULL)
         self.local.close()
         self.staging.close()
@@ -338,25 +356,7 @@ class Logical:
         _driver.log_messages()
 
 
-# -- forks
-
-
-def _before_fork() -> None:
-    # So that no queue is locked in the child for ever. A lock that is not to be had is that of the thread that forks.
-    _locked.extend(queue.lock for logical in _opened for queue in logical.queues if queue.lock.acquire(timeout=1))
-
-
-def _after_fork() -> None:
-    while _locked:
-        _locked.pop().release()
-
-
-def _after_fork_in_child() -> None:
-    while _opened:
-        _opened.pop().abandon()
-    _after_fork()
-
-
-_locked: list[Lock] = []
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+def _close_in_child() -> None:
+    # The driver's threads exist only in the parent.
+    while _open_devices:
+        _open_devices.pop().closed = True

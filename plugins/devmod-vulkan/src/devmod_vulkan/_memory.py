@@ -1,25 +1,28 @@
-"""Memory: pieces of a few large blocks, each block one buffer of Vulkan's.
+"""Memory: pieces of a few large blocks, each with one VkBuffer.
 
-Drivers take a millisecond for an allocation and allow few of them (4,096 on many), so arrays are cut out of blocks of 64 MiB, and
-only what is larger than half of that has a block of its own.
+Drivers need a millisecond for an allocation and limit their number (4,096 on many). So arrays are pieces of blocks of 64 MiB. An array
+larger than half of that gets a block of its own.
 
-A piece is given back by the finalizer of its `Memory`, which may run in any thread at any time, also in one that is inside this
-file. So the finalizer only puts the piece on a list, and whoever has the lock takes the list in.
+The leases of the `Memory` objects define which pieces are in use. The lists of free pieces are derived from them. After an
+interrupted change, the next call rebuilds the lists. So an interrupt may land anywhere.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from threading import Lock
+from threading import RLock
 
+from devmod.backend import fork_safe, lend
 from devmod.errors import LaunchError
 from devmod_vulkan._driver import ffi, make, vk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
+    from devmod.backend import Lease
     from devmod_vulkan._logical import Logical
 
 _BLOCK = 64 << 20
@@ -36,75 +39,107 @@ CACHED = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 
 
 class Memory:
-    """A piece of a buffer: what an array holds. It is given back with this object.
+    """A piece of a buffer, used by an array. Collecting this object frees the piece.
 
     Attributes
     ----------
     buffer, offset, nbytes
-        Where it is: Vulkan's buffer, the first byte in it, and the number of bytes that were asked for.
+        The VkBuffer, the first byte in it, and the requested number of bytes.
     address : int
-        Where the host sees it; 0 where it does not.
+        The host address; 0 if the memory is not mapped.
     used : bool
-        Whether anything was queued that may touch it.
+        Whether queued commands may access it.
     """
 
-    __slots__ = ("__weakref__", "_block", "address", "buffer", "nbytes", "offset", "used")
+    __slots__ = ("__weakref__", "_block", "_token", "address", "buffer", "nbytes", "offset", "used")
 
     def __init__(self, block: Block, offset: int, nbytes: int) -> None:
         self._block = block
+        self._token: object = None
         self.buffer = block.buffer
         self.offset = offset
         self.nbytes = nbytes
         self.address = block.address + offset if block.address else 0
         self.used = False
 
-    def __del__(self) -> None:
-        block = self._block
-        block.heap.give_back(block, self.offset, self.nbytes)
-
 
 class Block:
-    """Memory of the driver's with a buffer over all of it, and which pieces of it are free."""
+    """An allocation of the driver, with a buffer that covers it.
 
-    def __init__(self, heap: Heap, memory: Any, buffer: Any, size: int, address: int) -> None:
-        self.heap = heap
-        self.memory = memory
-        self.buffer = buffer
+    Attributes
+    ----------
+    size : int
+        Its size in bytes.
+    leases : dict
+        The lease of each piece in use, by offset.
+    free : list of (int, int)
+        Offsets and sizes of the free pieces, in order and merged. It is derived from the leases.
+    ready : bool
+        Whether the driver has created all of it and destroyed none of it.
+    address : int
+        The host address; 0 if the memory is not mapped.
+    """
+
+    def __init__(self, size: int) -> None:
         self.size = size
-        self.address = address
-        #: Offsets and sizes of the free pieces, in order; no two touch.
-        self.starts = [0]
-        self.sizes = [size]
+        self.leases: dict[int, Lease] = {}
+        self.free = [(0, size)]
+        self.ready = False
+        self.address = 0
+        # The driver writes its handles here, so that an interrupt after the call cannot lose them.
+        self.buffer_cell = ffi.new("VkBuffer *")
+        self.memory_cell = ffi.new("VkDeviceMemory *")
+
+    @property
+    def buffer(self) -> Any:
+        """The VkBuffer."""
+        return self.buffer_cell[0]
 
     @property
     def empty(self) -> bool:
-        """Whether all of it is free."""
-        return self.sizes == [self.size]
+        """Whether no piece is in use."""
+        return not self.leases
 
-    def take(self, size: int) -> int:
-        """The offset of a piece that is free no longer; -1 where none is large enough."""
-        for number, free in enumerate(self.sizes):
+    def take(self, size: int, nbytes: int, ended: Callable[[Lease], object]) -> Memory | None:
+        """Return the first free piece of `size` bytes, or None. `ended` is called with its lease when the piece is collected."""
+        for number, (offset, free) in enumerate(self.free):
             if free >= size:
-                offset = self.starts[number]
-                if free == size:
-                    del self.starts[number], self.sizes[number]
-                else:
-                    self.starts[number] += size
-                    self.sizes[number] -= size
-                return offset
-        return -1
+                self.free[number : number + 1] = [(offset + size, free - size)] if free > size else []
+                memory = Memory(self, offset, nbytes)
+                lease = lend(memory, (self, offset, size), ended)
+                memory._token = lease.token
+                self.leases[offset] = lease
+                return memory
+        return None
 
-    def put(self, offset: int, size: int) -> None:
-        """Free a piece, and join it with its free neighbours."""
-        number = bisect_left(self.starts, offset)
-        if number < len(self.starts) and offset + size == self.starts[number]:
-            size += self.sizes[number]
-            del self.starts[number], self.sizes[number]
-        if number and self.starts[number - 1] + self.sizes[number - 1] == offset:
-            self.sizes[number - 1] += size
-        else:
-            self.starts.insert(number, offset)
-            self.sizes.insert(number, size)
+    def put(self, lease: Lease) -> None:
+        """Free the piece of an ended lease, and merge it with its free neighbours."""
+        _, offset, size = lease.value
+        if self.leases.get(offset) is not lease:
+            return  # the lists were rebuilt since
+        del self.leases[offset]
+        first = last = bisect_left(self.free, (offset, 0))
+        if last < len(self.free) and offset + size == self.free[last][0]:
+            size += self.free[last][1]
+            last += 1
+        if first and sum(self.free[first - 1]) == offset:
+            first -= 1
+            offset, size = self.free[first][0], self.free[first][1] + size
+        self.free[first:last] = [(offset, size)]
+
+    def rebuild(self) -> None:
+        """Rebuild the list of free pieces from the leases."""
+        for offset, lease in list(self.leases.items()):
+            if lease.expired:
+                del self.leases[offset]
+        free, start = [], 0
+        for offset, lease in sorted(self.leases.items()):
+            if offset > start:
+                free.append((start, offset - start))
+            start = offset + lease.value[2]
+        if start < self.size:
+            free.append((start, self.size - start))
+        self.free = free
 
 
 class Heap:
@@ -115,9 +150,9 @@ class Heap:
     logical
         The open device.
     kind : int
-        The number of the memory type.
+        The index of the memory type.
     mapped : bool
-        Whether the host sees the blocks.
+        Whether the blocks are mapped into the host's memory.
     """
 
     def __init__(self, logical: Logical, kind: int, *, mapped: bool) -> None:
@@ -126,139 +161,167 @@ class Heap:
         self._mapped = mapped
         self._align = logical.physical.alignment
         self._block_size = max(1 << 20, min(_BLOCK, logical.physical.memory_types[kind][1] >> 4))
-        self._lock = Lock()
+        self._lock = fork_safe(RLock())
         self._blocks: list[Block] = []
-        self._returned: deque[tuple[Block, int, int]] = deque()
+        #: Leases that may have ended. Finalizers and other threads append to it at any time.
+        self._ended: deque[Lease] = deque()
+        #: Whether a thread changes the blocks now, or was interrupted during a change.
+        self._changing = False
 
     @property
     def blocks(self) -> list[Block]:
-        """The blocks there are."""
+        """The allocated blocks."""
         return self._blocks
 
     def allocate(self, nbytes: int) -> Memory:
-        """A piece of at least so many bytes.
+        """Return a piece of at least `nbytes` bytes.
 
         Raises
         ------
         LaunchError
-            The device has no such memory left.
+            The device has not enough free memory.
         """
         self._logical.check_open()
         most = self._logical.physical.limits["maxMemoryAllocationSize"]
         if nbytes > most:
             raise LaunchError(
-                f"{self._logical.device} cannot hold an array of {nbytes} bytes: its maxMemoryAllocationSize is {most}", kind="vulkan"
+                f"{self._logical.device} cannot allocate {nbytes} bytes: its maxMemoryAllocationSize is {most}", kind="vulkan"
             )
-        size = self._rounded(nbytes)
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # typeshed lacks it
+            raise LaunchError(
+                f"{self._logical.device} cannot allocate {nbytes} bytes: a finalizer or a signal handler requested them during another "
+                "allocation of this thread. Allocate and launch outside of `__del__` and signal handlers",
+                kind="vulkan",
+            )
+        size = int(-(-nbytes // self._align) * self._align)
         with self._lock:
-            found = self._find(size)
-        if found is None:
-            found = self._grow(size, nbytes)
-        return Memory(found[0], found[1], nbytes)
-
-    def give_back(self, block: Block, offset: int, nbytes: int) -> None:
-        """Free a piece: at once, or by the thread that is in this heap now."""
-        self._returned.append((block, offset, self._rounded(nbytes)))
-        while self._returned and self._lock.acquire(blocking=False):
-            try:
-                self._take_in()
-            finally:
-                self._lock.release()
+            self._enter()
+            memory = self._find(size, nbytes)
+            self._changing = False
+        return memory if memory is not None else self._grow(size, nbytes)
 
     def close(self) -> None:
-        """Give all memory back to the driver."""
+        """Free all memory."""
         with self._lock:
             for block in self._blocks:
                 self._destroy(block)
             self._blocks = []
 
-    def _rounded(self, nbytes: int) -> int:
-        return int(-(-nbytes // self._align) * self._align)
+    def _enter(self) -> None:
+        """Begin a change. The caller must hold the lock."""
+        if self._changing:
+            for block in list(self._blocks):
+                if block.ready:
+                    block.rebuild()
+                else:
+                    self._remove(block)
+        self._changing = True
+        self._free_ended()
 
-    def _find(self, size: int) -> tuple[Block, int] | None:
-        self._take_in()
+    def _find(self, size: int, nbytes: int) -> Memory | None:
         for block in self._blocks:
-            offset = block.take(size)
-            if offset >= 0:
-                return block, offset
+            memory = block.take(size, nbytes, self._ended.append)
+            if memory is not None:
+                return memory
         return None
 
-    def _grow(self, size: int, nbytes: int) -> tuple[Block, int]:
+    def _grow(self, size: int, nbytes: int) -> Memory:
         code = 0
         for attempt in range(2):
             with self._lock:
-                found = self._find(size)  # another thread may have made room
-                if found is None:
-                    wanted = size if size > self._block_size // 2 else self._block_size
-                    code, block = self._make(wanted)
+                self._enter()
+                memory = self._find(size, nbytes)  # another thread may have freed memory
+                if memory is None:
+                    code, block = self._make(size if size > self._block_size // 2 else self._block_size)
                     if block is not None:
-                        self._blocks.append(block)
-                        found = block, block.take(size)
-            if found is not None:
-                return found
+                        memory = block.take(size, nbytes, self._ended.append)
+                self._changing = False
+            if memory is not None:
+                return memory
             if attempt == 0:
-                # What launches still hold may be all that is missing.
+                # Pending launches may hold the missing memory.
                 self._logical.finish()
                 with self._lock:
-                    self._take_in(keep=0)
-        raise self._logical.failed(f"{self._logical.device} gives no memory of {nbytes} bytes", code)
+                    self._enter()
+                    self._drop_empty(0)
+                    self._changing = False
+        raise self._logical.driver_error(f"{self._logical.device} cannot allocate {nbytes} bytes", code)
 
-    def _take_in(self, keep: int = 1) -> None:
-        """Take the list of returned pieces in; of blocks that are empty then, keep so many of the usual size."""
-        emptied = keep == 0
-        while self._returned:
-            block, offset, size = self._returned.popleft()
-            block.put(offset, size)
-            emptied |= block.empty
-        if not emptied or self._logical.closed:
-            return
-        kept = []
-        for block in self._blocks:
-            if not block.empty:
-                kept.append(block)
-            elif keep and block.size == self._block_size:
-                keep -= 1
-                kept.append(block)
+    def _free_ended(self) -> None:
+        """Free the pieces of ended leases."""
+        emptied = False
+        for _ in range(len(self._ended)):
+            lease = self._ended.popleft()
+            if lease.expired:
+                block = lease.value[0]
+                block.put(lease)
+                emptied |= block.empty
             else:
-                self._destroy(block)
-        self._blocks[:] = kept
+                self._ended.append(lease)  # a finalizer uses the memory, or has created a new reference
+        if emptied:
+            self._drop_empty(1)
+
+    def _drop_empty(self, count: int) -> None:
+        """Destroy the empty blocks, except for the first `count` of the usual size."""
+        if self._logical.closed:
+            return
+        for block in list(self._blocks):
+            if block.empty:
+                if count and block.size == self._block_size:
+                    count -= 1
+                else:
+                    self._remove(block)
 
     def _make(self, size: int) -> tuple[int, Block | None]:
+        block = Block(size)
+        self._blocks.append(block)
+        code = self._open(block)
+        if code:
+            self._remove(block)
+            return code, None
+        block.ready = True
+        return 0, block
+
+    def _open(self, block: Block) -> int:
         calls, device = self._logical.calls, self._logical.handle
-        buffer, memory, address = ffi.new("VkBuffer *"), ffi.new("VkDeviceMemory *"), ffi.new("void **")
-        code = calls.vkCreateBuffer(device, make("VkBufferCreateInfo", size=size, usage=USAGE), ffi.NULL, buffer)
+        info = make("VkBufferCreateInfo", size=block.size, usage=USAGE)
+        code: int = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
         if code:
-            return code, None
-        needs = ffi.new("VkMemoryRequirements *")
-        calls.vkGetBufferMemoryRequirements(device, buffer[0], needs)
+            return code
+        needs, address = ffi.new("VkMemoryRequirements *"), ffi.new("void **")
+        calls.vkGetBufferMemoryRequirements(device, block.buffer, needs)
         info = make("VkMemoryAllocateInfo", allocationSize=needs.size, memoryTypeIndex=self._kind)
-        code = calls.vkAllocateMemory(device, info, ffi.NULL, memory)
+        code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
         if not code:
-            code = calls.vkBindBufferMemory(device, buffer[0], memory[0], 0)
-            if not code and self._mapped:
-                code = calls.vkMapMemory(device, memory[0], 0, size, 0, address)
-            if code:
-                calls.vkFreeMemory(device, memory[0], ffi.NULL)
-        if code:
-            calls.vkDestroyBuffer(device, buffer[0], ffi.NULL)
-            return code, None
-        return 0, Block(self, memory[0], buffer[0], size, int(ffi.cast("uintptr_t", address[0])))
+            code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)
+        if not code and self._mapped:
+            code = calls.vkMapMemory(device, block.memory_cell[0], 0, block.size, 0, address)
+        block.address = int(ffi.cast("uintptr_t", address[0]))
+        return code
+
+    def _remove(self, block: Block) -> None:
+        """Destroy a block, which may be incomplete. After an interrupt, the next `_enter` removes the rest."""
+        block.ready = False
+        self._destroy(block)
+        self._blocks.remove(block)
 
     def _destroy(self, block: Block) -> None:
         calls, device = self._logical.calls, self._logical.handle
-        calls.vkDestroyBuffer(device, block.buffer, ffi.NULL)
-        calls.vkFreeMemory(device, block.memory, ffi.NULL)
+        for destroy, cell in ((calls.vkDestroyBuffer, block.buffer_cell), (calls.vkFreeMemory, block.memory_cell)):
+            # Interrupts land only where a call returns, so none lands between the two lines. No handle is destroyed twice.
+            handle, cell[0] = cell[0], ffi.NULL
+            destroy(device, handle, ffi.NULL)
 
 
 def find_type(types: list[tuple[int, int]], *choices: tuple[int, int]) -> int:
-    """The number of the first memory type that has the flags of a choice, and none of those it avoids; choices in their order; else 0.
+    """Return the index of the first memory type that matches a choice, trying the choices in order; 0 if none matches.
 
     Parameters
     ----------
     types
-        Flags and heap size of each.
+        The flags and the heap size of each memory type.
     choices
-        The flags that it has to have, and those that it must not have.
+        The required flags and the forbidden flags of each choice.
     """
     for wanted, avoided in choices:
         for number, (flags, _) in enumerate(types):

@@ -1,8 +1,8 @@
-"""The real Vulkan module: its shaders, each read and built when a function of it is first asked for."""
+"""The Vulkan runtime module. Each shader is parsed and built at the first look-up of its function."""
 
 from __future__ import annotations
 
-from devmod.backend import RealModule
+from devmod.backend import RuntimeModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from devmod_vulkan._shader import Shader
 
 
-class VulkanModule(RealModule):
-    """A map of SPIR-V shaders. Nothing in it is looked at before a function is asked for, and then that function's shader alone."""
+class VulkanModule(RuntimeModule):
+    """A map of SPIR-V shaders. Looking up a function parses its shader and no other."""
 
     target = "vulkan"
 
@@ -27,12 +27,12 @@ class VulkanModule(RealModule):
         return VulkanLauncher(shader, self._build)
 
     def _build(self, shader: Shader, device: VulkanDevice, constants: tuple[tuple[int, bytes], ...]) -> Pipeline:
-        """The pipeline of a shader on a device; functions with equal shaders share it."""
+        """Return the pipeline of a shader on a device. Functions with equal shaders share it."""
         from devmod_vulkan import _pipeline
 
         logical = device.logical
         layout = repr((shader.interface.params, shader.interface.blocks))
-        made: Pipeline = self.once(
+        pipeline: Pipeline = self.once(
             ("pipeline", device, shader.words, shader.entry, layout, constants), lambda: _pipeline.Pipeline(shader, logical, constants)
         )
-        return made
+        return pipeline

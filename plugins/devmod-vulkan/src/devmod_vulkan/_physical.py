@@ -1,11 +1,11 @@
-"""What a physical device says of itself: all that is known of a device before it is opened."""
+"""Physical devices: the properties of a device before it is opened."""
 
 from __future__ import annotations
 
 from devmod.backend import Once
 from devmod.errors import DeviceNotFoundError
 from devmod_vulkan import _features
-from devmod_vulkan._driver import NO_DEVICE, Calls, ffi, instance, listed, make, vk
+from devmod_vulkan._driver import NO_DEVICE, Calls, enumerate_all, ffi, instance, make, vk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _VENDORS = {
     0x8086: "Intel",
     0x10005: "Mesa",
 }
-#: By the type of a device, how good a choice it is, and whether its memory is the host's too.
+#: The preference of each device type, and whether its memory is shared with the host.
 _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (4, False),
     vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: (3, True),
@@ -42,7 +42,7 @@ _LIMITS = (
     "maxPerStageDescriptorUniformBuffers",
     "maxPerStageResources",
 )
-#: The oldest Vulkan that will do: timeline semaphores are of 1.2.
+#: The oldest supported version: 1.2 introduced timeline semaphores.
 OLDEST = (1, 2)
 
 
@@ -52,31 +52,31 @@ class Physical:
     Attributes
     ----------
     handle
-        Vulkan's.
+        The VkPhysicalDevice.
     name, vendor, driver_version : str
-        As the driver has them.
+        As the driver reports them.
     version : tuple of int
-        The Vulkan that it can be used with: its own, but none newer than the instance was asked for.
+        The usable Vulkan version: that of the device, but at most that of the instance.
     score : int
-        How good a choice it is by its type: a discrete GPU first, a CPU last.
+        The preference by type: highest for a discrete GPU, lowest for other types.
     shares_memory : bool
-        Whether its memory is the host's too.
+        Whether its memory is shared with the host.
     memory : int
         The bytes of its largest heap of device-local memory.
     limits : dict
-        By their names in Vulkan.
+        The limits by their names in Vulkan.
     features : frozenset of str
-        Those of `_features.ASKED` that it has.
+        The features of `_features.REQUESTED` that it has.
     extensions : frozenset of str
-        Those that it has.
+        The extensions that it has.
     memory_types : list of (int, int)
-        Each one's property flags, and its heap's bytes.
+        The property flags and the heap size of each memory type.
     queue_family, queue_count, timestamp_bits, timestamp_period
-        The family of queues that launches go to; what its timestamps are.
+        The queue family for launches, and the properties of its timestamps.
     alignment : int
-        What offsets in buffers are multiples of.
+        The alignment of offsets in buffers.
     identity : str
-        What a pipeline's cached binary depends on.
+        The text that identifies device and driver in the keys of cached pipelines.
     """
 
     def __init__(self, handle: Any, calls: Calls, newest: int) -> None:
@@ -121,7 +121,7 @@ class Physical:
         self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
         self.extensions = frozenset(
             ffi.string(each.extensionName).decode()
-            for each in listed(calls.vkEnumerateDeviceExtensionProperties, "VkExtensionProperties", handle, ffi.NULL)
+            for each in enumerate_all(calls.vkEnumerateDeviceExtensionProperties, "VkExtensionProperties", handle, ffi.NULL)
         )
         self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
         self._controls = controls
@@ -140,7 +140,7 @@ class Physical:
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
 
     def _read_queues(self) -> None:
-        """The family of queues: one for compute alone where there is one, which shares nothing with a desktop's drawing."""
+        """Choose the queue family: without graphics if possible, so that a desktop's drawing does not delay launches."""
         count = ffi.new("uint32_t *")
         self._calls.vkGetPhysicalDeviceQueueFamilyProperties(self.handle, count, ffi.NULL)
         families = ffi.new("VkQueueFamilyProperties[]", max(count[0], 1))
@@ -158,10 +158,10 @@ class Physical:
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
         self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
-        found = {feature for feature in _features.ASKED if self._says(chain, feature)}
+        found = {feature for feature in _features.REQUESTED if self._supports(chain, feature)}
         return frozenset(found)
 
-    def _says(self, chain: dict[str, Any], feature: str) -> bool:
+    def _supports(self, chain: dict[str, Any], feature: str) -> bool:
         where, _, field = feature.partition(".")
         if where == "subgroup":
             return bool(self._operations >> _SUBGROUP.index(field) & 1)
@@ -172,7 +172,7 @@ class Physical:
         return bool(getattr(chain[where].features if where == "10" else chain[where], field))
 
     def feature_chain(self, wanted: frozenset[str] | None) -> dict[str, Any]:
-        """Vulkan's structures of features, linked, "10" the first; with those of `wanted` set."""
+        """Return Vulkan's linked feature structures, "10" first, with the features in `wanted` set."""
         chain = {}
         first: Any = ffi.NULL
         for name, (struct, needs) in _features.STRUCTURES.items():
@@ -187,14 +187,14 @@ class Physical:
 
     @property
     def needed_extensions(self) -> list[str]:
-        """The extensions to be enabled: those of the features that are there, and the one that a portable driver insists on."""
+        """The extensions to enable: those of the supported features, and the one that a portability driver requires."""
         used = {feature.partition(".")[0] for feature in self.features}
         needed = [needs for name, (_, needs) in _features.STRUCTURES.items() if name in used and isinstance(needs, str)]
         return needed + [name for name in ("VK_KHR_portability_subset",) if name in self.extensions]
 
     @property
     def arch(self) -> str:
-        """What shaders it takes, as `devmod.targets.vulkan.architecture` has it."""
+        """The SPIR-V version and capabilities that it supports, in the form of `devmod.targets.vulkan.architecture`."""
         from devmod.targets.vulkan.architecture import capability_name
 
         major, minor = _features.newest_spirv(self.version)
@@ -214,25 +214,27 @@ _once = Once()
 
 
 def physical_devices() -> list[Physical]:
-    """All devices that can be used, the best first: GPUs before CPUs, then by memory, else in the loader's order.
+    """Return all usable devices: GPUs before CPUs, then by memory, then in the loader's order.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none; the message says why.
+        There is none.
     """
     found: list[Physical] = _once.get("found", _find)
     return found
 
 
 def _find() -> list[Physical]:
-    made = instance()
-    handles = listed(made.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", made.handle)
-    found = [Physical(handle, made.calls, made.version) for handle in handles]
+    vulkan = instance()
+    handles = enumerate_all(vulkan.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", vulkan.handle)
+    found = [Physical(handle, vulkan.calls, vulkan.version) for handle in handles]
     if not found:
-        raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver has one"), kind="vulkan")
+        raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver provides one"), kind="vulkan")
     usable = [each for each in found if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
     if not usable:
-        listed_ = "; ".join(f"{each.name} has Vulkan {each.version[0]}.{each.version[1]}" for each in found)
-        raise DeviceNotFoundError(NO_DEVICE.format(why=f"{listed_}, and devmod needs 1.2 with compute queues"), kind="vulkan")
+        described = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in found)
+        raise DeviceNotFoundError(
+            NO_DEVICE.format(why=f"{described}; devmod requires 1.2 with compute queues and timeline semaphores"), kind="vulkan"
+        )
     return sorted(usable, key=lambda each: (-each.score, -each.memory))

@@ -1,11 +1,8 @@
-"""Pipelines: a shader with its layouts on one device, and the descriptor sets of its launches."""
+"""Pipelines: a shader with its layouts on one device, and descriptor sets for its launches."""
 
 from __future__ import annotations
 
-from collections import deque
-from hashlib import sha256
-
-from devmod.backend import Kept
+from devmod.backend import DiskCache, Pool
 from devmod.errors import CompileError, FormatError, LaunchError
 from devmod.targets.vulkan.architecture import capability_name
 from devmod_vulkan import _features
@@ -24,78 +21,80 @@ if TYPE_CHECKING:
 _STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
 _UNIFORM = vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
-#: Descriptor sets are made for so many launches at a time: first a few, then more.
+#: The number of launches that descriptor sets are allocated for: first a few, then more.
 _FEW, _MANY = 4, 64
 _FORM = "pipeline cache"
+_PIPELINES = DiskCache("vulkan")
 
 
 def check_device(
     shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, constants: Sequence[tuple[int, bytes]] = ()
 ) -> None:
-    """Refuse what the device cannot run, before its driver sees it.
+    """Check that the device can run a shader, before the driver receives it.
 
     Parameters
     ----------
     shader, device
-        Which, and where.
+        The shader and the device.
     block
-        The threads of a block, where that is known.
+        The block size, if it is known.
     constants
-        The number of each constant that is set, and its bytes.
+        The number and the bytes of each constant that is set.
 
     Raises
     ------
     FormatError
-        It is newer than the device, or needs a capability that the device lacks.
+        The device does not support the shader's SPIR-V version or one of its capabilities.
     LaunchError
-        It needs more than a limit of the device.
+        The shader exceeds a limit of the device.
     """
     physical = device.physical
     newest = _features.newest_spirv(physical.version)
     start = f"the SPIR-V of the vulkan function {shader.name!r}"
     if shader.version > newest:
         raise FormatError(
-            f"{start} is of version {_dotted(shader.version)}, and {device}, which has Vulkan {_dotted(physical.version)}, takes none "
-            f"newer than {_dotted(newest)}; compile it for that",
+            f"{start} has version {_dotted(shader.version)}, but {device} (Vulkan {_dotted(physical.version)}) supports at most "
+            f"{_dotted(newest)}. Compile it for that version: -t 'vulkan -arch=spirv{_dotted(newest)}'",
             kind="vulkan",
             function=shader.name,
         )
     for capability in shader.capabilities:
         if not _features.has(capability, physical.features):
             raise FormatError(
-                f"{start} needs the capability {capability_name(capability)}, {_features.lacking(capability)}; {device} does not have it",
+                f"{start} needs the capability {capability_name(capability)}, which {device} does not support "
+                f"({_features.missing_feature(capability)})",
                 kind="vulkan",
                 function=shader.name,
             )
     limits = physical.limits
 
-    def over(limit: str, asked: str) -> LaunchError:
+    def over_limit(limit: str, usage: str) -> LaunchError:
         return LaunchError(
-            f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, and the shader {asked}",
+            f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, but the shader {usage}",
             kind="vulkan",
             function=shader.name,
         )
 
     for axis, threads in enumerate(block or ()):
         if threads > limits[f"maxComputeWorkGroupSize[{axis}]"]:
-            raise over(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
+            raise over_limit(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
     if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
-        raise over("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, which are {block[0] * block[1] * block[2]} threads")
+        raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
     shared = shader.shared_bytes(dict(constants))
     if shared > limits["maxComputeSharedMemorySize"]:
-        raise over("maxComputeSharedMemorySize", f"has {shared} bytes of shared memory")
+        raise over_limit("maxComputeSharedMemorySize", f"uses {shared} bytes of shared memory")
     places = Places(shader)
     if places.push_size > limits["maxPushConstantsSize"]:
-        raise over("maxPushConstantsSize", f"takes {places.push_size} bytes of push constants")
+        raise over_limit("maxPushConstantsSize", f"uses {places.push_size} bytes of push constants")
     if places.sets > limits["maxBoundDescriptorSets"]:
-        raise over("maxBoundDescriptorSets", f"uses the set {places.sets - 1}")
+        raise over_limit("maxBoundDescriptorSets", f"uses descriptor set {places.sets - 1}")
     for kind, limit in ((_STORAGE, "maxPerStageDescriptorStorageBuffers"), (_UNIFORM, "maxPerStageDescriptorUniformBuffers")):
         number = sum(each == kind for each in places.bindings.values())
         if number > limits[limit]:
-            raise over(limit, f"takes {number} of them")
+            raise over_limit(limit, f"uses {number}")
     for _, size, _ in places.uniforms:
         if size > limits["maxUniformBufferRange"]:
-            raise over("maxUniformBufferRange", f"takes a uniform block of {size} bytes")
+            raise over_limit("maxUniformBufferRange", f"uses a uniform block of {size} bytes")
 
 
 def _dotted(version: tuple[int, int]) -> str:
@@ -103,22 +102,23 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 class Places:
-    """Where a launch's values go.
+    """The places of a launch's arguments: descriptor sets, uniform buffers, push constants.
 
     Attributes
     ----------
     bindings : dict
-        (set, binding) to the type of descriptor.
+        The descriptor type of each (set, binding).
     sets : int
-        How many sets there are: one more than the highest number.
+        The number of sets: one more than the highest set number.
     buffers : list of (int, (int, int))
-        The number of each argument that is a buffer, and its (set, binding).
+        The number and the (set, binding) of each buffer argument.
     uniforms : list of (int, int, (int, int))
-        Uniform buffers: the number of the argument that is its content, or -1 - the number of the block; its size; its (set, binding).
+        For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
+        (set, binding).
     push : int
-        The number of the block of push constants; -1 where there is none.
+        The number of the block of push constants; -1 for none.
     push_size : int
-        Its bytes, as Vulkan wants them: a multiple of 4.
+        Its size in bytes, rounded up to a multiple of 4 as Vulkan requires.
     """
 
     def __init__(self, shader: Shader) -> None:
@@ -143,9 +143,9 @@ class Places:
 
     def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
         if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
-            what = "which another argument has" if at in self.bindings else "which is no (set, binding)"
+            problem = "which another argument uses" if at in self.bindings else "expected (set, binding)"
             raise FormatError(
-                f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {what}",
+                f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {problem}",
                 kind="vulkan",
                 function=shader.name,
             )
@@ -159,25 +159,27 @@ class Pipeline:
     Parameters
     ----------
     shader
-        The shader, which `check_device` has let pass.
+        The shader. `check_device` must have accepted it.
     logical
         The open device.
     constants
-        The number of each constant that is set, and its bytes.
+        The number and the bytes of each constant that is set.
 
     Raises
     ------
     CompileError
-        The driver refuses it.
+        The driver rejects it.
     """
 
     def __init__(self, shader: Shader, logical: Logical, constants: Sequence[tuple[int, bytes]]) -> None:
         self.logical = logical
         self.places = places = Places(shader)
         self.name = shader.name
+        #: The handles that are destroyed when this object is collected.
         self._owned: list[tuple[str, Any]] = []
-        self._free: deque[Any] = deque()
-        self._made = 0
+        self._token = logical.lend_pipeline(self, self._owned)
+        self._sets = Pool()
+        self._set_count = 0
         self._sizes = {kind: sum(each == kind for each in places.bindings.values()) for kind in (_STORAGE, _UNIFORM)}
         self._set_layouts = [self._set_layout(number) for number in range(places.sets)]
         push = make("VkPushConstantRange", stageFlags=_STAGE, size=places.push_size)
@@ -191,14 +193,10 @@ class Pipeline:
         self.layout = self._own("vkCreatePipelineLayout", "VkPipelineLayout", info)
         self.handle = self._build(shader, constants)
 
-    def __del__(self) -> None:
-        for function, handle in reversed(getattr(self, "_owned", ())):
-            self.logical.destroy(function, handle)
-
     def _own(self, function: str, kind: str, info: Any) -> Any:
-        made = self.logical.owned(function, kind, info)
-        self._owned.append((function.replace("Create", "Destroy"), made))
-        return made
+        handle = self.logical.create_owned(function, kind, info)
+        self._owned.append((function.replace("Create", "Destroy"), handle))
+        return handle
 
     def _set_layout(self, number: int) -> Any:
         bindings = [
@@ -214,11 +212,11 @@ class Pipeline:
         logical, calls = self.logical, self.logical.calls
         words = ffi.new("uint32_t[]", len(shader.words) // 4)
         ffi.memmove(words, shader.words, len(shader.words))
-        module = logical.created(
+        module = logical.create(
             "vkCreateShaderModule", "VkShaderModule", make("VkShaderModuleCreateInfo", codeSize=len(shader.words), pCode=words)
         )
-        kept = Kept("vulkan", _FORM, logical.physical.identity, sha256(shader.words).hexdigest(), shader.entry, repr(constants))
-        cache, known = self._cache(kept)
+        key = _PIPELINES.key(_FORM, logical.physical.identity, shader.words, shader.entry, repr(constants))
+        cache, known = self._cache(key)
         try:
             stage = make(
                 "VkPipelineShaderStageCreateInfo",
@@ -232,25 +230,26 @@ class Pipeline:
             code = calls.vkCreateComputePipelines(logical.handle, cache, 1, info, ffi.NULL, out)
             if code < 0:
                 raise CompileError(
-                    f"{logical.device} cannot build the shader of the vulkan function {shader.name!r} ({error_name(code)})",
+                    f"{logical.device} cannot build the shader of the vulkan function {shader.name!r}: vkCreateComputePipelines failed "
+                    f"with {error_name(code)}",
                     kind="vulkan",
                     function=shader.name,
                 )
             self._owned.append(("vkDestroyPipeline", logical.own("vkDestroyPipeline", out[0])))
             logical.check(0, "")
-            self._keep(kept, cache, known)
+            self._store(key, cache, known)
         finally:
             calls.vkDestroyShaderModule(logical.handle, module, ffi.NULL)
             if cache != ffi.NULL:
                 calls.vkDestroyPipelineCache(logical.handle, cache, ffi.NULL)
         return out[0]
 
-    def _cache(self, kept: Kept) -> tuple[Any, bytes]:
-        """A pipeline cache of Vulkan's with what was kept, where that is this device's; NULL where there is none."""
+    def _cache(self, key: str) -> tuple[Any, bytes]:
+        """Return a VkPipelineCache and its initial bytes, which are those of the disk cache if their header fits. It is NULL on failure."""
         logical = self.logical
-        known = kept.read()
+        known = _PIPELINES.read(key) or b""
         if known[:32] != logical.physical.cache_header:
-            known = b""  # another driver's, though the name is right: drivers have been seen to crash on such data
+            known = b""  # from another driver, though the key is right: some drivers crash on such data
         data = ffi.new("char[]", max(len(known), 1))
         ffi.memmove(data, known, len(known))
         out = ffi.new("VkPipelineCache *")
@@ -258,32 +257,28 @@ class Pipeline:
         code = logical.calls.vkCreatePipelineCache(logical.handle, info, ffi.NULL, out)
         return (out[0] if code == 0 else ffi.NULL), known
 
-    def _keep(self, kept: Kept, cache: Any, known: bytes) -> None:
+    def _store(self, key: str, cache: Any, known: bytes) -> None:
         logical = self.logical
         size = ffi.new("size_t *")
         if cache == ffi.NULL or logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, ffi.NULL):
             return
         data = ffi.new("char[]", size[0])
         if logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, data) == 0:
-            made = bytes(ffi.buffer(data, size[0]))
-            if made != known:
-                kept.write(made)
+            new = bytes(ffi.buffer(data, size[0]))
+            if new != known:
+                _PIPELINES.write(key, new)
 
     # -- descriptor sets
 
-    def take_sets(self) -> Any:
-        """Descriptor sets for one launch, an array of all; `give_sets` takes them back."""
+    def lend_sets(self, user: object) -> tuple[Any, object]:
+        """Return an array of descriptor sets for one launch, and a token. `user` must reference the token while it uses the sets."""
         try:
-            return self._free.popleft()
+            sets = self._sets.take()
         except IndexError:
-            made = self._make_sets(_MANY if self._made else _FEW)
-            self._made += len(made)
-            self._free.extend(made[1:])
-            return made[0]
-
-    def give_sets(self, sets: Any) -> None:
-        """Take back what `take_sets` gave; nothing that uses it may be under way."""
-        self._free.append(sets)
+            sets, *others = self._make_sets(_MANY if self._set_count else _FEW)
+            self._set_count += 1 + len(others)
+            self._sets.add(others)
+        return sets, self._sets.lend(user, sets)
 
     def _make_sets(self, number: int) -> list[Any]:
         sizes = [make("VkDescriptorPoolSize", type=kind, descriptorCount=count * number) for kind, count in self._sizes.items() if count]
@@ -296,13 +291,13 @@ class Pipeline:
         )
         pool = self._own("vkCreateDescriptorPool", "VkDescriptorPool", info)
         out = ffi.new("VkDescriptorSet[]", number * sets)
-        wanted = make(
+        info = make(
             "VkDescriptorSetAllocateInfo",
             descriptorPool=pool,
             descriptorSetCount=number * sets,
             pSetLayouts=array("VkDescriptorSetLayout", self._set_layouts * number),
         )
-        self.logical.check(self.logical.calls.vkAllocateDescriptorSets(self.logical.handle, wanted, out), "gives no descriptor sets")
+        self.logical.check(self.logical.calls.vkAllocateDescriptorSets(self.logical.handle, info, out), "cannot allocate descriptor sets")
         return [array("VkDescriptorSet", [out[start + each] for each in range(sets)]) for start in range(0, number * sets, sets)]
 
 

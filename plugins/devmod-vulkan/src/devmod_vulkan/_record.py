@@ -1,4 +1,4 @@
-"""A launch as Vulkan has it: a command buffer, the descriptor sets that it binds, and the memory of its uniform blocks."""
+"""Recording of launches: a command buffer, its descriptor sets, and the memory of its uniform blocks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 _COMPUTE = vk.VK_PIPELINE_BIND_POINT_COMPUTE
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
-ONCE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
-#: A prepared launch may be submitted again before it is done.
-AGAIN = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
+ONE_TIME = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+#: For prepared launches, which may be submitted again before they are done.
+REUSABLE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT)
 
 
 class Recording:
-    """What it takes to record launches of one function, made once for it and its device.
+    """The data for recording launches of one function on one device, computed once.
 
     Parameters
     ----------
     pipeline
         The pipeline.
     interface
-        Where the scalars lie.
+        The places of the scalars.
     """
 
     def __init__(self, pipeline: Pipeline, interface: Interface) -> None:
@@ -38,7 +38,7 @@ class Recording:
         places = pipeline.places
         self.pack = block_packer(interface) if interface.blocks else None
         align = pipeline.logical.physical.alignment
-        #: For each uniform buffer: whose content it is, its first byte in the launch's own memory, its size.
+        #: For each uniform buffer: the number of its argument or block, the offset in the launch's uniform memory, the size.
         self.uniforms: list[tuple[int, int, int]] = []
         self.uniform_bytes = 0
         for number, size, _ in places.uniforms:
@@ -47,15 +47,27 @@ class Recording:
 
 
 class Launchable:
-    """One launch that can be recorded, again and again, and submitted.
+    """A launch that can be recorded repeatedly, and submitted.
 
     Attributes
     ----------
     handle
-        Vulkan's command buffer.
+        The VkCommandBuffer.
     """
 
-    __slots__ = ("_infos", "_recorder", "_recording", "_sets", "_uniforms", "_writes", "handle", "info", "stream_number")
+    __slots__ = (
+        "__weakref__",
+        "_infos",
+        "_recorder",
+        "_recording",
+        "_sets",
+        "_token",
+        "_uniforms",
+        "_writes",
+        "handle",
+        "info",
+        "stream_number",
+    )
 
     def __init__(self, recording: Recording) -> None:
         self._sets: Any = None
@@ -64,14 +76,14 @@ class Launchable:
         places, logical = pipeline.places, pipeline.logical
         self._recorder = logical.recorder()
         self.handle = self._recorder.handle
-        #: What submits it, on the stream of that number. It does not hold the stream, which holds it until it is done.
+        #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which references this until it is done.
         self.info: Any = None
         self.stream_number = -1
         self._uniforms = logical.staging.allocate(recording.uniform_bytes) if recording.uniforms else None
         number = len(places.bindings)
         if not number:
             return
-        self._sets = pipeline.take_sets()
+        self._sets, self._token = pipeline.lend_sets(self)
         self._infos = ffi.new("VkDescriptorBufferInfo[]", number)
         targets = [(at, vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) for _, at in places.buffers]
         targets += [(at, vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER) for _, _, at in places.uniforms]
@@ -94,26 +106,22 @@ class Launchable:
             entry = self._infos[index]
             entry.buffer, entry.offset, entry.range = self._uniforms.buffer, self._uniforms.offset + offset, size
 
-    def __del__(self) -> None:
-        if self._sets is not None:
-            self._recording.pipeline.give_sets(self._sets)
-
     def record(self, begin: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> None:
-        """Record a launch. None that was recorded before may be under way.
+        """Record a launch. No earlier recording may be pending.
 
         Parameters
         ----------
         begin
-            `ONCE` or `AGAIN`.
+            `ONE_TIME` or `REUSABLE`.
         grid
-            The blocks.
+            The number of blocks in x, y and z.
         values
             The arguments.
 
         Raises
         ------
         LaunchError
-            An array is larger than the device's shaders can reach, or the driver refuses.
+            An array exceeds the device's maxStorageBufferRange, or the driver fails.
         """
         recording = self._recording
         pipeline = recording.pipeline
@@ -135,8 +143,8 @@ class Launchable:
         if self._sets is not None:
             calls.vkUpdateDescriptorSets(logical.handle, len(places.bindings), self._writes, 0, ffi.NULL)
         with self._recorder.lock:
-            self._recorder.recording = True
-            logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record")
+            self._recorder.commands.recording = True
+            logical.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
             calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
             calls.vkCmdBindPipeline(handle, _COMPUTE, pipeline.handle)
             if self._sets is not None:
@@ -146,15 +154,15 @@ class Launchable:
                 calls.vkCmdPushConstants(handle, pipeline.layout, _STAGE, 0, places.push_size, ffi.from_buffer(data))
             calls.vkCmdDispatch(handle, *grid)
             calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
-            logical.check(calls.vkEndCommandBuffer(handle), "cannot record")
-            self._recorder.recording = False
+            logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
+            self._recorder.commands.recording = False
 
     def _too_large(self, number: int, nbytes: int) -> LaunchError:
         pipeline = self._recording.pipeline
         device = pipeline.logical.device
         return LaunchError(
-            f"the vulkan function {pipeline.name!r} cannot be launched so on {device}: its maxStorageBufferRange is "
-            f"{device.limits['maxStorageBufferRange']}, and argument {number + 1} has {nbytes} bytes",
+            f"the vulkan function {pipeline.name!r} cannot be launched on {device}: its maxStorageBufferRange is "
+            f"{device.limits['maxStorageBufferRange']}, but argument {number + 1} has {nbytes} bytes",
             kind="vulkan",
             function=pipeline.name,
             argument=str(number + 1),

@@ -1,18 +1,19 @@
-"""Streams: a timeline semaphore each, whose value counts what was submitted; and events, which are values of it.
+"""Streams and events. A stream has a timeline semaphore that counts its submissions; an event is a value of it.
 
-Several streams may share a queue of the device. What is submitted to one stream runs in its order, for every command buffer
-begins and ends with a barrier against all that was submitted before.
+Several streams may share a queue of the device. Submissions to one stream run in order, because every command buffer begins and
+ends with a barrier.
 """
 
 from __future__ import annotations
 
-import weakref
+from _weakref import ref
 from collections import deque
 
 from devmod import Event, Stream
-from devmod.backend import begun_at, waited_for
+from devmod.backend import check_earlier_event, check_event, lend
 from devmod.errors import LaunchError
 from devmod_vulkan._driver import array, ffi, make, vk
+from devmod_vulkan._wait import Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,24 +24,22 @@ if TYPE_CHECKING:
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical, Timer
 
-#: After so many submissions it is looked which are done.
-_LOOK_AFTER = 32
-#: A wait is cut into pieces of so many nanoseconds, so that Ctrl-C is heard.
-_PIECE = 200_000_000
+#: The number of submissions after which the stream releases the finished ones.
+_RELEASE_EVERY = 32
 _ALL_STAGES = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 
 
 class VulkanStream(Stream):
-    """A stream.
+    """A Vulkan stream.
 
     Attributes
     ----------
     number : int
-        Its number among the streams that the device has had.
+        Its number among all streams created on the device.
     semaphore
-        Vulkan's timeline semaphore.
-    held
-        What submissions that may not be done hold, each with its value.
+        The timeline semaphore.
+    pending
+        The submissions that may not be done: value, resources, callback.
     """
 
     device: VulkanDevice
@@ -53,34 +52,28 @@ class VulkanStream(Stream):
         self._submit = logical.calls.vkQueueSubmit
         self._validating = logical.validating
         kind = make("VkSemaphoreTypeCreateInfo", semaphoreType=vk.VK_SEMAPHORE_TYPE_TIMELINE)
-        self.semaphore = logical.created("vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind))
-        self.held: deque[tuple[int, Any, Callable[[Any], object] | None]] = deque()
+        self.semaphore = logical.create("vkCreateSemaphore", "VkSemaphore", make("VkSemaphoreCreateInfo", pNext=kind))
+        self.pending: deque[tuple[int, Any, Callable[[Any], object] | None]] = deque()
         self._value = 0
-        # Every submission of the stream points at these: the value that it sets is written into the cell under the queue's lock.
+        # Every submission points to these. The value that it sets is written into the cell under the queue's lock.
         self._cell = ffi.new("uint64_t *")
         self._semaphores = ffi.new("VkSemaphore *", self.semaphore)
         self._timeline = make("VkTimelineSemaphoreSubmitInfo", signalSemaphoreValueCount=1, pSignalSemaphoreValues=self._cell)
         self._waiters: list[Waiter] = []
         self._waits: list[tuple[Any, int, Any]] = []
         self._gathered: list[tuple[Any, Any, Callable[[Any], object] | None]] = []
-        self._batches = 0
-        #: Whether a submission has to go the long way: something is waited for or gathered.
+        #: Weak references to the tokens of the batches. A token lives until its batch ends.
+        self._batches: list[ref[_BatchToken]] = []
+        #: Whether submissions take the slow path: there are waits, or a batch gathers.
         self._special = False
-        logical.held[self.number] = self.held
-        logical.streams[self.number] = weakref.ref(self)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_special"):  # else it was never made
-            logical = self.logical
-            logical.streams.pop(self.number, None)
-            if not logical.closed:
-                logical.orphans.append((self.semaphore, self._value, self.held))
-            logical.held.pop(self.number, None)
+        lease = lend(self, (self.semaphore, self._cell, self.pending))
+        self._token = lease.token
+        logical.streams[self.number] = lease
 
     # -- submitting
 
     def submission(self, handles: Sequence[Any]) -> Any:
-        """A VkSubmitInfo of this stream for command buffers, to be given to `submit` again and again."""
+        """Return a VkSubmitInfo of this stream for command buffers. It can be submitted repeatedly."""
         return make(
             "VkSubmitInfo",
             pNext=self._timeline,
@@ -90,51 +83,52 @@ class VulkanStream(Stream):
             pSignalSemaphores=self._semaphores,
         )
 
-    def submit(self, info: Any, handle: Any, held: Any, done: Callable[[Any], object] | None = None) -> None:
+    def submit(self, info: Any, handle: Any, resources: Any, release: Callable[[Any], object] | None = None) -> None:
         """Submit a command buffer.
 
         Parameters
         ----------
         info
-            What `submission` made of it.
+            The VkSubmitInfo that `submission` returned for it.
         handle
             The command buffer.
-        held
-            What is to live until it is done.
-        done
-            What is called with it then.
+        resources
+            The objects to keep alive until it is done.
+        release
+            Called with `resources` when it is done.
 
         Raises
         ------
         LaunchError
-            The driver refuses.
+            The driver fails.
         """
         with self._lock:
             if self._special or self._validating or self.logical.closed:
                 self.logical.check_open()
-                self._gathered.append((handle, held, done))
-                if self._batches:
+                self._gathered.append((handle, resources, release))
+                if self._in_batch():
                     return
                 self._flush()
                 value = self._value
             else:
                 value = self._cell[0] = self._value + 1
-                # Python hears Ctrl-C where a call has returned. So all that belongs to the submission is written down before it, and
-                # without a call: an interrupt finds either both or neither.
-                self.held += ((value, held, done),)
+                # Python raises KeyboardInterrupt only after a call returns. So the bookkeeping is done before the submission and without
+                # a call: an interrupt finds both done or neither.
+                self.pending += ((value, resources, release),)
                 self._value = value
                 code = self._submit(self._queue, 1, info, ffi.NULL)
                 if code:
-                    raise self._refused(code, 1)
-        if not value % _LOOK_AFTER:
-            self._look()
+                    raise self._undo(code, 1)
+        if not value % _RELEASE_EVERY:
+            self._release_finished()
 
     def _flush(self) -> None:
-        """Submit what is gathered. The queue's lock is held."""
+        """Submit the gathered command buffers. The caller must hold the queue's lock."""
         self.logical.check_open()
         gathered, waits = self._gathered, self._waits
+        special = self._in_batch()
         if not gathered and not waits:
-            self._special = self._batches > 0
+            self._special = special
             return
         info = self.submission([handle for handle, _, _ in gathered])
         timeline = make(
@@ -148,27 +142,27 @@ class VulkanStream(Stream):
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
         info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
         value = self._cell[0] = self._value + 1
-        entries = [(value, held, done) for _, held, done in gathered]
+        entries = [(value, resources, release) for _, resources, release in gathered]
         entries.append((value, [stream for _, _, stream in waits], None))
-        # As in `submit`: no call from here on.
-        self.held += entries
-        self._gathered, self._waits, self._special = [], [], self._batches > 0
+        # As in `submit`: no calls from here to the submission.
+        self.pending += entries
+        self._gathered, self._waits, self._special = [], [], special
         self._value = value
         code = self._submit(self._queue, 1, info, ffi.NULL)
         if code:
-            raise self._refused(code, len(entries))
+            raise self._undo(code, len(entries))
         if self._validating:
             self.logical.check(0, "")
 
-    def _refused(self, code: int, count: int) -> LaunchError:
-        """The LaunchError of a submission that the driver did not take: it never was, nor what it was to hold. The queue's lock is held."""
-        self._value -= 1
+    def _undo(self, code: int, count: int) -> LaunchError:
+        """Undo the bookkeeping of a failed submission, and return its LaunchError. The caller must hold the queue's lock."""
+        self._value = self._cell[0] = self._value - 1
         for _ in range(count):
-            self.held.pop()
-        return self.logical.failed(f"{self.device} refused a submission", code)
+            self.pending.pop()
+        return self.logical.driver_error(f"vkQueueSubmit failed on {self.device}", code)
 
     def flush(self) -> int:
-        """Submit what is gathered; gives the value that the semaphore has when all is done."""
+        """Submit the gathered command buffers. Return the semaphore's value when all submissions are done."""
         with self._lock:
             if self._gathered or self._waits:
                 self._flush()
@@ -178,18 +172,22 @@ class VulkanStream(Stream):
     def batch(self) -> AbstractContextManager[object]:
         return _Batch(self)
 
-    def enter_batch(self) -> None:
-        """Gather what is submitted from now on."""
+    def enter_batch(self, token: _BatchToken) -> None:
+        """Gather the following submissions for as long as `token` is referenced."""
         with self._lock:
-            self._batches += 1
+            self._batches.append(ref(token))
             self._special = True
 
     def leave_batch(self) -> None:
-        """Submit what was gathered, when the outermost batch ends."""
+        """Submit the gathered command buffers, if the outermost batch has ended."""
         with self._lock:
-            self._batches -= 1
-            if not self._batches:
+            if not self._in_batch():
                 self._flush()
+
+    def _in_batch(self) -> bool:
+        """Return whether a batch is active. An interrupted batch is not. The caller must hold the queue's lock."""
+        self._batches = [each for each in self._batches if each() is not None]
+        return bool(self._batches)
 
     # -- waiting
 
@@ -198,27 +196,27 @@ class VulkanStream(Stream):
         if value:
             self.wait_until(value)
 
-    def _look(self) -> None:
-        """Let go of what is done."""
+    def _release_finished(self) -> None:
+        """Release the resources of finished submissions."""
         out = ffi.new("uint64_t *")
         code = self.logical.calls.vkGetSemaphoreCounterValue(self.logical.handle, self.semaphore, out)
         if code:
-            raise self.logical.failed(f"{self.device} cannot be asked", code)
+            raise self.logical.driver_error(f"vkGetSemaphoreCounterValue failed on {self.device}", code)
         self._release(out[0])
 
     def _release(self, value: int) -> None:
-        held = self.held
-        done = []
+        pending = self.pending
+        finished = []
         with self._lock:
-            while held and held[0][0] <= value:
-                done.append(held.popleft())
-        # What is let go of here runs finalizers: not under the lock.
-        for _, what, then in done:
-            if then is not None:
-                then(what)
+            while pending and pending[0][0] <= value:
+                finished.append(pending.popleft())
+        # Releasing may run finalizers, so it happens without the lock.
+        for _, resources, release in finished:
+            if release is not None:
+                release(resources)
 
     def wait_until(self, value: int) -> None:
-        """Wait until the semaphore has that value, and let go of what is done then."""
+        """Wait until the semaphore has `value`, and release the finished submissions."""
         self.logical.check_open()
         try:
             waiter = self._waiters.pop()
@@ -238,9 +236,10 @@ class VulkanStream(Stream):
         return VulkanEvent(self, self.flush(), timer)
 
     def wait(self, event: Event) -> None:
-        event = waited_for(event, VulkanEvent, self.device)
+        event = check_event(event, VulkanEvent, self.device)
+        self.logical.check_open()
         if event.stream.logical is not self.logical:
-            event.synchronize()  # a semaphore is its device's
+            event.synchronize()  # a semaphore works on its own device only
             return
         with self._lock:
             if self._gathered:
@@ -249,20 +248,20 @@ class VulkanStream(Stream):
                 self._waits.append((event.stream.semaphore, event.value, event.stream))
                 self._special = True
 
-    def timed(self, handle: Any, held: Any) -> float:
-        """Submit a command buffer and wait; the seconds that it took on the device. What it uses is held in `held`.
+    def time_commands(self, handle: Any, resources: Any) -> float:
+        """Submit a command buffer, wait, and return the seconds that it took on the device. `resources` are kept alive meanwhile.
 
         Raises
         ------
         LaunchError
-            The device has no clock, or the driver refuses.
+            The device has no timestamps, or the driver fails.
         """
         if not self.device.physical.timestamp_bits:
-            raise LaunchError(f"{self.device} has no timestamps, so a launch on it cannot be timed", kind="vulkan")
+            raise LaunchError(f"{self.device} does not support timestamps, so a launch cannot be timed", kind="vulkan")
         before, after = self.logical.timer(), self.logical.timer()
         with self.batch():
-            for each, what in ((before.handle, before), (handle, held), (after.handle, after)):
-                self.submit(None, each, what)  # in a batch, each is part of a submission that is made at its end
+            for each, owner in ((before.handle, before), (handle, resources), (after.handle, after)):
+                self.submit(None, each, owner)  # the batch makes one submission of the three at its end
         self.synchronize()
         return ticks_between(self, before, after)
 
@@ -270,21 +269,33 @@ class VulkanStream(Stream):
         return f"<Stream of {self.device}>"
 
 
+class _BatchToken:
+    """Marks a batch as active for as long as it is referenced."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Batch:
-    """While the body runs, what is submitted to a stream is gathered."""
+    """Gathers the submissions to a stream while the body of the ``with`` statement runs.
+
+    An interrupt in `__enter__` or `__exit__` leaves no active batch: this object owns the tokens, and the ``with`` statement owns it.
+    """
 
     def __init__(self, stream: VulkanStream) -> None:
         self._stream = stream
+        self._tokens: list[_BatchToken] = []
 
     def __enter__(self) -> None:
-        self._stream.enter_batch()
+        self._tokens.append(_BatchToken())
+        self._stream.enter_batch(self._tokens[-1])
 
     def __exit__(self, *_: object) -> None:
+        self._tokens.pop()
         self._stream.leave_batch()
 
 
 class VulkanEvent(Event):
-    """A value of a stream's semaphore, and a timestamp where the device has a clock."""
+    """A value of a stream's semaphore, and a timestamp if the device supports timestamps."""
 
     __slots__ = ("stream", "timer", "value")
 
@@ -302,9 +313,9 @@ class VulkanEvent(Event):
         self.stream.wait_until(self.value)
 
     def elapsed(self, earlier: Event) -> float:
-        earlier = begun_at(earlier, VulkanEvent, self.device)
+        earlier = check_earlier_event(earlier, VulkanEvent, self.device)
         if self.timer is None or earlier.timer is None:
-            raise LaunchError(f"{self.device} has no timestamps, so the time between events is not known", kind="vulkan")
+            raise LaunchError(f"{self.device} does not support timestamps, so the time between events is unknown", kind="vulkan")
         earlier.synchronize()
         self.synchronize()
         return ticks_between(self.stream, earlier.timer, self.timer)
@@ -314,44 +325,18 @@ class VulkanEvent(Event):
 
 
 def ticks_between(stream: VulkanStream, before: Timer, after: Timer) -> float:
-    """The seconds between two timestamps that are written."""
+    """Return the seconds between two written timestamps."""
     logical, physical = stream.logical, stream.device.physical
     logical.check_open()
-    found = []
+    values = []
     out = ffi.new("uint64_t *")
     flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
     for timer in (before, after):
         code = logical.calls.vkGetQueryPoolResults(logical.handle, timer.pool, timer.number, 1, 8, out, 8, flags)
-        logical.check(code, "gives no time of an event")
-        found.append(out[0])
-    ticks = found[1] - found[0]
-    # The counter has so many bits and begins again at zero.
+        logical.check(code, "cannot read the time of an event")
+        values.append(out[0])
+    ticks = values[1] - values[0]
+    # The counter wraps around after this many ticks.
     span = 1 << physical.timestamp_bits
     ticks = (ticks + span // 2) % span - span // 2
     return float(ticks * physical.timestamp_period * 1e-9)
-
-
-def wait_for(logical: Logical, semaphore: Any, value: int) -> None:
-    """Wait until a semaphore has a value; LaunchError for what the driver reports."""
-    Waiter(logical, semaphore).wait(value)
-
-
-class Waiter:
-    """Waits for a semaphore, for one thread at a time: making Vulkan's structures takes longer than a short launch leaves to wait."""
-
-    __slots__ = ("_cell", "_device", "_info", "_logical", "_wait")
-
-    def __init__(self, logical: Logical, semaphore: Any) -> None:
-        self._logical = logical
-        self._cell = ffi.new("uint64_t *")
-        self._info = make("VkSemaphoreWaitInfo", semaphoreCount=1, pSemaphores=ffi.new("VkSemaphore *", semaphore), pValues=self._cell)
-        self._wait, self._device = logical.calls.vkWaitSemaphores, logical.handle
-
-    def wait(self, value: int) -> None:
-        """Wait until the semaphore has that value."""
-        self._cell[0] = value
-        code = self._wait(self._device, self._info, _PIECE)
-        while code == vk.VK_TIMEOUT:
-            code = self._wait(self._device, self._info, _PIECE)
-        if code or self._logical.validating:
-            self._logical.check(code, "reports a fault of a launch")

@@ -1,9 +1,9 @@
-// A `.devmod` file: its tree of modules. Opening one reads the index; a module's bytes are read when they are first asked for.
+// A `.devmod` file: its tree of modules. Opening one reads the index. A module's bytes are read at their first use.
 
-import { ArgumentError, FormatError, FunctionNotFoundError, NoModuleError, quoted, repr, said, shown } from "./errors.js";
+import { ArgumentError, FormatError, FunctionNotFoundError, NoModuleError, listNames, repr, describeError, quoteName } from "./errors.js";
 import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
-import { told } from "./scalars.js";
+import { describeValue } from "./scalars.js";
 import { sourceOf } from "./source.js";
 import { decode, sourceText } from "./wire.js";
 
@@ -13,11 +13,11 @@ import { decode, sourceText } from "./wire.js";
 
 /**
  * @typedef {object} FunctionOptions
- * @property {GPUDevice} [device] Where it is to run; by default this package's own device, which is made when first needed.
+ * @property {GPUDevice} [device] The device; by default the package's own, which is created at its first use.
  */
 
 /**
- * Open a `.devmod` file. Its head alone is read, and checked; of a URL the rest is fetched in parts, when it is needed.
+ * Open a `.devmod` file. This reads and checks only its head. The rest of a URL is fetched in parts when it is needed.
  * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from A URL, a File or Blob, or the bytes.
  * @param {FetchOptions} [options] How a URL is fetched.
  * @returns {Promise<Bundle>}
@@ -44,7 +44,7 @@ export class Bundle {
    */
   constructor(source, roots, entries) {
     this.#source = source;
-    /** What the file is called in messages. */
+    /** The name of the file in messages. */
     this.place = source.place;
     /** Every module, in the order of the file. @type {readonly Module[]} */
     this.modules = entries.map((entry, number) => new Module(source, number, entry));
@@ -52,49 +52,49 @@ export class Bundle {
       const { imports } = /** @type {Entry} */ (entries[number]);
       module.imports = Object.freeze(imports.map((child) => /** @type {Module} */ (this.modules[child])));
     });
-    /** The roots of the tree; several are candidates for one thing. @type {readonly Module[]} */
+    /** The roots of the tree. Several roots are alternatives. @type {readonly Module[]} */
     this.roots = roots.map((root) => /** @type {Module} */ (this.modules[root]));
   }
 
-  /** The size of the file in bytes; -1 where a server does not tell. */
+  /** The size of the file in bytes; -1 if the server does not report it. */
   get size() {
     return this.#source.size;
   }
 
-  /** The modules that a browser can run, in the order in which they are asked. */
+  /** The modules that a browser can run, in the order in which functions are looked up. */
   get webgpuModules() {
     return this.modules.filter((module) => module.kind === "webgpu");
   }
 
   /**
-   * The module whose function of that name runs in a browser.
+   * Return the first webgpu module with a function of that name.
    * @param {string} name
    * @returns {Module}
    */
   find(name) {
-    if (typeof name !== "string") throw new ArgumentError(`a function is asked for by its name, a string, not by ${told(name)}`, { kind: "webgpu" });
-    const ours = this.webgpuModules;
-    if (!ours.length) {
-      const held = this.modules.filter((module) => module.offset !== null).map((module) => module.described);
+    if (typeof name !== "string") throw new ArgumentError(`expected the name of a function as a string, got ${describeValue(name)}`, { kind: "webgpu" });
+    const candidates = this.webgpuModules;
+    if (!candidates.length) {
+      const present = this.modules.filter((module) => module.offset !== null).map((module) => module.description);
       throw new NoModuleError(
-        `${this.place} has no webgpu module, so nothing of it runs in a browser. It has: ${listed(held)}. ` +
+        `${this.place} has no webgpu module, so none of its functions can run in a browser. It has: ${listed(present)}. ` +
           "Compile its sources for webgpu too (devmod compile … -t webgpu), and save both in one file with devmod.bundle",
         { kind: "webgpu", function: name },
       );
     }
-    const found = ours.find((module) => module.functionNames.includes(name));
+    const found = candidates.find((module) => module.functionNames.includes(name));
     if (found) return found;
-    const others = this.modules.filter((module) => module.functionNames.includes(name)).map((module) => module.described);
-    const elsewhere = others.length ? `. It is there for ${listed(others)}, which no browser runs` : "";
-    const there = quoted(new Set(ours.flatMap((module) => module.functionNames)));
-    throw new FunctionNotFoundError(`${this.place} has no webgpu function ${shown(name)}; there is: ${there}${elsewhere}`, {
+    const others = this.modules.filter((module) => module.functionNames.includes(name)).map((module) => module.description);
+    const elsewhere = others.length ? `. It exists for ${listed(others)}, which browsers cannot run` : "";
+    const there = listNames(new Set(candidates.flatMap((module) => module.functionNames)));
+    throw new FunctionNotFoundError(`${this.place} has no webgpu function ${quoteName(name)}; there is: ${there}${elsewhere}`, {
       kind: "webgpu",
       function: name,
     });
   }
 
   /**
-   * A function of the first webgpu module that has it, compiled for a device.
+   * Return a function of the first webgpu module that has it, compiled for a device.
    * @param {string} name
    * @param {FunctionOptions} [options]
    * @returns {Promise<KernelFunction>}
@@ -103,13 +103,13 @@ export class Bundle {
     return this.find(name).getFunction(name, options);
   }
 
-  /** Let go of the connection that a server without ranges still sends on. */
+  /** Close the connection to a server without range requests. */
   close() {
     this.#source.close();
   }
 }
 
-/** One module of a tree. Nodes of kind "bundle" and "_lib" hold others and have no bytes. */
+/** One module of a tree. Nodes of kind "bundle" and "_lib" contain other modules and have no bytes. */
 export class Module {
   #source;
   #digest;
@@ -117,7 +117,7 @@ export class Module {
   #bytes = null;
   /** @type {Promise<Contents> | null} */
   #contents = null;
-  /** The shaders that were compiled, by device and text. @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
+  /** The compiled shaders, by device and text. @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
   #compiled = new WeakMap();
 
   /**
@@ -128,39 +128,39 @@ export class Module {
   constructor(source, number, entry) {
     this.#source = source;
     this.#digest = entry.digest;
-    /** Its place in the file's list of modules. */
+    /** Its index in the file's list of modules. */
     this.number = number;
     /** "webgpu", "cuda", "bundle", … */
     this.kind = entry.kind;
-    /** The format of its payload, as the index has it; "" where it has none. */
+    /** The format of its payload in the index; "" for none. */
     this.format = entry.format;
-    /** The architecture that its payload is for. */
+    /** The architecture of its payload. */
     this.variant = entry.variant;
-    /** Where it came from; null where the file does not say. @type {Origin | null} */
+    /** Its origin; null if the file has none. @type {Origin | null} */
     this.origin = entry.origin;
     /** The names of its functions. @type {readonly string[]} */
     this.functionNames = Object.freeze([...entry.functions]);
-    /** Where its bytes begin in the file; null for a node without bytes. */
+    /** The offset of its bytes in the file; null for a node without bytes. */
     this.offset = entry.offset;
-    /** How many bytes it has. */
+    /** The number of its bytes. */
     this.size = entry.size;
-    /** The modules below it. @type {readonly Module[]} */
+    /** The imported modules. @type {readonly Module[]} */
     this.imports = [];
   }
 
   /** The module in a message. */
-  get described() {
+  get description() {
     const format = this.format ? ` ${this.format}` : "";
-    return `${this.kind}${format}${this.variant ? ` for ${this.variant}` : ""} (${quoted(this.functionNames)})`;
+    return `${this.kind}${format}${this.variant ? ` for ${this.variant}` : ""} (${listNames(this.functionNames)})`;
   }
 
   /**
-   * Its bytes, read when they are first asked for, and checked against their digest.
+   * Return its bytes. The first call reads them and checks their digest.
    * @returns {Promise<Uint8Array>}
    */
   bytes() {
     return (this.#bytes ??= this.#read().catch((error) => {
-      this.#bytes = null; // a failure is not kept: the next call tries again
+      this.#bytes = null; // failures are not cached: the next call tries again
       throw error;
     }));
   }
@@ -169,7 +169,7 @@ export class Module {
     const { offset, size } = this;
     if (offset === null) throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, { kind: this.kind });
     const data = await this.#source.read(offset, size);
-    const names = this.functionNames.length ? ` with ${quoted(this.functionNames)}` : "";
+    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
     const { place } = this.#source;
     if (data.length < size) {
       throw new FormatError(`${place} is cut short: the ${this.kind} module${names} takes ${size} bytes, and ${data.length} are left`, {
@@ -187,7 +187,7 @@ export class Module {
   }
 
   /**
-   * What is in its bytes: functions with their signatures, and the payload. Null where the kind is not known here, and for nodes.
+   * Return the contents of its bytes: functions with signatures, and the payload. Return null for unknown kinds and for nodes.
    * @returns {Promise<Contents | null>}
    */
   async contents() {
@@ -200,33 +200,33 @@ export class Module {
   }
 
   async #decode() {
-    const made = decode(this.kind, await this.bytes());
-    if (made && made.functions) {
-      const names = [...made.functions.keys()];
+    const result = decode(this.kind, await this.bytes());
+    if (result && result.functions) {
+      const names = [...result.functions.keys()];
       if (names.length !== this.functionNames.length || names.some((name, at) => name !== this.functionNames[at])) {
         throw new FormatError(
-          `${this.#source.place}: the index gives the ${this.kind} module the functions ${quoted(this.functionNames)}, ` +
-            `and its bytes have ${quoted(names)}`,
+          `${this.#source.place}: the index gives the ${this.kind} module the functions ${listNames(this.functionNames)}, ` +
+            `and its bytes have ${listNames(names)}`,
           { kind: this.kind },
         );
       }
     }
-    return /** @type {Contents} */ (made);
+    return /** @type {Contents} */ (result);
   }
 
-  /** Its functions by the names that callers use. @returns {Promise<Map<string, FunctionInfo>>} */
+  /** Return its functions by name. @returns {Promise<Map<string, FunctionInfo>>} */
   async functions() {
     return (await this.contents())?.functions ?? new Map();
   }
 
-  /** Its payload as text; "" where it is none. */
+  /** Return its payload as text; "" if it is binary. */
   async inspectSource() {
     const contents = await this.contents();
     return contents ? sourceText(this.kind, contents) : "";
   }
 
   /**
-   * A function of it, compiled for a device.
+   * Return a function of this module, compiled for a device.
    * @param {string} name
    * @param {FunctionOptions} [options]
    * @returns {Promise<KernelFunction>}
@@ -238,14 +238,14 @@ export class Module {
     const contents = /** @type {Contents} */ (await this.contents());
     const info = contents.functions.get(name);
     if (!info) {
-      throw new FunctionNotFoundError(`the webgpu module has no function ${shown(name)}; there is: ${quoted(contents.functions.keys())}`, {
+      throw new FunctionNotFoundError(`the webgpu module has no function ${quoteName(name)}; there is: ${listNames(contents.functions.keys())}`, {
         kind: "webgpu",
         function: name,
       });
     }
     const shader = contents.shaders.get(name) ?? contents.shaders.get(info.name);
     if (!shader) {
-      throw new FormatError(`the webgpu module has no shader for the function ${shown(name)}; there is: ${quoted(contents.shaders.keys())}`, {
+      throw new FormatError(`the webgpu module has no shader for the function ${quoteName(name)}; there is: ${listNames(contents.shaders.keys())}`, {
         kind: "webgpu",
         function: name,
       });
@@ -262,7 +262,7 @@ function textOf(shader, name) {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(shader);
   } catch (error) {
-    throw new FormatError(`the shader of the webgpu function ${repr(name)} is no text: ${said(error)}`, { kind: "webgpu", function: name });
+    throw new FormatError(`the shader of the webgpu function ${repr(name)} is not UTF-8 text: ${describeError(error)}`, { kind: "webgpu", function: name });
   }
 }
 

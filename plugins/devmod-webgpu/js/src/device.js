@@ -1,13 +1,13 @@
-// The device that kernels run on: found when it is first needed, and replaced when it was lost.
+// The device that kernels run on. It is requested at its first use, and again after a loss.
 
-import { DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, said } from "./errors.js";
+import { DeviceLostError, DeviceNotFoundError, DevmodError, LaunchError, describeError } from "./errors.js";
 
-/** WebGPU's flags, by the numbers that its specification gives them (TypeScript knows the types of WebGPU, and not these globals). */
+/** WebGPU's flags, with the numbers of its specification (TypeScript declares WebGPU's types but not these globals). */
 export const Usage = /** @type {const} */ ({ MAP_READ: 0x01, COPY_SRC: 0x04, COPY_DST: 0x08, UNIFORM: 0x40, STORAGE: 0x80 });
 export const MAP_FOR_READING = 0x01;
 export const COMPUTE_STAGE = 0x04;
 
-/** The limits that are asked for as large as the adapter has them: a default device has rather small ones. */
+/** The limits that are requested at the adapter's maximum. The defaults of WebGPU are small. */
 const LIMITS = /** @type {const} */ ([
   "maxBindGroups",
   "maxBindingsPerBindGroup",
@@ -28,15 +28,15 @@ const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups"]);
 
 /** @type {Promise<GPUDevice> | null} */
 let shared = null;
-/** Why devices were lost. @type {WeakMap<GPUDevice, GPUDeviceLostInfo>} */
+/** The reasons of lost devices. @type {WeakMap<GPUDevice, GPUDeviceLostInfo>} */
 const lost = new WeakMap();
 /** @type {WeakSet<GPUDevice>} */
 const watched = new WeakSet();
-/** Those that were made here without being asked for by name: `defaultDevice` replaces them. @type {WeakSet<GPUDevice>} */
-const ours = new WeakSet();
+/** The devices that `defaultDevice` created, and replaces after a loss. @type {WeakSet<GPUDevice>} */
+const defaultDevices = new WeakSet();
 
 /**
- * A device with what its adapter has: its limits, and the features that kernels use.
+ * Request a device with the limits of the adapter, and with the features that kernels use.
  * @param {GPURequestAdapterOptions} [options]
  * @returns {Promise<GPUDevice>}
  */
@@ -46,9 +46,9 @@ export async function requestDevice(options = { powerPreference: "high-performan
     const insecure = globalThis.isSecureContext === false;
     throw new DeviceNotFoundError(
       insecure
-        ? "there is no WebGPU on this page: browsers have it only on pages served by https or from localhost"
-        : "this browser has no WebGPU, so no kernel runs here. Chrome and Edge 113, Safari 26 and Firefox 141 and newer have it; " +
-          "on Linux it may have to be switched on (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)",
+        ? "WebGPU is not available on this page: browsers enable it only on pages served over https or from localhost"
+        : "this browser does not support WebGPU, so no kernel can run. Chrome and Edge 113, Safari 26, Firefox 141 and newer support it; " +
+          "on Linux it may need to be enabled (chrome://flags/#enable-unsafe-webgpu, dom.webgpu.enabled)",
       { kind: "webgpu" },
     );
   }
@@ -57,11 +57,11 @@ export async function requestDevice(options = { powerPreference: "high-performan
   try {
     adapter = await gpu.requestAdapter(options);
   } catch (error) {
-    throw new DeviceNotFoundError(`this browser has WebGPU and fails to give an adapter: ${said(error)}`, { kind: "webgpu", cause: error });
+    throw new DeviceNotFoundError(`requesting a WebGPU adapter failed: ${describeError(error)}`, { kind: "webgpu", cause: error });
   }
   if (!adapter) {
     throw new DeviceNotFoundError(
-      "this browser has WebGPU and finds no adapter: no GPU that it trusts, or its driver is blocked (chrome://gpu and about:support say which)",
+      "this browser supports WebGPU but found no adapter: there is no supported GPU, or its driver is blocked (see chrome://gpu or about:support)",
       { kind: "webgpu" },
     );
   }
@@ -79,27 +79,27 @@ export async function requestDevice(options = { powerPreference: "high-performan
     watch(device);
     return device;
   } catch (error) {
-    throw new DeviceNotFoundError(`the WebGPU adapter gives no device: ${said(error)}`, { kind: "webgpu", cause: error });
+    throw new DeviceNotFoundError(`requesting a WebGPU device failed: ${describeError(error)}`, { kind: "webgpu", cause: error });
   }
 }
 
-/** This package's own device: made when first asked for, and anew after it was lost. @returns {Promise<GPUDevice>} */
+/** Return this package's device. It is requested at its first use, and again after a loss. @returns {Promise<GPUDevice>} */
 export async function defaultDevice() {
-  const asked = (shared ??= requestDevice());
+  const pending = (shared ??= requestDevice());
   try {
-    const device = await asked;
-    ours.add(device);
+    const device = await pending;
+    defaultDevices.add(device);
     if (!lost.has(device)) return device;
   } catch (error) {
-    if (shared === asked) shared = null; // a failure is not kept: the next call tries again
+    if (shared === pending) shared = null; // failures are not cached: the next call tries again
     throw error;
   }
-  if (shared === asked) shared = null;
+  if (shared === pending) shared = null;
   return defaultDevice();
 }
 
 /**
- * Notice when a device is lost.
+ * Record the loss of a device.
  * @param {GPUDevice} device
  */
 export function watch(device) {
@@ -109,66 +109,66 @@ export function watch(device) {
 }
 
 /**
- * DeviceLostError where the device is gone.
+ * Throw DeviceLostError if the device is lost.
  * @param {GPUDevice} device
- * @param {string} described What was to be done, for the message.
+ * @param {string} description What was to be done, for the message.
  */
-export function checkThere(device, described) {
+export function checkNotLost(device, description) {
   const info = lost.get(device);
   if (info) {
     const why = info.reason === "destroyed" ? "it was destroyed" : info.message || "the driver gave no reason";
-    const next = ours.has(device) ? "Ask for the function again: it gets a new device" : "Ask for the function again, with a new device of yours";
-    throw new DeviceLostError(`${described}: the GPU device was lost (${why}). ${next}`, { kind: "webgpu" });
+    const next = defaultDevices.has(device) ? "Ask for the function again: it then uses a new device" : "Ask for the function again, with a new device of yours";
+    throw new DeviceLostError(`${description}: the GPU device was lost (${why}). ${next}`, { kind: "webgpu" });
   }
 }
 
 /**
- * Run what talks to the device; what the device has against it, or that it went away, is raised.
+ * Run `work`, and throw the errors that the device reports for it, or its loss.
  * @template T
  * @param {GPUDevice} device
- * @param {string} described
- * @param {() => T} work It must not await: the device's error scopes are a stack that all share.
+ * @param {string} description
+ * @param {() => T} work It must not await, because all code shares the stack of the device's error scopes.
  * @returns {Promise<T>}
  */
-export async function guarded(device, described, work) {
-  checkThere(device, described);
+export async function runGuarded(device, description, work) {
+  checkNotLost(device, description);
   device.pushErrorScope("validation");
   device.pushErrorScope("out-of-memory");
   device.pushErrorScope("internal");
   /** @type {T | undefined} */
-  let made;
+  let result;
   /** @type {Promise<GPUError | null>[]} */
   let scopes;
-  /** What WebGPU raises at once, such as a size that no buffer can have. @type {unknown} */
+  /** An exception that WebGPU throws at once, such as for a buffer's size that is too large. @type {unknown} */
   let raised = null;
   try {
-    made = work();
+    result = work();
   } catch (error) {
     raised = error;
   } finally {
     scopes = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
   }
   const found = await Promise.allSettled(scopes);
-  if (raised || found.some(({ status }) => status === "rejected")) await checkStillThere(device, described);
+  if (raised || found.some(({ status }) => status === "rejected")) await checkLostAfterError(device, description);
   if (raised instanceof DevmodError) throw raised;
-  if (raised) throw new LaunchError(`${described}: ${said(raised)}`, { kind: "webgpu", cause: raised });
-  checkThere(device, described);
+  if (raised) throw new LaunchError(`${description}: ${describeError(raised)}`, { kind: "webgpu", cause: raised });
+  checkNotLost(device, description);
   for (const answer of found) {
-    if (answer.status === "rejected") throw new LaunchError(`${described}: ${said(answer.reason)}`, { kind: "webgpu", cause: answer.reason });
+    if (answer.status === "rejected") throw new LaunchError(`${description}: ${describeError(answer.reason)}`, { kind: "webgpu", cause: answer.reason });
     if (answer.value) {
-      const memory = answer.value instanceof GPUOutOfMemoryError ? "the device has no memory left for it: " : "";
-      throw new LaunchError(`${described}: ${memory}${said(answer.value.message)}`, { kind: "webgpu" });
+      const memory = answer.value instanceof GPUOutOfMemoryError ? "out of device memory: " : "";
+      throw new LaunchError(`${description}: ${memory}${describeError(answer.value.message)}`, { kind: "webgpu" });
     }
   }
-  return /** @type {T} */ (made);
+  return /** @type {T} */ (result);
 }
 
 /**
- * The same where something has just failed: what a device does fails a moment before it says that it was lost.
+ * Throw DeviceLostError after a failure. Calls fail shortly before a device reports its loss.
  * @param {GPUDevice} device
- * @param {string} described
+ * @param {string} description
  */
-export async function checkStillThere(device, described) {
+export async function checkLostAfterError(device, description) {
   await Promise.race([device.lost, new Promise((resolve) => setTimeout(resolve, 100))]);
-  checkThere(device, described);
+  checkNotLost(device, description);
 }

@@ -1,14 +1,22 @@
-// Element types as strings ("float32", "handle", "float16x4") and as DLPack's [code, bits, lanes].
+// Element types as strings ("float32", "handle", "float16x4") and as DLPack's [code, bits, lanes]. All other lists of types are made
+// of these tables. tests/test_browser_dtypes.py compares them with the table of devmod in Python.
 
-/** DLPack's type codes that take a number of bits behind their name. */
+/** The DLPack type codes whose names end with the number of bits. */
 const SIZED = new Map([[0, "int"], [1, "uint"], [2, "float"], [4, "bfloat"], [5, "complex"]]);
-/** Types whose name says everything, lanes aside. */
+/** The names of the other types, by code and bits. */
 const NAMED = new Map([
   ["3,64", "handle"], ["3,0", "void"], ["6,8", "bool"],
   ["7,8", "float8_e3m4"], ["8,8", "float8_e4m3"], ["9,8", "float8_e4m3b11fnuz"], ["10,8", "float8_e4m3fn"], ["11,8", "float8_e4m3fnuz"],
   ["12,8", "float8_e5m2"], ["13,8", "float8_e5m2fnuz"], ["14,8", "float8_e8m0fnu"],
   ["15,6", "float6_e2m3fn"], ["16,6", "float6_e3m2fn"], ["17,4", "float4_e2m1fn"],
 ]);
+/** The element types of typed arrays. @type {Readonly<Record<string, string>>} */
+export const TYPED_ARRAYS = {
+  Int8Array: "int8", Uint8Array: "uint8", Uint8ClampedArray: "uint8", Int16Array: "int16", Uint16Array: "uint16", Int32Array: "int32",
+  Uint32Array: "uint32", Float16Array: "float16", Float32Array: "float32", Float64Array: "float64", BigInt64Array: "int64", BigUint64Array: "uint64",
+};
+/** The types of WGSL's `override` constants. @type {readonly string[]} */
+export const CONSTANT_TYPES = ["bool", "int32", "uint32", "float32", "float16"];
 const CODES = new Map([...NAMED].map(([pair, name]) => [name, pair.split(",").map(Number)]));
 
 /**
@@ -17,7 +25,7 @@ const CODES = new Map([...NAMED].map(([pair, name]) => [name, pair.split(",").ma
  */
 
 /**
- * The string of a type.
+ * Return the name of a type.
  * @param {DType} dtype
  */
 export function dtypeName({ code, bits, lanes }) {
@@ -26,11 +34,11 @@ export function dtypeName({ code, bits, lanes }) {
   return lanes === 1 ? name : `${name}x${lanes}`;
 }
 
-/** The types met so far. Names come from strangers' files, so there is an end to it. @type {Map<string, DType | null>} */
+/** The parsed types. Names come from untrusted files, so the size is bounded. @type {Map<string, DType | null>} */
 const parsed = new Map();
 
 /**
- * The type of a string as `dtypeName` writes it; null where it names none.
+ * Parse a name as `dtypeName` writes it. Return null if it names no type.
  * @param {string} text
  * @returns {DType | null}
  */

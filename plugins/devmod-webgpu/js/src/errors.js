@@ -1,13 +1,13 @@
-// One family of errors. Each says what failed, on what, why, and what to do next.
+// The errors of the package. The text has what failed, why, and what to do.
 
 /**
- * What an error may carry beside its text.
+ * The attributes of an error.
  * @typedef {object} Details
  * @property {string} [kind] The kind of module, as in "webgpu".
- * @property {string} [function] The function that was called or asked for.
- * @property {string} [argument] The argument, by its name or number.
- * @property {string} [log] What a compiler said, whole.
- * @property {unknown} [cause] What was raised below.
+ * @property {string} [function] The name of the function.
+ * @property {string} [argument] The name or number of the argument.
+ * @property {string} [log] The whole output of a compiler.
+ * @property {unknown} [cause] The underlying error.
  */
 
 /** The base of all errors of this package. */
@@ -17,86 +17,119 @@ export class DevmodError extends Error {
    * @param {Details} [details]
    */
   constructor(message, details = {}) {
-    super(message, "cause" in details ? { cause: details.cause } : undefined);
+    super(shorten(escaped(message)), "cause" in details ? { cause: details.cause } : undefined);
     this.name = new.target.name;
-    /** The kind of module, as in "webgpu"; "" where none is meant. */
+    /** The kind of module, as in "webgpu"; "" for none. */
     this.kind = details.kind ?? "";
-    /** The function; "" where none is meant. */
+    /** The function; "" for none. */
     this.function = details.function ?? "";
-    /** The argument; "" where none is meant. */
+    /** The argument; "" for none. */
     this.argument = details.argument ?? "";
-    /** What a compiler said, whole. */
-    this.log = details.log ?? "";
+    /** The whole output of a compiler. */
+    this.log = escaped(details.log ?? "");
   }
 }
 
-/** A file or a module's bytes are not of their form, damaged, or of a newer version. */
+/** A file or a module's bytes are invalid, damaged, or of a newer version. */
 export class FormatError extends DevmodError {}
-/** A file could not be fetched: the server's answer, or the network. */
+/** A file cannot be fetched, because of the server or the network. */
 export class FetchError extends DevmodError {}
 /** A file changed between two reads of it. */
 export class ChangedError extends FetchError {}
 /** The bundle has no module that a browser can run. */
 export class NoModuleError extends DevmodError {}
-/** There is no function of that name. */
+/** No function has that name. */
 export class FunctionNotFoundError extends DevmodError {}
-/** This browser has no WebGPU, or there is no adapter. */
+/** The browser does not support WebGPU, or has no adapter. */
 export class DeviceNotFoundError extends DevmodError {}
-/** The device is gone: the driver was reset, or it was destroyed. */
+/** The device is lost: the driver was reset, or the device was destroyed. */
 export class DeviceLostError extends DevmodError {}
-/** A shader does not compile; `log` is what the compiler said. */
+/** A shader does not compile. `log` has the compiler's messages. */
 export class CompileError extends DevmodError {}
-/** A wrong argument, found before anything is launched. */
+/** An argument is wrong. Nothing was launched. */
 export class ArgumentError extends DevmodError {}
-/** A launch that the device cannot do, or that it reported as failed. */
+/** A launch exceeds a limit of the device, or failed. */
 export class LaunchError extends DevmodError {}
 
+/** The most characters of a message, and the number of them that are kept from its end. */
+const [LONGEST, END] = [8000, 1000];
+
 /**
- * A string in a message, in quotes, with what does not print escaped: it may come from a stranger's file.
+ * Cut the middle of a long text. A name in a file may have megabytes.
  * @param {string} text
  */
-export function repr(text) {
-  if (/^[ -&(-[\]-~]*$/.test(text)) return `'${text}'`; // nearly all
-  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  let made = "";
-  for (const char of text) {
-    const code = /** @type {number} */ (char.codePointAt(0));
-    if (char === "\\" || char === quote) made += `\\${char}`;
-    else if (char === "\n") made += "\\n";
-    else if (char === "\r") made += "\\r";
-    else if (char === "\t") made += "\\t";
-    else if (char === " " || !/[\p{C}\p{Z}]/u.test(char)) made += char;
-    else if (code < 0x100) made += `\\x${code.toString(16).padStart(2, "0")}`;
-    else if (code < 0x10000) made += `\\u${code.toString(16).padStart(4, "0")}`;
-    else made += `\\U${code.toString(16).padStart(8, "0")}`;
-  }
-  return quote + made + quote;
+function shorten(text) {
+  if (text.length <= LONGEST) return text;
+  const characters = [...text];
+  if (characters.length <= LONGEST) return text;
+  return `${characters.slice(0, LONGEST - END).join("")}… (${characters.length} characters) …${characters.slice(-END).join("")}`;
 }
 
 /**
- * A name from a file for a message, cut where it is long.
+ * Escape all characters that do not print, except newlines and tabs. Parts of the text may come from an untrusted file.
+ * @param {string} text
+ */
+export function escaped(text) {
+  if (/^[\n\t -~]*$/.test(text)) return text; // the usual case
+  let result = "";
+  for (const char of text.replaceAll("\r\n", "\n")) result += char === "\n" || char === "\t" || prints(char) ? char : escape(char);
+  return result;
+}
+
+/** @param {string} char */
+function prints(char) {
+  return char === " " || !/[\p{C}\p{Z}]/u.test(char);
+}
+
+/** @param {string} char */
+function escape(char) {
+  const code = /** @type {number} */ (char.codePointAt(0));
+  if (char === "\n") return "\\n";
+  if (char === "\r") return "\\r";
+  if (char === "\t") return "\\t";
+  if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
+  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
+}
+
+/**
+ * Quote a string for a message, and escape characters that do not print. It may come from an untrusted file.
+ * @param {string} text
+ */
+export function repr(text) {
+  if (/^[ -&(-[\]-~]*$/.test(text)) return `'${text}'`; // the usual case
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  let result = "";
+  for (const char of text) {
+    if (char === "\\" || char === quote) result += `\\${char}`;
+    else result += prints(char) ? char : escape(char);
+  }
+  return quote + result + quote;
+}
+
+/**
+ * Quote a name for a message. Long names are cut.
  * @param {string} name
  */
-export function shown(name) {
+export function quoteName(name) {
   if (name.length <= 120) return repr(name);
   const length = [...name].length;
   return length <= 120 ? repr(name) : `${repr([...name].slice(0, 100).join(""))}… (${length} characters)`;
 }
 
 /**
- * Names for a message: `'a', 'b'` in their order, cut after twelve.
+ * List names for a message: `'a', 'b'`. At most twelve are listed.
  * @param {Iterable<string>} names
  */
-export function quoted(names) {
-  const listed = [...names].map(shown);
+export function listNames(names) {
+  const listed = [...names].map(quoteName);
   if (listed.length > 12) return `${listed.slice(0, 12).join(", ")} and ${listed.length - 12} more`;
   return listed.join(", ") || "none";
 }
 
 /**
- * Another's error in a message, on one line.
+ * Return the message of an error on one line.
  * @param {unknown} error
  */
-export function said(error) {
+export function describeError(error) {
   return (error instanceof Error ? error.message || error.name : String(error)).split(/\s*\n\s*/).join(" ").trim();
 }

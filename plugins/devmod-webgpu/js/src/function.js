@@ -1,13 +1,13 @@
 // A function of a webgpu module on one device: compiled, its arguments checked, and launched.
 
 import { bufferBinding, checkShared, hostArray, packBlocks, shareHosts } from "./arguments.js";
-import { specialized } from "./constants.js";
-import { checkStillThere, checkThere, defaultDevice, guarded, MAP_FOR_READING, Usage, watch } from "./device.js";
-import { ArgumentError, LaunchError, said } from "./errors.js";
+import { specialize } from "./constants.js";
+import { checkLostAfterError, checkNotLost, defaultDevice, runGuarded, MAP_FOR_READING, Usage, watch } from "./device.js";
+import { ArgumentError, LaunchError, describeError } from "./errors.js";
 import { checkLimits, compile, makePipeline } from "./pipeline.js";
 import { label, makePlan } from "./plan.js";
 import { readShape } from "./shape.js";
-import { told, Unfit } from "./scalars.js";
+import { describeValue, ConversionError } from "./scalars.js";
 
 /** @import { Host } from "./arguments.js" */
 /** @import { Compiled, Pipeline } from "./pipeline.js" */
@@ -17,17 +17,17 @@ import { told, Unfit } from "./scalars.js";
 /** @import { FunctionInfo } from "./wire.js" */
 
 /**
- * What stands for an argument: a typed array (copied in, and back where the kernel may write), a buffer of the device, or a scalar.
+ * The value of an argument: a typed array (copied in, and back if the kernel may write to it), a device buffer, or a scalar.
  * @typedef {Scalar | GPUBuffer | GPUBufferBinding} Value
  */
 /**
- * How a launch looks. `grid` counts blocks, x first; `block` counts threads and may be left out where the shader fixes it.
+ * The size of a launch. `grid` counts blocks, x first. `block` counts threads and is optional if the shader fixes it.
  * @typedef {object} LaunchOptions
  * @property {Dims} [grid]
  * @property {Dims} [block]
  */
 /**
- * A call whose arguments are checked. `shape` is null where nothing is launched.
+ * A call with checked arguments. `shape` is null if nothing is launched.
  * @typedef {object} Call
  * @property {Shape | null} shape
  * @property {Host[]} hosts
@@ -53,16 +53,16 @@ export class KernelFunction {
    * @param {Compiled} compiled
    * @param {GPUDevice} device
    * @param {Plan} plan
-   * @param {Pipeline | string[]} ready The constants that have no value yet, where there are some.
+   * @param {Pipeline | string[]} ready The pipeline, or the names of the constants without a value.
    * @param {[number, number, number] | null} block
    * @param {ReadonlyMap<number, number>} set The constants that are set.
    */
   constructor(name, info, text, compiled, device, plan, ready, block, set) {
-    /** The name that callers use. */
+    /** The name of the function in its module. */
     this.name = name;
     /** Its signature. */
     this.info = info;
-    /** Where it runs. */
+    /** The device that it runs on. */
     this.device = device;
     this.#text = text;
     this.#compiled = compiled;
@@ -84,29 +84,29 @@ export class KernelFunction {
    */
   static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
-    const { values, block, missing, set } = specialized(plan.described, info.interface, constants, before);
+    const { values, block, missing, set } = specialize(plan.description, info.interface, constants, before);
     const unsupported = plan.args.find(({ kind }) => kind === "image" || kind === "sampler");
     if (unsupported) {
       throw new LaunchError(
-        `${plan.described} cannot be called: ${label(unsupported)} is of kind ${unsupported.kind}, and ${unsupported.kind}s are not supported yet`,
+        `${plan.description} cannot be called: ${label(unsupported)} is of kind ${unsupported.kind}, and ${unsupported.kind}s are not supported yet`,
         { kind: "webgpu", function: name, argument: unsupported.name },
       );
     }
     if (on && typeof on.createShaderModule !== "function") {
-      throw new ArgumentError(`${plan.described} runs on a GPUDevice, and ${told(on)} was given as its device`, { kind: "webgpu", function: name });
+      throw new ArgumentError(`${plan.description} expects a GPUDevice as its device, got ${describeValue(on)}`, { kind: "webgpu", function: name });
     }
     const device = on ?? (await defaultDevice());
     watch(device);
-    checkThere(device, plan.described);
+    checkNotLost(device, plan.description);
     checkLimits(device, plan, block, info.interface?.extra.features);
     if (missing.length) return new KernelFunction(name, info, text, compiled, device, plan, missing, block, set);
-    const shader = await compile(device, text, plan.described, compiled);
+    const shader = await compile(device, text, plan.description, compiled);
     const ready = await makePipeline(device, plan, info.name, shader, values);
     return new KernelFunction(name, info, text, compiled, device, plan, ready, block, set);
   }
 
   /**
-   * The same function with constants of its shader (WGSL's `override`) set; those that were set before stay as they are.
+   * Return this function with constants of its shader (WGSL's `override`) set. Constants that were set before keep their values.
    * @param {Record<string, number | bigint | boolean>} constants
    */
   async specialize(constants) {
@@ -114,7 +114,7 @@ export class KernelFunction {
   }
 
   /**
-   * Launch it. With typed arrays it resolves when they are copied back, else when the launch is queued.
+   * Launch the function. With typed arrays it resolves when they are copied back, otherwise when the launch is queued.
    * @param {readonly Value[]} args In the order of its signature; TVM's launch values may follow them in place of `grid`.
    * @param {LaunchOptions} [options]
    */
@@ -124,19 +124,19 @@ export class KernelFunction {
     if (!call.shape) return;
     const { shape } = call;
     /** @type {GPUBuffer[]} */
-    const made = [];
+    const owned = [];
     try {
-      const back = await guarded(device, this.#plan.described, () => {
-        const buffers = call.hosts.map((host) => uploaded(device, host, made));
+      const back = await runGuarded(device, this.#plan.description, () => {
+        const buffers = call.hosts.map((host) => upload(device, host, owned));
         const encoder = device.createCommandEncoder();
         const pass = encoder.beginComputePass();
-        this.#encode(pass, shape, this.#groups(call, buffers, made));
+        this.#encode(pass, shape, this.#groups(call, buffers, owned));
         pass.end();
         const reads = call.hosts.flatMap((host, number) => {
           if (!host.written || !host.bytes.length) return [];
           const size = Math.ceil(host.bytes.length / 4) * 4;
           const staging = device.createBuffer({ size, usage: Usage.MAP_READ | Usage.COPY_DST });
-          made.push(staging);
+          owned.push(staging);
           encoder.copyBufferToBuffer(/** @type {GPUBuffer} */ (buffers[number]), 0, staging, 0, size);
           return [{ host, staging, size: host.bytes.length }];
         });
@@ -147,23 +147,23 @@ export class KernelFunction {
         try {
           await staging.mapAsync(MAP_FOR_READING);
         } catch (error) {
-          await checkStillThere(device, this.#plan.described);
-          throw new LaunchError(`${this.#plan.described}: its results cannot be read back: ${said(error)}`, { kind: "webgpu", cause: error });
+          await checkLostAfterError(device, this.#plan.description);
+          throw new LaunchError(`${this.#plan.description}: its results cannot be read back: ${describeError(error)}`, { kind: "webgpu", cause: error });
         }
         if (host.bytes.length !== size) {
-          throw new LaunchError(`${this.#plan.described}: an array was transferred or resized while the kernel ran, so its results have no place`, {
+          throw new LaunchError(`${this.#plan.description}: an array was transferred or resized while the kernel ran, so its results cannot be copied back`, {
             kind: "webgpu",
           });
         }
         host.bytes.set(new Uint8Array(staging.getMappedRange(), 0, size));
       }
     } finally {
-      for (const buffer of made) buffer.destroy(); // the device waits with that until what is queued is done
+      for (const buffer of owned) buffer.destroy(); // the device destroys it after the queued work
     }
   }
 
   /**
-   * A launch with everything checked and bound now: buffers of the device and scalars only.
+   * Check and bind the arguments once. They must be device buffers and scalars.
    * @param {readonly Value[]} args
    * @param {LaunchOptions} [options]
    * @returns {Promise<Launch>}
@@ -173,12 +173,12 @@ export class KernelFunction {
     const call = this.#read(args, options, true);
     const { shape } = call;
     /** @type {GPUBuffer[]} */
-    const made = [];
-    const described = this.#plan.described;
-    if (!shape) return new Launch(device, described, () => {}, made);
-    const encode = await guarded(device, described, () => {
-      const groups = this.#groups(call, [], made);
-      // Tried once without being submitted: what the device has against it shows now, and not at some launch.
+    const owned = [];
+    const description = this.#plan.description;
+    if (!shape) return new Launch(device, description, () => {}, owned);
+    const encode = await runGuarded(device, description, () => {
+      const groups = this.#groups(call, [], owned);
+      // Encoded once without a submission, so that validation errors are thrown here and not at a launch.
       const encoder = device.createCommandEncoder();
       const pass = encoder.beginComputePass();
       this.#encode(pass, shape, groups);
@@ -186,7 +186,7 @@ export class KernelFunction {
       encoder.finish();
       return (/** @type {GPUComputePassEncoder} */ each) => this.#encode(each, shape, groups);
     });
-    return new Launch(device, described, encode, made);
+    return new Launch(device, description, encode, owned);
   }
 
   /**
@@ -201,7 +201,7 @@ export class KernelFunction {
   }
 
   /**
-   * The arguments of a call, checked and converted. Nothing has been asked of the device yet.
+   * Check and convert the arguments of a call, without using the device.
    * @param {readonly Value[]} args
    * @param {LaunchOptions} options
    * @param {boolean} bound
@@ -209,10 +209,10 @@ export class KernelFunction {
    */
   #read(args, options, bound) {
     const plan = this.#plan;
-    checkThere(this.device, plan.described);
+    checkNotLost(this.device, plan.description);
     if (this.#missing.length) {
       const set = this.#missing.map((each) => `${each}: …`).join(", ");
-      throw new LaunchError(`${plan.described} has constants without a value; set them: await f.specialize({ ${set} })`, {
+      throw new LaunchError(`${plan.description} has constants without a value; set them: await f.specialize({ ${set} })`, {
         kind: "webgpu",
         function: this.name,
       });
@@ -234,9 +234,9 @@ export class KernelFunction {
           else given.push(hostArray(argument, value, bound, this.device));
         }
       } catch (error) {
-        if (!(error instanceof Unfit)) throw error;
+        if (!(error instanceof ConversionError)) throw error;
         const joined = argument.pack ? ":" : "";
-        throw new ArgumentError(`${plan.described}: ${label(argument)}${joined} ${error.message}`, {
+        throw new ArgumentError(`${plan.description}: ${label(argument)}${joined} ${error.message}`, {
           kind: "webgpu",
           function: this.name,
           argument: argument.name || String(argument.number + 1),
@@ -250,10 +250,10 @@ export class KernelFunction {
 
   /**
    * @param {Call} call
-   * @param {GPUBuffer[]} uploads Those of the host's arrays.
-   * @param {GPUBuffer[]} made Takes what is made here.
+   * @param {GPUBuffer[]} uploads The buffers of the host arrays.
+   * @param {GPUBuffer[]} owned Receives the buffers that are created here.
    */
-  #groups(call, uploads, made) {
+  #groups(call, uploads, owned) {
     const { device } = this;
     const { layouts } = /** @type {Pipeline} */ (this.#ready);
     /** @type {GPUBindGroupEntry[][]} */
@@ -261,7 +261,7 @@ export class KernelFunction {
     const put = (/** @type {Spot} */ { group, binding }, /** @type {GPUBufferBinding} */ resource) => entries[group]?.push({ binding, resource });
     const uniform = (/** @type {Spot} */ spot, /** @type {Uint8Array} */ data) => {
       const buffer = device.createBuffer({ size: Math.ceil(data.length / 16) * 16, usage: Usage.UNIFORM | Usage.COPY_DST });
-      made.push(buffer);
+      owned.push(buffer);
       const whole = new Uint8Array(buffer.size);
       whole.set(data);
       device.queue.writeBuffer(buffer, 0, whole);
@@ -278,24 +278,24 @@ export class KernelFunction {
   }
 }
 
-/** A launch with everything bound. It may be launched again before the last time has finished. */
+/** A launch with bound arguments. It may be launched again before the previous launch has finished. */
 export class Launch {
   #encode;
   #owned;
-  #described;
+  #description;
   #destroyed = false;
-  /** What the device had against launches since the last `done`: the first of it. @type {Promise<GPUError | null>} */
+  /** The first error of the device since the last `done`. @type {Promise<GPUError | null>} */
   #problem = Promise.resolve(null);
 
   /**
    * @param {GPUDevice} device
-   * @param {string} described
+   * @param {string} description
    * @param {(pass: GPUComputePassEncoder) => void} encode
    * @param {GPUBuffer[]} owned
    */
-  constructor(device, described, encode, owned) {
+  constructor(device, description, encode, owned) {
     this.device = device;
-    this.#described = described;
+    this.#description = description;
     this.#encode = encode;
     this.#owned = owned;
   }
@@ -303,7 +303,7 @@ export class Launch {
   /** Queue it once. */
   launch() {
     const { device } = this;
-    checkThere(device, this.#described);
+    checkNotLost(device, this.#description);
     this.#checkWhole();
     device.pushErrorScope("validation");
     try {
@@ -318,7 +318,7 @@ export class Launch {
   }
 
   /**
-   * Put it into a compute pass of your own, with other work.
+   * Encode it into a compute pass of the caller.
    * @param {GPUComputePassEncoder} pass
    */
   encode(pass) {
@@ -326,23 +326,23 @@ export class Launch {
     this.#encode(pass);
   }
 
-  /** Wait until all that was queued so far is done; what the device had against a launch of this one is raised. */
+  /** Wait until the queued work is done. Throw the first error of this launch. */
   async done() {
     const problem = this.#problem;
     this.#problem = Promise.resolve(null);
     await this.device.queue.onSubmittedWorkDone();
-    checkThere(this.device, this.#described);
+    checkNotLost(this.device, this.#description);
     const found = await problem;
-    if (found) throw new LaunchError(`${this.#described}: ${said(found.message)}`, { kind: "webgpu" });
+    if (found) throw new LaunchError(`${this.#description}: ${describeError(found.message)}`, { kind: "webgpu" });
   }
 
   #checkWhole() {
     if (this.#destroyed) {
-      throw new LaunchError(`${this.#described}: this launch was destroyed; bind the function again`, { kind: "webgpu" });
+      throw new LaunchError(`${this.#description}: this launch was destroyed; bind the function again`, { kind: "webgpu" });
     }
   }
 
-  /** Let go of the buffers that its scalars lie in. It cannot be launched again. */
+  /** Destroy the buffers of its scalars. It cannot be launched again. */
   destroy() {
     this.#destroyed = true;
     for (const buffer of this.#owned) buffer.destroy();
@@ -350,7 +350,7 @@ export class Launch {
 }
 
 /**
- * The first of two errors that there is. That a device went away shows in another way.
+ * Return the first of two errors. A lost device is detected elsewhere.
  * @param {Promise<GPUError | null>} one
  * @param {Promise<GPUError | null>} other
  */
@@ -362,17 +362,17 @@ async function firstOf(one, other) {
 /**
  * @param {GPUDevice} device
  * @param {Host} host
- * @param {GPUBuffer[]} made
+ * @param {GPUBuffer[]} owned
  */
-function uploaded(device, host, made) {
+function upload(device, host, owned) {
   const { bytes } = host;
-  // The bound size is what arrayLength() sees: that of the array, but for an empty one, of which there is room for an element.
+  // arrayLength() follows the bound size: that of the array, but at least one element.
   const size = Math.max(Math.ceil(bytes.length / 4) * 4, ...host.args.map(({ least }) => least));
   const buffer = device.createBuffer({
     size,
     usage: Usage.STORAGE | Usage.COPY_DST | Usage.COPY_SRC,
   });
-  made.push(buffer);
+  owned.push(buffer);
   const even = bytes.length - (bytes.length % 4);
   if (even) device.queue.writeBuffer(buffer, 0, /** @type {Uint8Array<ArrayBuffer>} */ (bytes), 0, even);
   if (even < bytes.length) {

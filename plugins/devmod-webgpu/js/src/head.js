@@ -1,4 +1,4 @@
-// The head of a `.devmod` file: magic, version, digest, and the index that says where everything lies. docs/formats.md has the layout.
+// The head of a `.devmod` file: magic, version, digest and index. docs/formats.md has the layout.
 
 import { FormatError } from "./errors.js";
 import { Reader } from "./msgpack.js";
@@ -9,26 +9,28 @@ const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
 const VERSION = 1;
 const HEADER = 48;
 const ALIGN = 64;
-/** How large an index may be: some hundred thousand modules. */
+/** The largest index in bytes, enough for some hundred thousand modules. */
 const MAX_INDEX = 2 ** 26;
-/** How many values an index may hold: a module takes about twenty. */
+/** The most values in an index. A module takes about twenty. */
 const MAX_VALUES = 2 ** 22;
-/** How deep modules may import each other. */
+/** The deepest nesting of imports. */
 const MAX_DEPTH = 64;
-const FAR = 2n ** 63n - 1n;
+/** The number by which nodes without bytes may exceed the other modules. */
+const MAX_BARE = 1024;
+const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
- * Where a module came from: target, toolchain and options, digests of its sources, and keys that are not known yet.
+ * The origin of a module: target, toolchain, options, digests of its sources, and unknown keys.
  * @typedef {{ target?: string, toolchain?: string, options?: string[], sources?: Record<string, string> } & Record<string, unknown>} Origin
  */
 
 /**
- * One module in the index. `offset` is null for a node that has no bytes; else it counts from the first byte of the file.
+ * One module in the index. `offset` counts from the first byte of the file; it is null for a node without bytes.
  * @typedef {object} Entry
  * @property {string} kind
  * @property {number[]} imports
  * @property {string} format
- * @property {string[]} functions The names that callers use.
+ * @property {string[]} functions The names of its functions.
  * @property {string} variant
  * @property {Origin | null} origin
  * @property {number | null} offset
@@ -37,7 +39,7 @@ const FAR = 2n ** 63n - 1n;
  */
 
 /**
- * The SHA-256 of bytes.
+ * Return the SHA-256 of bytes.
  * @param {Uint8Array} data
  */
 export async function sha256(data) {
@@ -50,7 +52,7 @@ export async function sha256(data) {
 }
 
 /**
- * Whether two digests are the same.
+ * Return whether two digests are equal.
  * @param {Uint8Array} one
  * @param {Uint8Array} other
  */
@@ -59,7 +61,7 @@ export function sameBytes(one, other) {
 }
 
 /**
- * The roots and modules of a file, when its header holds and its index has its digest. Nothing behind the index is read.
+ * Read the roots and modules of a file, and check header and index. Nothing after the index is read.
  * @param {Source} source
  * @returns {Promise<{ roots: number[], entries: Entry[] }>}
  */
@@ -80,7 +82,7 @@ export async function readHead(source) {
   }
   if (version < 1) throw new FormatError(`${place} is damaged: there is no version ${version} of the .devmod format`);
   if (length > MAX_INDEX) {
-    throw new FormatError(`${place} is damaged: an index of ${length} bytes, and the most there is are ${MAX_INDEX}`);
+    throw new FormatError(`${place} is damaged: its index has ${length} bytes; the limit is ${MAX_INDEX}`);
   }
   const left = source.size - HEADER;
   if (source.size >= 0 && length > left) {
@@ -107,7 +109,7 @@ function aligned(offset) {
 
 /**
  * @param {Uint8Array} index
- * @param {number} available How many bytes there are for the modules; -1 where that is not known.
+ * @param {number} available The number of bytes after the head; -1 if it is unknown.
  * @param {string} place
  */
 function readIndex(index, available, place) {
@@ -148,7 +150,7 @@ function readEntry(reader, number) {
   /** @type {Set<string>} */
   const taken = new Set();
   /** @type {RawEntry} */
-  const made = {
+  const result = {
     kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32),
   };
   reader.field = where;
@@ -157,36 +159,36 @@ function readEntry(reader, number) {
     const key = reader.readKey(taken);
     taken.add(key);
     reader.field = `${where}, ${key}`;
-    if (key === "kind" || key === "format" || key === "variant") made[key] = reader.readStr();
-    else if (key === "imports") made.imports = readNumbers(reader);
+    if (key === "kind" || key === "format" || key === "variant") result[key] = reader.readStr();
+    else if (key === "imports") result.imports = readNumbers(reader);
     else if (key === "functions") {
-      made.functions = [];
-      for (let count = reader.readArray(); count > 0; count--) made.functions.push(reader.readStr());
-    } else if (key === "origin") made.origin = readOrigin(reader);
-    else if (key === "offset" || key === "size") made[key] = reader.readBig(0, FAR);
-    else if (key === "sha256") made.digest = reader.readBin().slice();
+      result.functions = [];
+      for (let count = reader.readArray(); count > 0; count--) result.functions.push(reader.readStr());
+    } else if (key === "origin") result.origin = readOrigin(reader);
+    else if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
+    else if (key === "sha256") result.digest = reader.readBin().slice();
     else reader.readValue();
   }
   reader.field = where;
-  const bare = made.kind === "bundle" || made.kind === "_lib";
-  if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(made.kind)) {
+  const bare = result.kind === "bundle" || result.kind === "_lib";
+  if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
   }
-  const held = ["offset", "size", "sha256"].filter((key) => taken.has(key));
-  if (held.length !== (bare ? 0 : 3)) {
-    const due = bare ? "no" : "an";
-    const found = held.join(", ") || "none";
-    throw reader.error(`a module of kind '${made.kind}' has ${due} offset, size and sha256; found: ${found}`, start);
+  const present = ["offset", "size", "sha256"].filter((key) => taken.has(key));
+  if (present.length !== (bare ? 0 : 3)) {
+    const expected = bare ? "no" : "an";
+    const found = present.join(", ") || "none";
+    throw reader.error(`a module of kind '${result.kind}' has ${expected} offset, size and sha256; found: ${found}`, start);
   }
-  if (made.digest.length !== 32) throw reader.error(`a sha256 of ${made.digest.length} bytes`, start);
-  return made;
+  if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
+  return result;
 }
 
 /** @param {Reader} reader */
 function readNumbers(reader) {
-  const made = [];
-  for (let count = reader.readArray(); count > 0; count--) made.push(reader.readInt(0, 2 ** 32 - 1));
-  return made;
+  const result = [];
+  for (let count = reader.readArray(); count > 0; count--) result.push(reader.readInt(0, 2 ** 32 - 1));
+  return result;
 }
 
 /**
@@ -195,23 +197,23 @@ function readNumbers(reader) {
  */
 function readOrigin(reader) {
   const start = reader.at;
-  const made = reader.readMapObject();
+  const result = reader.readMapObject();
   const strings = (/** @type {unknown} */ value) => typeof value === "string";
-  if (!strings(made.target ?? "") || !strings(made.toolchain ?? "")) {
+  if (!strings(result.target ?? "") || !strings(result.toolchain ?? "")) {
     throw reader.error("the target and the toolchain of an origin are strings", start);
   }
-  if ("options" in made && !(Array.isArray(made.options) && made.options.every(strings))) {
+  if ("options" in result && !(Array.isArray(result.options) && result.options.every(strings))) {
     throw reader.error("the options of an origin are a list of strings", start);
   }
-  const { sources } = made;
-  if ("sources" in made && !(isMap(sources) && Object.values(sources).every(strings))) {
+  const { sources } = result;
+  if ("sources" in result && !(isMap(sources) && Object.values(sources).every(strings))) {
     throw reader.error("the sources of an origin are a map of strings", start);
   }
-  return /** @type {Origin} */ (made);
+  return /** @type {Origin} */ (result);
 }
 
 /**
- * Whether a value of msgpack is a map.
+ * Return whether a value of msgpack is a map.
  * @param {unknown} value
  * @returns {value is Record<string, unknown>}
  */
@@ -220,7 +222,7 @@ export function isMap(value) {
 }
 
 /**
- * Every number is a module's, every module hangs in the tree, and the tree has no cycle and is not too deep.
+ * Check that all imports exist, that every module is reachable, and that the tree has no cycle and is not too deep.
  * @param {number[]} roots
  * @param {RawEntry[]} entries
  * @param {string} place
@@ -242,15 +244,20 @@ function checkTree(roots, entries, place) {
         throw new FormatError(`${what}: module ${number} imports ${child}, and there are ${entries.length} modules`);
       }
       if (child <= number) {
-        throw new FormatError(`${what}: module ${number} imports ${child}, which may be a cycle: a number after its own is due`);
+        throw new FormatError(`${what}: module ${number} imports ${child}, which may be a cycle; expected a number after its own`);
       }
       depth[child] = Math.max(depth[child], depth[number] + 1);
     }
   });
+  const bare = entries.filter((entry) => entry.offset === null).length;
+  const others = entries.length - bare;
+  if (bare - others > MAX_BARE) {
+    throw new FormatError(`${what}: ${bare} nodes without bytes and ${others} modules with some; there may be ${MAX_BARE} more of the first`);
+  }
 }
 
 /**
- * The modules' bytes lie in order, aligned, without overlap or gap, and end where the file ends.
+ * Check that the bytes of the modules are in order, aligned, without overlap or gap, and end at the end of the file.
  * @param {RawEntry[]} entries
  * @param {number} available
  * @param {string} place
@@ -258,14 +265,14 @@ function checkTree(roots, entries, place) {
  */
 function checkBlobs(entries, available, place) {
   let end = 0;
-  const made = entries.map((entry, number) => {
+  const result = entries.map((entry, number) => {
     const { offset, size } = entry;
     if (offset === null) return { ...entry, offset, size: 0 };
     const where = `the index of ${place}: the bytes of module ${number} (${entry.kind})`;
     if (offset < end) {
       throw new FormatError(`${where} overlap those before them: they begin at ${offset}, and those end at ${end}`);
     }
-    if (offset !== aligned(end)) throw new FormatError(`${where} have a bad offset: ${offset}, and ${aligned(end)} is due`);
+    if (offset !== aligned(end)) throw new FormatError(`${where} have a bad offset: expected ${aligned(end)}, got ${offset}`);
     const stop = BigInt(offset) + BigInt(size);
     if (available >= 0 && stop > available) {
       throw new FormatError(`${where} end at ${stop}, and there are ${available}: the file is cut short, or the size is wrong`);
@@ -277,5 +284,5 @@ function checkBlobs(entries, available, place) {
   if (available >= 0 && end !== available) {
     throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);
   }
-  return made;
+  return result;
 }

@@ -1,18 +1,24 @@
-// A strict reader of msgpack, for bytes that strangers wrote: the same rules, and the same words, as devmod's reader in Python.
+// A strict reader of msgpack for untrusted bytes. Rules and messages are those of devmod's reader in Python.
 //
-// It takes every valid form of msgpack and refuses what our formats never hold: extension types, keys that are not strings, keys
-// that stand twice, strings that are not UTF-8. Nothing is allocated on the word of a length: each is held against the bytes that
-// are left first. A binary is a view of the buffer, never a copy. (Readers on npm take a key twice and believe a count.)
+// It accepts every valid form of msgpack except extension types, keys that are not strings, duplicate keys, and strings that are not
+// UTF-8. Every length is compared with the remaining bytes before anything is allocated. A binary is a view of the buffer, never a
+// copy. (Readers on npm accept duplicate keys and trust counts.)
 
-import { FormatError, shown } from "./errors.js";
+import { FormatError, quoteName } from "./errors.js";
 
-/** How deep arrays and maps may lie in each other where a value of any sort may stand. */
+/** The deepest nesting of arrays and maps in a value of any type. */
 const MAX_DEPTH = 32;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const SHORT = 40;
-/** How many objects are remembered to be read again: looking through them must cost less than reading. */
+/**
+ * The most arrays and maps in values of any type: this number, plus one for each `BYTES_A_CONTAINER` bytes of the data. An empty map takes
+ * one byte in the file and many in memory.
+ */
+const FREE_CONTAINERS = 1024;
+const BYTES_A_CONTAINER = 8;
+/** The number of cached objects. Comparing with all of them must cost less than reading. */
 const MAX_KNOWN = 4;
-/** How many values a reader reads, where it is not told. */
+/** The default for the most values that a reader reads. */
 export const MAX_VALUES = 2 ** 20;
 
 /** @type {Record<number, number>} */
@@ -30,21 +36,22 @@ const INT = {
 };
 
 /**
- * Any value of msgpack but extension types. An integer that a number does not hold exactly is a bigint.
+ * Any value of msgpack except extension types. Integers that a number cannot represent exactly are bigints.
  * @typedef {null | boolean | number | bigint | string | Uint8Array | Value[] | { [key: string]: Value }} Value
  */
 
-/** Reads one msgpack object after the other. `field` is what is being read, `at` the offset of the next byte; messages name both. */
+/** Reads a sequence of msgpack objects. `field` is the current field, `at` the offset of the next byte; messages name both. */
 export class Reader {
   #left;
   #most;
+  #room;
   #view;
 
   /**
    * @param {Uint8Array} data
-   * @param {string} what What the bytes are, for messages: "the bytes of the opencl module".
-   * @param {string} [kind] The kind that an error carries.
-   * @param {number} [most] How many values are read.
+   * @param {string} what The name of the bytes in messages: "the bytes of the opencl module".
+   * @param {string} [kind] The kind in errors.
+   * @param {number} [most] The most values that are read.
    */
   constructor(data, what, kind = "", most = MAX_VALUES) {
     this.data = data;
@@ -53,11 +60,12 @@ export class Reader {
     this.field = "";
     this.at = 0;
     this.#left = this.#most = most;
+    this.#room = FREE_CONTAINERS + Math.floor(data.length / BYTES_A_CONTAINER);
     this.#view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   }
 
   /**
-   * The error that names the field and the offset.
+   * Return an error with the field and the offset.
    * @param {string} problem
    * @param {number} [at]
    */
@@ -65,16 +73,16 @@ export class Reader {
     return new FormatError(`${this.what}: ${this.field ? `${this.field}: ` : ""}${problem}, at byte ${at}`, { kind: this.kind });
   }
 
-  /** FormatError where bytes follow the last object. */
+  /** Throw FormatError if bytes follow the last object. */
   finish() {
     this.field = "";
     const trailing = this.data.length - this.at;
     if (trailing) throw this.error(`${trailing} more ${trailing === 1 ? "byte follows" : "bytes follow"} the last field`);
   }
 
-  // -- one object of a sort that is known
+  // -- one object of an expected type
 
-  /** A string. */
+  /** Read a string. */
   readStr() {
     const mark = this.#mark();
     if (mark >= 0xa0 && mark <= 0xbf) return this.#text(mark & 0x1f);
@@ -83,7 +91,7 @@ export class Reader {
     throw this.#mistyped("a string", mark);
   }
 
-  /** A binary: a view of the buffer. */
+  /** Read a binary, as a view of the buffer. */
   readBin() {
     const mark = this.#mark();
     const size = BIN[mark];
@@ -91,7 +99,7 @@ export class Reader {
     return this.#slice(this.#length(size));
   }
 
-  /** The number of items of an array, which follow. */
+  /** Read the number of items of an array. The items follow. */
   readArray() {
     const mark = this.#mark();
     if (mark >= 0x90 && mark <= 0x9f) return this.#items(mark & 0x0f, 1);
@@ -100,7 +108,7 @@ export class Reader {
     throw this.#mistyped("an array", mark);
   }
 
-  /** The number of pairs of a map, which follow: each a `readKey` and a value. */
+  /** Read the number of pairs of a map. The pairs follow: each a `readKey` and a value. */
   readMap() {
     const mark = this.#mark();
     if (mark >= 0x80 && mark <= 0x8f) return this.#items(mark & 0x0f, 2);
@@ -110,7 +118,7 @@ export class Reader {
   }
 
   /**
-   * An integer between two bounds, both included.
+   * Read an integer between two bounds, both included.
    * @param {number | bigint} low
    * @param {number | bigint} high
    * @returns {number | bigint}
@@ -130,7 +138,7 @@ export class Reader {
   }
 
   /**
-   * The same, where the bounds are exact as numbers.
+   * Read an integer between two bounds that a number represents exactly.
    * @param {number} low
    * @param {number} high
    */
@@ -139,37 +147,38 @@ export class Reader {
   }
 
   /**
-   * A key of a map, which `taken` must not have yet.
+   * Read a key of a map. `taken` must not have it.
    * @param {{ has(name: string): boolean }} taken
    */
   readKey(taken) {
     const start = this.at;
     const name = this.readStr();
-    if (taken.has(name)) throw this.error(`the key ${shown(name)} stands twice`, start);
+    if (taken.has(name)) throw this.error(`the key ${quoteName(name)} is repeated`, start);
     return name;
   }
 
-  // -- one object of any sort
+  // -- one object of any type
 
   /**
-   * Any object but an extension type.
+   * Read any object except an extension type.
    * @param {number} [depth]
    * @returns {Value}
    */
   readValue(depth = 0) {
-    if (depth > MAX_DEPTH) throw this.error(`more than ${MAX_DEPTH} arrays and maps lie in each other`);
+    if (depth > MAX_DEPTH) throw this.error(`arrays and maps are nested more than ${MAX_DEPTH} deep`);
     if (this.at >= this.data.length) this.#mark();
     const mark = /** @type {number} */ (this.data[this.at]);
-    switch (sortOf(mark)) {
+    switch (typeOf(mark)) {
       case "a string":
         return this.readStr();
       case "an integer":
         return this.readBig(-(2n ** 63n), 2n ** 64n - 1n);
       case "an array": {
+        this.#countContainer();
         /** @type {Value[]} */
-        const made = [];
-        for (let count = this.readArray(); count > 0; count--) made.push(this.readValue(depth + 1));
-        return made;
+        const result = [];
+        for (let count = this.readArray(); count > 0; count--) result.push(this.readValue(depth + 1));
+        return result;
       }
       case "a map":
         return this.readMapObject(depth);
@@ -183,49 +192,52 @@ export class Reader {
         this.#mark();
         return mark === 0xc0 ? null : mark === 0xc3;
       default:
-        throw this.error(`found ${sortOf(mark)}, which has no place here`);
+        throw this.error(`found ${typeOf(mark)}, which has no place here`);
     }
   }
 
   /**
-   * A map with its values, as `readValue` reads them. The object has no prototype: a key may be any string.
+   * Read a map with its values. The object has no prototype, because a key may be any string.
    * @param {number} [depth]
    */
   readMapObject(depth = 0) {
     /** @type {{ [key: string]: Value }} */
-    const made = Object.create(null);
-    const taken = { has: (/** @type {string} */ name) => name in made };
+    const result = Object.create(null);
+    this.#countContainer();
+    const taken = { has: (/** @type {string} */ name) => name in result };
     for (let count = this.readMap(); count > 0; count--) {
       const name = this.readKey(taken);
-      made[name] = this.readValue(depth + 1);
+      result[name] = this.readValue(depth + 1);
     }
-    return made;
+    return result;
   }
 
-  // -- what stands in several places
+  // -- repeated objects
 
   /**
-   * What `read` makes of the next objects, or what it made before of the very same bytes. An object of msgpack says itself where it
-   * ends, so equal bytes are equal objects, whatever follows them. Of the functions of 1,000 shaders, few take new arguments.
+   * Return the result of `read` for the next objects, or its cached result for equal bytes. An object of msgpack determines its own end,
+   * so equal bytes are equal objects. Most functions of 1,000 shaders have arguments that another function has.
    * @template T
-   * @param {{ bytes: Uint8Array, values: number, made: T }[]} known The newest first.
+   * @param {{ bytes: Uint8Array, values: number, containers: number, result: T }[]} known The newest first.
    * @param {() => T} read
    * @returns {T}
    */
   shared(known, read) {
     const at = this.at;
-    for (const { bytes, values, made } of known) {
-      if (values <= this.#left && this.#startsWith(bytes)) {
+    for (const { bytes, values, containers, result } of known) {
+      if (values <= this.#left && containers <= this.#room && this.#startsWith(bytes)) {
         this.at += bytes.length;
         this.#left -= values;
-        return made;
+        this.#room -= containers;
+        return result;
       }
     }
     const left = this.#left;
-    const made = read();
-    known.unshift({ bytes: this.data.subarray(at, this.at), values: left - this.#left, made });
+    const room = this.#room;
+    const result = read();
+    known.unshift({ bytes: this.data.subarray(at, this.at), values: left - this.#left, containers: room - this.#room, result });
     known.length = Math.min(known.length, MAX_KNOWN);
-    return made;
+    return result;
   }
 
   /** @param {Uint8Array} bytes */
@@ -238,7 +250,17 @@ export class Reader {
 
   // -- bytes
 
-  /** The first byte of the next object. */
+  /** Count an array or a map in a value of any type. */
+  #countContainer() {
+    this.#room -= 1;
+    if (this.#room < 0) {
+      const size = this.data.length;
+      const most = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
+      throw this.error(`more than ${most} arrays and maps in values of any sort, too many for ${size} bytes`);
+    }
+  }
+
+  /** Read the first byte of the next object. */
   #mark() {
     this.#left -= 1;
     if (this.#left < 0) throw this.error(`more than ${this.#most} values`);
@@ -289,7 +311,7 @@ export class Reader {
     const start = this.at;
     const bytes = this.#slice(size);
     if (size <= SHORT) {
-      // Nearly every string of ours is short and plain, and a bundle of 1,000 shaders has 50,000 of them: a decoder is slow to ask.
+      // Nearly all strings are short and ASCII. A bundle of 1,000 shaders has 50,000 of them, and TextDecoder is slow for each.
       let text = "";
       let at = 0;
       for (; at < size; at++) {
@@ -307,7 +329,7 @@ export class Reader {
   }
 
   /**
-   * `count`, held against the bytes that are left: an item takes at least one.
+   * Check `count` against the remaining bytes: an item takes at least `size` bytes.
    * @param {number} count
    * @param {number} size
    */
@@ -322,12 +344,12 @@ export class Reader {
    * @param {number} mark
    */
   #mistyped(wanted, mark) {
-    return this.error(`expected ${wanted}, found ${sortOf(mark)}`, this.at - 1);
+    return this.error(`expected ${wanted}, found ${typeOf(mark)}`, this.at - 1);
   }
 }
 
 /**
- * How many bytes of this are UTF-8 before the first that are not.
+ * Return the number of valid UTF-8 bytes before the first invalid one.
  * @param {Uint8Array} bytes
  */
 function validPrefix(bytes) {
@@ -338,16 +360,16 @@ function validPrefix(bytes) {
       if (decoder.decode(bytes.subarray(at, at + 1), { stream: true })) good = at + 1;
     }
   } catch {
-    // what is not UTF-8 begins at `good`
+    // the first invalid byte is at `good`
   }
   return good;
 }
 
 /**
- * What sort of object begins with this byte.
+ * Return the type of the object that begins with this byte.
  * @param {number} mark
  */
-function sortOf(mark) {
+function typeOf(mark) {
   if (mark <= 0x7f || mark >= 0xe0 || mark in INT) return "an integer";
   if ((mark >= 0xa0 && mark <= 0xbf) || mark in STR) return "a string";
   if (mark in BIN) return "a binary";

@@ -1,7 +1,7 @@
-// A function's shader and pipeline on one device: compiled, held against the device's limits, and laid out as its interface says.
+// A function's shader and pipeline on one device: limits, compilation, and the layout from the interface.
 
-import { checkStillThere, checkThere, COMPUTE_STAGE, guarded } from "./device.js";
-import { CompileError, DevmodError, LaunchError, said, shown } from "./errors.js";
+import { checkLostAfterError, checkNotLost, COMPUTE_STAGE, runGuarded } from "./device.js";
+import { CompileError, DevmodError, LaunchError, describeError, quoteName } from "./errors.js";
 
 /** @import { Plan, Spot } from "./plan.js" */
 
@@ -9,7 +9,7 @@ import { CompileError, DevmodError, LaunchError, said, shown } from "./errors.js
 /** @typedef {{ pipeline: GPUComputePipeline, layouts: GPUBindGroupLayout[] }} Pipeline */
 
 /**
- * LaunchError where the function needs more than the device has.
+ * Throw LaunchError if the function exceeds a limit of the device or needs an unsupported feature.
  * @param {GPUDevice} device
  * @param {Plan} plan
  * @param {[number, number, number] | null} block
@@ -18,22 +18,22 @@ import { CompileError, DevmodError, LaunchError, said, shown } from "./errors.js
 export function checkLimits(device, plan, block, features) {
   const lacking = Array.isArray(features) ? features.find((name) => typeof name === "string" && !device.features.has(name)) : undefined;
   if (lacking !== undefined) {
-    throw new LaunchError(`${plan.described} needs the feature ${shown(lacking)}, which this device does not have`, { kind: "webgpu" });
+    throw new LaunchError(`${plan.description} needs the feature ${quoteName(lacking)}, which this device does not support`, { kind: "webgpu" });
   }
   const { limits } = device;
   const beyond = (/** @type {string} */ what, /** @type {number} */ count, /** @type {keyof GPUSupportedLimits & string} */ limit) => {
     const most = Number(limits[limit]);
     if (count > most) {
-      throw new LaunchError(`${plan.described} ${what}, and this device takes at most ${most} (${limit})`, { kind: "webgpu" });
+      throw new LaunchError(`${plan.description} ${what}, but the limit of this device is ${most} (${limit})`, { kind: "webgpu" });
     }
   };
   const spots = [...plan.args.flatMap(({ spot }) => (spot ? [spot] : [])), ...plan.blocks.map(({ spot }) => spot)];
   const groups = Math.max(0, ...spots.map(({ group }) => group + 1));
   beyond(`uses ${groups} bind groups`, groups, "maxBindGroups");
   const storage = plan.args.filter(({ kind }) => kind === "buffer").length;
-  beyond(`takes ${storage} storage buffers`, storage, "maxStorageBuffersPerShaderStage");
+  beyond(`uses ${storage} storage buffers`, storage, "maxStorageBuffersPerShaderStage");
   const binding = Math.max(0, ...spots.map((spot) => spot.binding + 1));
-  beyond(`has a binding of the number ${binding - 1}`, binding, "maxBindingsPerBindGroup");
+  beyond(`uses binding ${binding - 1}`, binding, "maxBindingsPerBindGroup");
   for (const each of plan.blocks) beyond(`has a uniform block of ${each.size} bytes`, each.size, "maxUniformBufferBindingSize");
   if (!block) return;
   const [x, y, z] = block;
@@ -45,16 +45,16 @@ export function checkLimits(device, plan, block, features) {
 }
 
 /**
- * A shader on a device. The same text is compiled once for all functions of a module.
+ * Compile a shader for a device. Functions of a module with equal texts share it.
  * @param {GPUDevice} device
  * @param {string} text
- * @param {string} described
+ * @param {string} description
  * @param {Compiled} compiled
  */
-export async function compile(device, text, described, compiled) {
+export async function compile(device, text, description, compiled) {
   const known = compiled.get(device) ?? new Map();
   compiled.set(device, known);
-  const found = known.get(text) ?? compileText(device, text, described);
+  const found = known.get(text) ?? compileText(device, text, description);
   known.set(text, found);
   try {
     return await found;
@@ -67,31 +67,31 @@ export async function compile(device, text, described, compiled) {
 /**
  * @param {GPUDevice} device
  * @param {string} text
- * @param {string} described
+ * @param {string} description
  */
-async function compileText(device, text, described) {
+async function compileText(device, text, description) {
   device.pushErrorScope("validation");
   const shader = device.createShaderModule({ code: text });
   const scope = device.popErrorScope();
   const { messages } = await shader.getCompilationInfo();
   const problem = await scope.catch(() => null);
-  checkThere(device, described);
+  checkNotLost(device, description);
   const errors = messages.filter(({ type }) => type === "error");
   if (errors.length || problem) {
     const lines = text.split("\n");
-    const log = errors.map((each) => quotedLine(each, lines)).join("\n") || said(problem?.message);
+    const log = errors.map((each) => quoteLine(each, lines)).join("\n") || describeError(problem?.message);
     const count = errors.length > 1 ? ` (${errors.length} errors)` : "";
-    throw new CompileError(`${described} does not compile in this browser${count}:\n${log}`, { kind: "webgpu", log });
+    throw new CompileError(`${description} does not compile in this browser${count}:\n${log}`, { kind: "webgpu", log });
   }
   return shader;
 }
 
 /**
- * A message of the compiler with the line that it means: `12:5 unresolved value 'x'`.
+ * Return a message of the compiler with the source line.
  * @param {GPUCompilationMessage} message
  * @param {string[]} lines
  */
-function quotedLine({ lineNum, linePos, message }, lines) {
+function quoteLine({ lineNum, linePos, message }, lines) {
   const line = lines[lineNum - 1];
   if (!lineNum || line === undefined) return message;
   const text = line.length > 160 ? `${line.slice(0, 160)}…` : line;
@@ -100,7 +100,7 @@ function quotedLine({ lineNum, linePos, message }, lines) {
 }
 
 /**
- * The pipeline, laid out as the function's interface says: what a compiler drops as unused keeps its place.
+ * Create the pipeline with the layout of the interface. Bindings that the compiler drops as unused keep their place.
  * @param {GPUDevice} device
  * @param {Plan} plan
  * @param {string} entryPoint
@@ -118,17 +118,17 @@ export async function makePipeline(device, plan, entryPoint, module, constants) 
   for (const { spot, kind, written } of plan.args) if (spot) put(spot, kind === "uniform" ? "uniform" : written ? "storage" : "read-only-storage");
   for (const { spot } of plan.blocks) put(spot, "uniform");
   try {
-    const { layouts, pending } = await guarded(device, plan.described, () => {
+    const { layouts, pending } = await runGuarded(device, plan.description, () => {
       const layouts = entries.map((each) => device.createBindGroupLayout({ entries: each }));
       const layout = device.createPipelineLayout({ bindGroupLayouts: layouts });
       const pending = device.createComputePipelineAsync({ layout, compute: { module, entryPoint, constants } });
-      pending.catch(() => {}); // waited for below; until then it has somebody who listens
+      pending.catch(() => {}); // awaited below; this avoids an unhandled rejection until then
       return { layouts, pending };
     });
     return { pipeline: await pending, layouts };
   } catch (error) {
     if (error instanceof DevmodError) throw error;
-    await checkStillThere(device, plan.described);
-    throw new LaunchError(`${plan.described} cannot be made ready on this device: ${said(error)}`, { kind: "webgpu", cause: error });
+    await checkLostAfterError(device, plan.description);
+    throw new LaunchError(`${plan.description} cannot be built on this device: ${describeError(error)}`, { kind: "webgpu", cause: error });
   }
 }

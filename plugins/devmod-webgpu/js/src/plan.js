@@ -1,4 +1,4 @@
-// What a function takes, and where each argument lies: from its interface, or by TVM's rules where it has none (docs/kernels.md).
+// The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/kernels.md).
 
 import { parseDtype } from "./dtypes.js";
 import { FormatError, LaunchError, repr } from "./errors.js";
@@ -7,24 +7,28 @@ import { packerOf } from "./scalars.js";
 /** @import { Packer } from "./scalars.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
-/** What WebGPU has at most: no device offers more bind groups or bindings, whatever a file says. */
+/** Upper bounds for the numbers in a file. No device has more bind groups or bindings. */
 const MAX_GROUP = 31;
 const MAX_BINDING = 65535;
 const MAX_BLOCK = 65536;
-const DIMENSIONS = ["blockIdx", "threadIdx"];
+/** TVM's launch tags with a launch value: scopes with an axis, in the order of `Plan.launch[].which`, and shared memory. */
+const DIMENSIONS = ["blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx"];
+const DYNAMIC_SHARED_MEMORY = "tirx.use_dyn_shared_memory";
+export const SHARED_MEMORY = DIMENSIONS.length;
 
 /** A place in a bind group. @typedef {{ group: number, binding: number }} Spot */
 
 /**
- * One argument. A buffer and a uniform struct have a spot of their own; a scalar lies in a block.
+ * One argument. A buffer and a uniform struct have a binding of their own; a scalar is in a block.
  * @typedef {object} Argument
  * @property {number} number
  * @property {string} name
  * @property {"buffer" | "scalar" | "uniform" | "image" | "sampler"} kind
  * @property {string} type
  * @property {boolean} struct Whether a buffer's elements are structs.
- * @property {number} unit The bytes of a buffer's element; 1 where that is not known.
- * @property {number} least The bytes that a buffer must have at least; 4 is WebGPU's own.
+ * @property {number} unit The bytes of a buffer's element; 1 if unknown.
+ * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
+ * @property {number} least The minimum size of the binding in bytes; WebGPU requires at least 4.
  * @property {boolean} written
  * @property {Spot | null} spot
  * @property {number} block
@@ -32,14 +36,14 @@ const DIMENSIONS = ["blockIdx", "threadIdx"];
  * @property {Packer | null} pack
  */
 /**
- * A function's arguments, the blocks that its scalars lie in, and the launch values that may follow the arguments.
+ * A function's arguments, its blocks of scalars, and the launch values that may follow the arguments.
  * @typedef {object} Plan
- * @property {string} described The function in a message.
+ * @property {string} description The function in a message.
  * @property {Argument[]} args
  * @property {{ spot: Spot, size: number }[]} blocks
  * @property {{ tag: string, which: number, axis: number }[]} launch
- * @property {boolean} folds Whether a large x of the grid is folded into z, as TVM's shaders expect.
- * @property {number} packed Where in the last block TVM's shaders read packGridDimX; -1 for those of others.
+ * @property {boolean} folds Whether a large x of the grid is folded into z for TVM's shaders.
+ * @property {number} packed The offset of TVM's packGridDimX in the last block; -1 for other shaders.
  */
 
 /**
@@ -49,112 +53,115 @@ const DIMENSIONS = ["blockIdx", "threadIdx"];
  * @returns {Plan}
  */
 export function makePlan(name, info, text) {
-  const described = `the webgpu function ${repr(name)}`;
-  const plan = info.interface ? byInterface(described, info) : byOrder(described, info, text);
+  const description = `the webgpu function ${repr(name)}`;
+  const plan = info.interface ? byInterface(description, info) : byOrder(description, info, text);
   plan.launch = info.launchParamTags.flatMap((tag) => {
     const [word, axis = ""] = tag.split(".");
     const which = DIMENSIONS.indexOf(word ?? "");
     return which >= 0 && axis.length === 1 && "xyz".includes(axis) ? [{ tag, which, axis: "xyz".indexOf(axis) }] : [];
   });
+  // The value of dynamic shared memory is the last one.
+  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) plan.launch.push({ tag: DYNAMIC_SHARED_MEMORY, which: SHARED_MEMORY, axis: 0 });
   return plan;
 }
 
 /**
- * @param {string} described
+ * @param {string} description
  * @param {FunctionInfo} info
  * @returns {Plan}
  */
-function byInterface(described, info) {
+function byInterface(description, info) {
   const { params, blocks } = /** @type {NonNullable<FunctionInfo["interface"]>} */ (info.interface);
   const access = writeAccess(info);
   /** @type {Set<string>} */
   const taken = new Set();
   let buffers = 0;
   const places = blocks.map(({ at, size }, number) => {
-    const where = `${described}: block ${number} of its interface`;
-    if (at === "push") throw new FormatError(`${where} is for push constants, which WebGPU does not have`, { kind: "webgpu" });
-    if (size < 1 || size > MAX_BLOCK) throw new FormatError(`${where} takes ${size} bytes; 1 to ${MAX_BLOCK} can be`, { kind: "webgpu" });
+    const where = `${description}: block ${number} of its interface`;
+    if (at === "push") throw new FormatError(`${where} is for push constants, which WebGPU does not support`, { kind: "webgpu" });
+    if (size < 1 || size > MAX_BLOCK) throw new FormatError(`${where} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, { kind: "webgpu" });
     return { spot: spotOf(at, where, taken), size };
   });
   const args = params.map((param, number) => {
     const { name, kind, at, align } = param;
-    const where = `${described}: ${label({ number, name })}`;
+    const where = `${description}: ${label({ number, name })}`;
     const type = param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
-    const made = argument({ number, name, type, written: param.access !== "r" });
-    if (kind === "local") throw new FormatError(`${where} is of kind local, which WebGPU does not have`, { kind: "webgpu" });
-    made.kind = kind;
+    const result = argument({ number, name, type, written: param.access !== "r" });
+    if (kind === "local") throw new FormatError(`${where} is of kind local, which WebGPU does not support`, { kind: "webgpu" });
+    result.kind = kind;
     if (kind === "scalar") {
       if (!Array.isArray(at)) throw new FormatError(`${where} has no place in a block`, { kind: "webgpu" });
-      made.pack = packer(where, type, align);
+      result.pack = packer(where, type, align);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
-        throw new FormatError(`${where} lies outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`, { kind: "webgpu" });
+        throw new FormatError(`${where} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`, { kind: "webgpu" });
       }
-      [made.block, made.offset] = at;
-      return made;
+      [result.block, result.offset] = at;
+      return result;
     }
-    made.spot = spotOf(at, where, taken);
-    if (kind === "uniform") made.pack = packer(where, type, align || 1);
-    if (kind !== "buffer") return made;
-    made.struct = align > 0;
-    made.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
-    made.least = Math.ceil(Math.max(4, param.least) / 4) * 4;
-    if (!param.access && buffers < access.length) made.written = access[buffers] ?? true;
+    result.spot = spotOf(at, where, taken);
+    if (kind === "uniform") result.pack = packer(where, type, align || 1);
+    if (kind !== "buffer") return result;
+    result.struct = align > 0;
+    result.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
+    result.size = param.size;
+    result.least = Math.ceil(Math.max(4, param.least) / 4) * 4;
+    if (!param.access && buffers < access.length) result.written = access[buffers] ?? true;
     buffers += 1;
-    return made;
+    return result;
   });
-  return { described, args, blocks: places, launch: [], folds: false, packed: -1 };
+  return { description, args, blocks: places, launch: [], folds: false, packed: -1 };
 }
 
 /**
- * TVM's way: the buffers at bindings 0 and up, then one uniform of 4-byte fields, the last of them packGridDimX.
- * @param {string} described
+ * TVM's rule: the buffers at bindings 0 and up, then one uniform of 4-byte fields, the last of them packGridDimX.
+ * @param {string} description
  * @param {FunctionInfo} info
  * @param {string} text
  * @returns {Plan}
  */
-function byOrder(described, info, text) {
+function byOrder(description, info, text) {
   const access = writeAccess(info);
   const declared = declaredAccess(text);
   let buffers = 0;
   let scalars = 0;
   const args = info.argTypes.map((type, number) => {
-    const made = argument({ number, name: "", type: type === "handle" ? "" : type, written: true });
+    const result = argument({ number, name: "", type: type === "handle" ? "" : type, written: true });
     if (type === "handle") {
-      made.written = declared.get(buffers) ?? access[buffers] ?? true;
-      made.spot = { group: 0, binding: buffers };
+      result.written = declared.get(buffers) ?? access[buffers] ?? true;
+      result.spot = { group: 0, binding: buffers };
       buffers += 1;
-      return made;
+      return result;
     }
-    const where = `${described}: ${label(made)}`;
-    made.kind = "scalar";
-    made.pack = packer(where, type, 0);
+    const where = `${description}: ${label(result)}`;
+    result.kind = "scalar";
+    result.pack = packer(where, type, 0);
     if (widthOf(type) !== 4) {
-      throw new LaunchError(`${where} is of type ${type}; without an interface a scalar has 4 bytes: int32, uint32, float32 or bool`, {
+      throw new LaunchError(`${where} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
         kind: "webgpu",
       });
     }
-    made.offset = 4 * scalars;
+    result.offset = 4 * scalars;
     scalars += 1;
-    return made;
+    return result;
   });
   const blocks = [{ spot: { group: 0, binding: buffers }, size: 4 * (scalars + 1) }];
-  return { described, args, blocks, launch: [], folds: true, packed: 4 * scalars };
+  return { description, args, blocks, launch: [], folds: true, packed: 4 * scalars };
 }
 
 /**
- * Which bindings of group 0 a shader of TVM's may write to: a pipeline's layout has to say what the shader says.
+ * Return which bindings of group 0 a TVM shader may write to. The layout of the pipeline must match the shader.
  * @param {string} text
  */
 function declaredAccess(text) {
   /** @type {Map<number, boolean>} */
-  const made = new Map();
+  const result = new Map();
   const bare = text.replace(/\/\/[^\n]*/g, "");
   for (const [, binding, mode] of bare.matchAll(/@group\(\s*0[iu]?\s*\)\s*@binding\(\s*(\d+)[iu]?\s*\)\s*var<\s*storage\s*(?:,\s*(\w+)\s*)?>/g)) {
-    made.set(Number(binding), mode === "read_write" || mode === "write");
+    result.set(Number(binding), mode === "read_write" || mode === "write");
   }
-  return made;
+  return result;
 }
 
 /**
@@ -162,11 +169,11 @@ function declaredAccess(text) {
  * @returns {Argument}
  */
 function argument(given) {
-  return { ...given, kind: "buffer", struct: false, unit: 1, least: 4, spot: null, block: 0, offset: 0, pack: null };
+  return { ...given, kind: "buffer", struct: false, unit: 1, size: 0, least: 4, spot: null, block: 0, offset: 0, pack: null };
 }
 
 /**
- * The argument in a message: `argument 2 'b'`.
+ * Return the name of the argument in messages: `argument 2 'b'`.
  * @param {Pick<Argument, "number" | "name">} argument
  */
 export function label({ number, name }) {
@@ -183,10 +190,10 @@ function spotOf(at, where, taken) {
   if (!Array.isArray(at)) throw new FormatError(`${where} has no place (set, binding)`, { kind: "webgpu" });
   const [group, binding] = /** @type {[number, number]} */ (at);
   if (group > MAX_GROUP || binding > MAX_BINDING) {
-    throw new FormatError(`${where} has the place (${group}, ${binding}), beyond what any device has`, { kind: "webgpu" });
+    throw new FormatError(`${where} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`, { kind: "webgpu" });
   }
   const key = `${group},${binding}`;
-  if (taken.has(key)) throw new FormatError(`${where} has the place (${group}, ${binding}), where another one lies`, { kind: "webgpu" });
+  if (taken.has(key)) throw new FormatError(`${where} has the place (${group}, ${binding}), which another argument or block uses`, { kind: "webgpu" });
   taken.add(key);
   return { group, binding };
 }
@@ -199,12 +206,12 @@ function spotOf(at, where, taken) {
  */
 function packer(where, type, align) {
   const found = packerOf(type, align);
-  if (!found) throw new LaunchError(`${where} is of type ${type}, which WebGPU does not have`, { kind: "webgpu" });
+  if (!found) throw new LaunchError(`${where} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
   return found;
 }
 
 /**
- * The bytes of a type: in a block, where a bool takes 4; or as elements of an array, where three lanes take the room of four.
+ * Return the bytes of a type: in a block, where a bool takes 4; or as an array element, where three lanes take the space of four.
  * @param {string} type
  * @param {boolean} [element]
  */
@@ -217,7 +224,7 @@ function widthOf(type, element = false) {
 }
 
 /**
- * For each buffer in order whether it is written, as TVM's tag `paramWriteAccess:[0,0,1]` says it; [] where nothing does.
+ * Return for each buffer whether it is written, from TVM's tag `paramWriteAccess:[0,0,1]`; [] without the tag.
  * @param {FunctionInfo} info
  */
 function writeAccess(info) {
@@ -226,7 +233,7 @@ function writeAccess(info) {
 }
 
 /**
- * The arguments in a message: their names, or types where no names are known.
+ * Return the arguments for messages: their names, or their types if they have no names.
  * @param {Plan} plan
  */
 export function signature({ args }) {

@@ -1,21 +1,21 @@
-// Scalars by value, as the little-endian bytes that a kernel takes. A value that does not fit is refused, never cut.
+// Conversion of scalars to little-endian bytes. Values that do not fit are refused, never truncated.
 
 import { parseDtype } from "./dtypes.js";
-import { shown } from "./errors.js";
+import { quoteName } from "./errors.js";
 
-/** A value cannot be passed as a type; the text says why, and begins with the value or what it is. */
-export class Unfit extends Error {}
+/** A value cannot be converted. The message begins with the value and continues "argument 'x'". */
+export class ConversionError extends Error {}
 
 /**
- * What stands for a scalar in a call: a number, a boolean, a sequence of lanes, or the bytes of a struct.
+ * The value of a scalar argument: a number, a boolean, a sequence of lanes, or the bytes of a struct.
  * @typedef {number | bigint | boolean | readonly (number | bigint | boolean)[] | ArrayBuffer | ArrayBufferView} Scalar
  */
 /** @typedef {(value: unknown) => Uint8Array} Packer */
 
 /**
- * The converter of a type; null where no value of it can be passed.
+ * Return the converter of a type; null if WGSL does not support the type.
  * @param {string} name As in "int32", "float16x4", or "uint8xN" for a struct of N bytes.
- * @param {number} align More than 0 says that "uint8xN" is a struct.
+ * @param {number} align If it is more than 0, "uint8xN" is a struct.
  * @returns {Packer | null}
  */
 export function packerOf(name, align) {
@@ -27,24 +27,24 @@ export function packerOf(name, align) {
   if (!one) return null;
   const { width } = one;
   return (value) => {
-    const made = new Uint8Array(width * lanes);
-    const view = new DataView(made.buffer);
+    const result = new Uint8Array(width * lanes);
+    const view = new DataView(result.buffer);
     if (lanes === 1) {
       one.put(view, 0, value);
-      return made;
+      return result;
     }
     const listed = Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value);
-    if (!listed) throw new Unfit(`${told(value)} is not a sequence of ${lanes} lanes`);
+    if (!listed) throw new ConversionError(`${describeValue(value)} is not a sequence of ${lanes} lanes`);
     const items = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));
-    if (items.length !== lanes) throw new Unfit(`${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`);
+    if (items.length !== lanes) throw new ConversionError(`${items.length} lanes cannot be passed as ${name}, which has ${lanes} lanes`);
     for (let lane = 0; lane < lanes; lane++) {
       try {
         one.put(view, lane * width, items[lane]);
       } catch (error) {
-        throw error instanceof Unfit ? new Unfit(`lane ${lane}: ${error.message}`) : error;
+        throw error instanceof ConversionError ? new ConversionError(`lane ${lane}: ${error.message}`) : error;
       }
     }
-    return made;
+    return result;
   };
 }
 
@@ -78,7 +78,7 @@ function laneOf(code, bits, name) {
       width: 4,
       put(view, at, value) {
         const number = realOf(value);
-        if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) throw new Unfit(`${number} does not fit ${name}`);
+        if (Number.isFinite(number) && !Number.isFinite(Math.fround(number))) throw new ConversionError(`${number} does not fit ${name}`);
         view.setFloat32(at, number, true);
       },
     };
@@ -89,16 +89,16 @@ function laneOf(code, bits, name) {
       put(view, at, value) {
         const number = realOf(value);
         const half = halfOf(number);
-        if (Number.isFinite(number) && (half & 0x7c00) === 0x7c00) throw new Unfit(`${number} does not fit ${name}`);
+        if (Number.isFinite(number) && (half & 0x7c00) === 0x7c00) throw new ConversionError(`${number} does not fit ${name}`);
         view.setUint16(at, half, true);
       },
     };
   }
-  return null; // what WGSL has no type for
+  return null; // WGSL does not support the type
 }
 
 /**
- * A float16's bits, rounded to nearest, ties to even.
+ * Return the bits of a float16, rounded to nearest, ties to even.
  * @param {number} value
  */
 export function halfOf(value) {
@@ -106,7 +106,7 @@ export function halfOf(value) {
   const size = Math.abs(value);
   if (Number.isNaN(value)) return 0x7e00;
   if (size === Infinity) return sign | 0x7c00;
-  // The exponent, but not below that of the subnormal numbers; 2 ** n is exact, so nothing is rounded but here.
+  // The exponent, at least that of the subnormal numbers. 2 ** n is exact, so rounding happens only below.
   const exponent = Math.max(Math.floor(Math.log2(size || 2 ** -14)), -14);
   const near = size >= 2 ** (exponent + 1) ? exponent + 1 : size < 2 ** exponent && exponent > -14 ? exponent - 1 : exponent;
   const scaled = size * 2 ** (10 - near);
@@ -120,7 +120,7 @@ export function halfOf(value) {
 function booleanOf(value) {
   if (value === true || value === 1 || value === 1n) return true;
   if (value === false || value === 0 || value === 0n) return false;
-  throw new Unfit(`${told(value)} is not a bool`);
+  throw new ConversionError(`${describeValue(value)} is not a bool`);
 }
 
 /**
@@ -131,8 +131,8 @@ function booleanOf(value) {
  */
 function wholeOf(value, name, low, high) {
   const whole = typeof value === "boolean" || (typeof value === "number" && Number.isInteger(value)) ? BigInt(value) : value;
-  if (typeof whole !== "bigint") throw new Unfit(`${told(value)} is not a whole number`);
-  if (whole < low || whole > high) throw new Unfit(`${whole} does not fit ${name} (${low} to ${high})`);
+  if (typeof whole !== "bigint") throw new ConversionError(`${describeValue(value)} is not a whole number`);
+  if (whole < low || whole > high) throw new ConversionError(`${whole} does not fit ${name} (${low} to ${high})`);
   return whole;
 }
 
@@ -140,7 +140,7 @@ function wholeOf(value, name, low, high) {
 function realOf(value) {
   if (typeof value === "number") return value;
   if (typeof value === "bigint" || typeof value === "boolean") return Number(value);
-  throw new Unfit(`${told(value)} is not a number`);
+  throw new ConversionError(`${describeValue(value)} is not a number`);
 }
 
 /**
@@ -149,13 +149,13 @@ function realOf(value) {
  */
 function structBytes(value, size) {
   const bytes = viewOf(value);
-  if (!bytes) throw new Unfit(`${told(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`);
-  if (bytes.length !== size) throw new Unfit(`${told(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`);
+  if (!bytes) throw new ConversionError(`${describeValue(value)} is not a struct of ${size} bytes; pass an ArrayBuffer or a typed array of that size`);
+  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as a struct, which has ${size} bytes`);
   return bytes.slice();
 }
 
 /**
- * The bytes under an ArrayBuffer or a view of one; null for anything else.
+ * Return the bytes of an ArrayBuffer or a view of one; null for other values.
  * @param {unknown} value
  */
 export function viewOf(value) {
@@ -164,13 +164,13 @@ export function viewOf(value) {
 }
 
 /**
- * A value in a message: numbers as they are, else what it is.
+ * Describe a value for a message: numbers by value, others by type.
  * @param {unknown} value
  */
-export function told(value) {
+export function describeValue(value) {
   if (value === null || ["number", "boolean", "undefined"].includes(typeof value)) return String(value);
   if (typeof value === "bigint") return value.toString().length < 60 ? String(value) : "a bigint of many digits";
-  if (typeof value === "string") return value.length < 30 ? shown(value) : "a string";
+  if (typeof value === "string") return value.length < 30 ? quoteName(value) : "a string";
   if (typeof value === "function") return "a function";
   const name = /** @type {object} */ (value).constructor?.name || "object";
   return `${/^[aeio]/i.test(name) ? "an" : "a"} ${name}`;

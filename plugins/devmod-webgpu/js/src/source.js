@@ -1,12 +1,12 @@
-// Where a bundle's bytes come from: memory, a File, or a server, of which only the parts are fetched that are needed.
+// The sources of a bundle's bytes: memory, a File, or a server, from which only the needed parts are fetched.
 
-import { ChangedError, FetchError, FormatError, repr, said, shown } from "./errors.js";
+import { ChangedError, FetchError, FormatError, repr, describeError, quoteName } from "./errors.js";
 
 /**
- * Bytes that are read in parts. `read` gives fewer than asked for only where they end.
+ * Bytes that are read in parts. `read` returns fewer bytes than requested only at the end.
  * @typedef {object} Source
- * @property {string} place What it is called in messages.
- * @property {number} size In bytes; -1 where that is not known.
+ * @property {string} place The name in messages.
+ * @property {number} size In bytes; -1 if unknown.
  * @property {(offset: number, length: number) => Promise<Uint8Array>} read
  * @property {() => void} close
  */
@@ -14,14 +14,14 @@ import { ChangedError, FetchError, FormatError, repr, said, shown } from "./erro
 /**
  * How a URL is fetched.
  * @typedef {object} FetchOptions
- * @property {typeof globalThis.fetch} [fetch] In place of the browser's own.
+ * @property {typeof globalThis.fetch} [fetch] Used instead of the browser's fetch.
  * @property {HeadersInit} [headers] Sent with each request.
  * @property {RequestCredentials} [credentials]
- * @property {AbortSignal} [signal] Ends requests that are under way.
+ * @property {AbortSignal} [signal] Aborts pending requests.
  */
 
-/** What the first request asks for: most indexes fit, and small bundles come whole. */
-const FIRST = 2 ** 16;
+/** The bytes of the first request. Most indexes and small bundles fit. */
+const FIRST_REQUEST = 2 ** 16;
 
 /**
  * @param {Uint8Array} data
@@ -29,11 +29,11 @@ const FIRST = 2 ** 16;
  * @returns {Source}
  */
 export function memorySource(data, place = "the bundle in memory") {
-  const kept = data.slice(); // what was checked must not change
+  const copy = data.slice(); // checked bytes must not change
   return {
     place,
-    size: kept.length,
-    read: async (offset, length) => kept.subarray(offset, offset + length),
+    size: copy.length,
+    read: async (offset, length) => copy.subarray(offset, offset + length),
     close() {},
   };
 }
@@ -51,7 +51,7 @@ export function blobSource(blob) {
       try {
         return new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
       } catch (error) {
-        throw new ChangedError(`${place} cannot be read any more: it was changed or moved since it was opened. Open it again`, { cause: error });
+        throw new ChangedError(`${place} can no longer be read: it was changed or moved after it was opened. Open it again`, { cause: error });
       }
     },
     close() {},
@@ -59,8 +59,8 @@ export function blobSource(blob) {
 }
 
 /**
- * A file on a server. Where the server knows ranges, only what is read is fetched; where it answers with the whole file, that
- * answer is read as far as needed. A file that changes in between is noticed: by its ETag, date and size, and by the digests.
+ * Open a file on a server. With range requests, only the parts that are read are fetched. Otherwise the response with the whole file is
+ * read as far as needed. Changes of the file are detected by its ETag, date and size, and by the digests.
  * @param {string | URL} address
  * @param {FetchOptions} [options]
  * @returns {Promise<Source>}
@@ -68,19 +68,19 @@ export function blobSource(blob) {
 export async function urlSource(address, options = {}) {
   let url;
   try {
-    url = new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // a page, or a worker
+    url = new URL(address, globalThis.document?.baseURI ?? globalThis.location?.href); // in a page or a worker
   } catch (error) {
-    throw new FetchError(`${shown(String(address))} is no address that can be fetched`, { cause: error });
+    throw new FetchError(`${quoteName(String(address))} is not a valid URL`, { cause: error });
   }
-  const get = new Getter(url, options);
-  const first = await get.range(0, FIRST, {});
+  const get = new HttpFile(url, options);
+  const first = await get.range(0, FIRST_REQUEST, {});
   if (first.status === 200) return new StreamSource(get, first);
-  if (first.status === 416) return memorySource(new Uint8Array(0), get.place); // nothing at all is there
-  const head = await get.body(first, 0, FIRST);
+  if (first.status === 416) return memorySource(new Uint8Array(0), get.place); // an empty file
+  const head = await get.body(first, 0, FIRST_REQUEST);
   return new RangeSource(get, head, first);
 }
 
-class Getter {
+class HttpFile {
   #url;
   #options;
 
@@ -94,18 +94,18 @@ class Getter {
     this.place = repr(url.protocol === "data:" || url.href.length > 200 ? `${url.href.slice(0, 200)}…` : url.href);
   }
 
-  /** Raises the caller's own reason where they have ended it: that is no error of the network's. */
+  /** Throw the caller's abort reason, if the caller has aborted. That is not a network error. */
   checkWanted() {
     this.#options.signal?.throwIfAborted();
   }
 
-  /** Whether the page came from the same server. To another, a header more would cost a request more, or be refused. */
+  /** Whether the page is from the same origin. For other origins, an additional header causes a preflight request. */
   get sameOrigin() {
     return !globalThis.location || this.#url.origin === globalThis.location.origin;
   }
 
   /**
-   * The answer to a request for a part of the file: 206, 200 or 416.
+   * Request a part of the file. Return the response: 206, 200 or 416.
    * @param {number} offset
    * @param {number} length
    * @param {Record<string, string>} more
@@ -121,56 +121,56 @@ class Getter {
       answer = await fetch(this.#url, { headers: sent, credentials, signal: signal ?? null });
     } catch (error) {
       this.checkWanted();
-      throw new FetchError(`${this.place} cannot be fetched: ${said(error)}. Is the server there, and does it allow this page (CORS)?`, {
+      throw new FetchError(`${this.place} cannot be fetched: ${describeError(error)}. Check that the server is running and allows this page (CORS)`, {
         cause: error,
       });
     }
     if (![200, 206, 416].includes(answer.status)) {
       await answer.body?.cancel();
       const words = `${answer.status} ${answer.statusText}`.trim();
-      throw new FetchError(`${this.place} cannot be fetched: the server answers ${words}`);
+      throw new FetchError(`${this.place} cannot be fetched: the server responded with ${words}`);
     }
     return answer;
   }
 
   /**
-   * The bytes of a 206 answer, which must be the part that was asked for; those at the end of the file may be fewer.
+   * Return the bytes of a 206 response. It must be the requested part, which may be shorter at the end of the file.
    * @param {Response} answer
    * @param {number} offset
    * @param {number} length
    */
   async body(answer, offset, length) {
     const wrong = (/** @type {string} */ what) =>
-      new FetchError(`${this.place}: the server answers a request for bytes ${offset} to ${offset + length - 1} with ${what}`);
+      new FetchError(`${this.place}: the server responded to a request for bytes ${offset} to ${offset + length - 1} with ${what}`);
     const part = contentRange(answer);
     if (part && (part.first !== offset || part.last >= offset + length || part.last < part.first)) {
       await answer.body?.cancel();
       throw wrong(`bytes ${part.first} to ${part.last}`);
     }
-    const due = part ? part.last - part.first + 1 : length;
+    const expected = part ? part.last - part.first + 1 : length;
     const parts = new Collector();
     try {
       for (const reader = answer.body?.getReader(); reader; ) {
         const { done, value } = await reader.read();
         if (done) break;
         parts.add(value);
-        if (parts.size > due) {
+        if (parts.size > expected) {
           await reader.cancel();
-          throw wrong(`more than ${due}`);
+          throw wrong(`more than ${expected}`);
         }
       }
     } catch (error) {
       if (error instanceof FetchError) throw error;
       this.checkWanted();
-      throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${due} bytes: ${said(error)}`, { cause: error });
+      throw new FetchError(`${this.place}: the connection broke after ${parts.size} of ${expected} bytes: ${describeError(error)}`, { cause: error });
     }
-    if (part && parts.size < due) throw wrong(`${parts.size} bytes where it says ${due}`);
+    if (part && parts.size < expected) throw wrong(`${parts.size} bytes, but its Content-Range has ${expected}`);
     return parts.take();
   }
 }
 
 /**
- * What an answer says that it is, where that is shown to this page.
+ * Return the Content-Range of a response, if the page can read it.
  * @param {Response} answer
  */
 function contentRange(answer) {
@@ -179,7 +179,7 @@ function contentRange(answer) {
   return { first: Number(found[1]), last: Number(found[2]), total: found[3] === "*" ? -1 : Number(found[3]) };
 }
 
-/** Of a server that knows ranges. @implements {Source} */
+/** A file on a server with range requests. @implements {Source} */
 class RangeSource {
   #get;
   #head;
@@ -188,9 +188,9 @@ class RangeSource {
   #redirected;
 
   /**
-   * @param {Getter} get
+   * @param {HttpFile} get
    * @param {Uint8Array} head The first bytes of the file.
-   * @param {Response} first The answer that they came with.
+   * @param {Response} first The response with these bytes.
    */
   constructor(get, head, first) {
     this.#get = get;
@@ -200,7 +200,7 @@ class RangeSource {
     this.#redirected = first.redirected;
     this.place = get.place;
     this.size = contentRange(first)?.total ?? -1;
-    if (this.size < 0 && head.length < FIRST) this.size = head.length;
+    if (this.size < 0 && head.length < FIRST_REQUEST) this.size = head.length;
   }
 
   /**
@@ -211,13 +211,13 @@ class RangeSource {
     if (this.size >= 0) length = Math.max(0, Math.min(length, this.size - offset));
     const there = this.#head.subarray(offset, offset + length);
     if (there.length === length) return there;
-    // What is in hand already is not asked for again: an index that reaches a little beyond the first part.
+    // Bytes that are already here are not requested again, for an index that is a little longer than the first part.
     const rest = await this.#fetch(offset + there.length, length - there.length);
     if (!there.length) return rest;
-    const made = new Uint8Array(there.length + rest.length);
-    made.set(there);
-    made.set(rest, there.length);
-    return made;
+    const result = new Uint8Array(there.length + rest.length);
+    result.set(there);
+    result.set(rest, there.length);
+    return result;
   }
 
   close() {}
@@ -229,7 +229,7 @@ class RangeSource {
   async #fetch(offset, length) {
     const strong = this.#tag && !this.#tag.startsWith("W/") && this.#get.sameOrigin && !this.#redirected;
     const answer = await this.#get.range(offset, length, strong ? { "If-Range": /** @type {string} */ (this.#tag) } : {});
-    if (answer.status === 416 && this.size < 0) return new Uint8Array(0); // nothing is there: the file is shorter than its index says
+    if (answer.status === 416 && this.size < 0) return new Uint8Array(0); // the file is shorter than its index describes
     const total = contentRange(answer)?.total ?? -1;
     const tag = answer.headers.get("ETag");
     const date = answer.headers.get("Last-Modified");
@@ -243,7 +243,7 @@ class RangeSource {
   }
 }
 
-/** Of a server that answers with the whole file: it is read as far as it is needed, and what was read is kept. @implements {Source} */
+/** A file on a server without range requests. The response is read as far as needed, and stored. @implements {Source} */
 class StreamSource {
   #get;
   #reader;
@@ -253,7 +253,7 @@ class StreamSource {
   #turn = Promise.resolve();
 
   /**
-   * @param {Getter} get
+   * @param {HttpFile} get
    * @param {Response} answer
    */
   constructor(get, answer) {
@@ -284,7 +284,7 @@ class StreamSource {
     while (this.size < 0 && this.#parts.size < end) {
       const { done, value } = await /** @type {ReadableStreamDefaultReader<Uint8Array>} */ (this.#reader).read().catch((error) => {
         this.#get.checkWanted();
-        throw new FetchError(`${this.place}: the connection broke after ${this.#parts.size} bytes: ${said(error)}`, { cause: error });
+        throw new FetchError(`${this.place}: the connection broke after ${this.#parts.size} bytes: ${describeError(error)}`, { cause: error });
       });
       if (this.#closed) throw new FetchError(`${this.place} was closed before all of it was read. Open it again`);
       if (done) this.size = this.#parts.size;
@@ -293,7 +293,7 @@ class StreamSource {
   }
 }
 
-/** Bytes that arrive in pieces. Room is taken for what is there, never for what is said to come. */
+/** Bytes that arrive in pieces. Memory is allocated only for bytes that have arrived. */
 class Collector {
   #room = new Uint8Array(0);
   size = 0;
@@ -324,7 +324,7 @@ class Collector {
 }
 
 /**
- * The source of whatever a bundle is opened from.
+ * Return the source for the argument of `open`.
  * @param {unknown} from
  * @param {FetchOptions} options
  * @returns {Promise<Source>}
@@ -334,5 +334,5 @@ export async function sourceOf(from, options) {
   if (from instanceof Blob) return blobSource(from);
   if (from instanceof ArrayBuffer) return memorySource(new Uint8Array(from));
   if (ArrayBuffer.isView(from)) return memorySource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
-  throw new FormatError(`a bundle is opened from a URL, a File or Blob, or bytes, not from ${from === null ? "null" : typeof from}`);
+  throw new FormatError(`expected a URL, a File, a Blob or bytes, got ${from === null ? "null" : typeof from}`);
 }

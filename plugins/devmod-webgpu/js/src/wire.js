@@ -1,14 +1,14 @@
-// A module's bytes: the fields of its kind, each one msgpack object, one after the other. docs/formats.md has the layout.
+// A module's bytes: a sequence of msgpack objects, one for each field of its kind. docs/formats.md has the layout.
 
 import { dtypeName, parseDtype } from "./dtypes.js";
-import { FormatError, quoted, repr, shown } from "./errors.js";
+import { FormatError, listNames, repr, quoteName } from "./errors.js";
 import { isMap } from "./head.js";
 import { Reader } from "./msgpack.js";
 
 /** @import { DType } from "./dtypes.js" */
 /** @import { Value } from "./msgpack.js" */
 
-/** The kinds whose bytes are known here: their fields, their default format, and which of their formats are text. */
+/** The known kinds: their fields, their default format, and their formats that are text. */
 /** @type {Record<string, { fields: string[], format: string, text: string[] }>} */
 const KINDS = {
   cuda: { fields: ["fmt", "fmap", "code"], format: "cuda", text: ["cuda", "ptx"] },
@@ -19,16 +19,16 @@ const KINDS = {
   vulkan: { fields: ["fmt", "fmap", "shaders"], format: "spv", text: [] },
   webgpu: { fields: ["fmap", "shaders"], format: "wgsl", text: ["wgsl"] },
 };
-const FAR = 2n ** 63n - 1n;
+const MAX_INT64 = 2n ** 63n - 1n;
 const MAX_DIMENSIONS = 64;
 export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
 
 /**
- * Where an argument or a block lies: an index, a pair, "push", or nothing where order is the place.
+ * The place of an argument or a block: an index, a pair, "push", or null if the order is the place.
  * @typedef {number | [number, number] | "push" | null} Place
  */
 /**
- * One argument of a function. `type` is that of a buffer's elements or of the scalar, "" where it is not known.
+ * One argument of a function. `type` is the type of a buffer's elements or of the scalar; "" if unknown.
  * @typedef {object} Param
  * @property {string} name
  * @property {typeof PARAM_KINDS[number]} kind
@@ -36,10 +36,11 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {"" | "r" | "w" | "rw"} access
  * @property {Place} at
  * @property {number} align
- * @property {number} least The bytes that a buffer must have at least; 0 where that is not known.
+ * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
+ * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
  */
 /**
- * How a function takes its arguments, as reflection found it at build time. `extra` has the keys that are not known here.
+ * The places and types of a function's arguments, from reflection at build time. `extra` has the other keys.
  * @typedef {object} Interface
  * @property {Param[]} params
  * @property {{ at: Place, size: number }[]} blocks
@@ -47,7 +48,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {Record<string, unknown>} extra
  */
 /**
- * What is known of a function before it runs.
+ * The description of a function in the fmap.
  * @typedef {object} FunctionInfo
  * @property {string} name The entry point.
  * @property {string[]} argTypes
@@ -60,7 +61,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @typedef {{ type: string, shape: (number | bigint)[], data: Uint8Array }} Constant
  */
 /**
- * What a module's bytes hold. `code` is the one payload, `shaders` those of a kind with several.
+ * The contents of a module's bytes. `code` is the payload; `shaders` are the payloads of a kind with several.
  * @typedef {object} Contents
  * @property {string} format
  * @property {Map<string, FunctionInfo>} functions
@@ -71,7 +72,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  */
 
 /**
- * What is in a module's bytes; null for a kind that is not known here.
+ * Decode a module's bytes. Return null for an unknown kind.
  * @param {string} kind
  * @param {Uint8Array} data
  * @returns {Contents | null}
@@ -79,27 +80,27 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
 export function decode(kind, data) {
   const reader = new Reader(data, `the bytes of the ${kind} module`, kind);
   /** @type {Contents} */
-  const made = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
-  if (kind === "const_loader") readConstants(reader, made);
+  const result = { format: "", functions: new Map(), code: null, shaders: new Map(), constants: new Map(), symbols: new Map() };
+  if (kind === "const_loader") readConstants(reader, result);
   else {
     const spec = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
     if (!spec) return null;
-    made.format = spec.format;
+    result.format = spec.format;
     for (const field of spec.fields) {
       reader.field = field === "shaders" ? "code" : field;
-      if (field === "fmt") made.format = reader.readStr();
-      else if (field === "fmap") readFmap(reader, made.functions);
-      else if (field === "code") made.code = reader.readBin();
-      else readShaders(reader, made.shaders);
+      if (field === "fmt") result.format = reader.readStr();
+      else if (field === "fmap") readFmap(reader, result.functions);
+      else if (field === "code") result.code = reader.readBin();
+      else readShaders(reader, result.shaders);
     }
   }
   reader.finish();
-  if (kind === "const_loader") checkSymbols(made);
-  return made;
+  if (kind === "const_loader") checkSymbols(result);
+  return result;
 }
 
 /**
- * The text of a module as its kind has it: its code where that is text, else "".
+ * Return the code of a module if it is text, otherwise "".
  * @param {string} kind
  * @param {Contents} contents
  */
@@ -109,7 +110,7 @@ export function sourceText(kind, contents) {
   return [...new Set(parts.map((part) => new TextDecoder().decode(part)))].join("\n");
 }
 
-/** @typedef {Record<4 | 5, { bytes: Uint8Array, values: number, made: Omit<FunctionInfo, "name"> }[]>} Known */
+/** @typedef {Record<4 | 5, { bytes: Uint8Array, values: number, containers: number, result: Omit<FunctionInfo, "name"> }[]>} Known */
 
 /**
  * @param {Reader} reader
@@ -121,14 +122,14 @@ function readFmap(reader, fmap) {
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = "fmap";
     const name = reader.readKey(fmap);
-    fmap.set(name, readInfo(reader, `fmap of ${shown(name)}`, known));
+    fmap.set(name, readInfo(reader, `fmap of ${quoteName(name)}`, known));
   }
 }
 
 /**
  * @param {Reader} reader
  * @param {string} where
- * @param {Known} known What functions before it have behind their names, by the number of their fields.
+ * @param {Known} known The cached arguments of earlier functions, by the number of fields.
  * @returns {FunctionInfo}
  */
 function readInfo(reader, where, known) {
@@ -138,7 +139,7 @@ function readInfo(reader, where, known) {
   if (count !== 4 && count !== 5) throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
   reader.field = `${where}, name`;
   const name = reader.readStr();
-  // What has four fields may begin as what has five, so they are remembered apart.
+  // An array of four fields may begin like one of five, so they are cached separately.
   return { name, ...reader.shared(known[count], () => readArguments(reader, where, name, start, count === 5)) };
 }
 
@@ -147,7 +148,7 @@ function readInfo(reader, where, known) {
  * @param {string} where
  * @param {string} name
  * @param {number} start
- * @param {boolean} fifth Whether there is an interface.
+ * @param {boolean} fifth Whether the function has an interface.
  * @returns {Omit<FunctionInfo, "name">}
  */
 function readArguments(reader, where, name, start, fifth) {
@@ -207,7 +208,7 @@ function readInterface(map, refuse) {
   let fixed = null;
   if (block !== null) {
     if (!Array.isArray(block) || block.length !== 3) throw refuse("a fixed block of threads is three numbers");
-    fixed = /** @type {[number, number, number]} */ (block.map((count) => counted(count, "a fixed block of threads", refuse)));
+    fixed = /** @type {[number, number, number]} */ (block.map((count) => readCount(count, "a fixed block of threads", refuse)));
   }
   return {
     params: params.map((param) => readParam(param, refuse)),
@@ -225,27 +226,28 @@ function readInterface(map, refuse) {
 function readParam(value, refuse) {
   if (!isMap(value)) throw refuse("a parameter is a map with string keys");
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
-  const { name, kind, type = "", access = "", at = null, align = 0, least = 0 } = value;
+  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, least = 0 } = value;
   if (typeof name !== "string") throw refuse("a parameter's name is a string");
-  const where = `the parameter ${shown(name)}`;
+  const where = `the parameter ${quoteName(name)}`;
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
-    const given = typeof kind === "string" ? `the kind ${shown(kind)}` : "a kind that is no string";
+    const given = typeof kind === "string" ? `the kind ${quoteName(kind)}` : "a kind that is no string";
     throw refuse(`${where} has ${given}; a kind is one of ${PARAM_KINDS.join(", ")}`);
   }
   if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
-    const given = typeof access === "string" ? `the access ${shown(access)}` : "an access that is no string";
+    const given = typeof access === "string" ? `the access ${quoteName(access)}` : "an access that is no string";
     throw refuse(`${where} has ${given}; an access is 'r', 'w', 'rw' or ''`);
   }
   if (typeof type !== "string") throw refuse(`${where} has a type that is not a string`);
-  if (type && !parseDtype(type)) throw refuse(`${shown(type)} is not a type`);
+  if (type && !parseDtype(type)) throw refuse(`${quoteName(type)} is not a type`);
   return {
     name,
     kind: /** @type {Param["kind"]} */ (kind),
     type,
     access,
     at: readPlace(at, where, refuse),
-    align: counted(align, `the alignment of ${where}`, refuse),
-    least: isCount(least) ? Number(least) : 0, // a key that core's reader does not know, so nothing of it is refused here
+    align: readCount(align, `the alignment of ${where}`, refuse),
+    size: readCount(size, `the size of ${where}`, refuse),
+    least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
   };
 }
 
@@ -256,7 +258,7 @@ function readParam(value, refuse) {
 function readBlock(value, refuse) {
   if (!isMap(value)) throw refuse("a block is a map with string keys");
   for (const key of ["at", "size"]) if (!(key in value)) throw refuse(`a block has no '${key}'`);
-  return { at: readPlace(value.at, "a block", refuse, true), size: counted(value.size, "the size of a block", refuse) };
+  return { at: readPlace(value.at, "a block", refuse, true), size: readCount(value.size, "the size of a block", refuse) };
 }
 
 /**
@@ -278,7 +280,7 @@ function readPlace(at, where, refuse, push = false) {
 
 /** @param {unknown} value */
 function isCount(value) {
-  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= FAR;
+  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
 }
 
 /**
@@ -286,7 +288,7 @@ function isCount(value) {
  * @param {string} what
  * @param {Refuse} refuse
  */
-function counted(value, what, refuse) {
+function readCount(value, what, refuse) {
   if (!isCount(value)) throw refuse(`${what} is a number from 0 up`);
   return Number(value);
 }
@@ -295,26 +297,26 @@ function counted(value, what, refuse) {
 
 /**
  * @param {Reader} reader
- * @param {Contents} made
+ * @param {Contents} result
  */
-function readConstants(reader, made) {
+function readConstants(reader, result) {
   reader.field = "constants";
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = "constants";
-    const name = reader.readKey(made.constants);
-    reader.field = `constant ${shown(name)}`;
-    made.constants.set(name, readConstant(reader));
+    const name = reader.readKey(result.constants);
+    reader.field = `constant ${quoteName(name)}`;
+    result.constants.set(name, readConstant(reader));
   }
   reader.field = "init symbols";
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
     reader.field = "init symbols";
-    const symbol = reader.readKey(made.symbols);
-    reader.field = `init symbol ${shown(symbol)}`;
+    const symbol = reader.readKey(result.symbols);
+    reader.field = `init symbol ${quoteName(symbol)}`;
     /** @type {string[]} */
     const names = [];
     for (let items = reader.readArray(); items > 0; items--) names.push(reader.readStr());
-    made.symbols.set(symbol, names);
-    made.functions.set(symbol, { name: symbol, argTypes: [], launchParamTags: [], argExtraTags: [], interface: null });
+    result.symbols.set(symbol, names);
+    result.functions.set(symbol, { name: symbol, argTypes: [], launchParamTags: [], argExtraTags: [], interface: null });
   }
 }
 
@@ -328,38 +330,39 @@ function readConstant(reader) {
   if (count !== 3) throw reader.error(`expected [type, shape, elements], found an array of ${count}`, start);
   const dtype = readDtype(reader);
   const dimensions = reader.readArray();
-  if (dimensions > MAX_DIMENSIONS) throw reader.error(`${dimensions} dimensions, and the most there are is ${MAX_DIMENSIONS}`, start);
+  if (dimensions > MAX_DIMENSIONS) throw reader.error(`${dimensions} dimensions, and the maximum is ${MAX_DIMENSIONS}`, start);
   const shape = [];
-  for (let left = dimensions; left > 0; left--) shape.push(reader.readBig(0, FAR));
+  for (let left = dimensions; left > 0; left--) shape.push(reader.readBig(0, MAX_INT64));
   const at = reader.at;
   const data = reader.readBin();
-  const due = sizeOf(dtype, shape);
+  const expected = sizeOf(dtype, shape);
   const type = dtypeName(dtype);
-  if (BigInt(data.length) !== due) {
-    const shown = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
-    throw reader.error(`${data.length} bytes for ${type} of shape ${shown}, which takes ${due}`, at);
+  if (BigInt(data.length) !== expected) {
+    const extents = `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
+    throw reader.error(`${data.length} bytes for ${type} of shape ${extents}, which takes ${expected}`, at);
   }
   return { type, shape, data };
 }
 
 /**
- * The bytes of a tensor. Elements of less than a byte lie packed, but for TVM's bool (a uint of 1 bit), which takes one.
+ * Return the bytes of a tensor. Elements below one byte are packed, except for TVM's bool (a uint of 1 bit), which takes a byte.
  * @param {DType} dtype
  * @param {(number | bigint)[]} shape
  */
 function sizeOf({ code, bits, lanes }, shape) {
-  const width = code === 1 && bits === 1 && lanes === 1 ? 8 : bits * lanes;
+  const byte = (code === 1 && bits === 1 && lanes === 1) || (code === 3 && bits === 0); // TVM's bool, and untyped memory
+  const width = byte ? 8 * lanes : bits * lanes;
   let count = 1n;
   for (const extent of shape) count *= BigInt(extent);
   return (count * BigInt(width) + 7n) / 8n;
 }
 
-/** @param {Contents} made */
+/** @param {Contents} result */
 function checkSymbols({ constants, symbols }) {
   for (const [symbol, names] of symbols) {
     const missing = names.filter((name) => !constants.has(name));
     if (missing.length) {
-      throw new FormatError(`const_loader: the init symbol ${shown(symbol)} is handed constants that are not there: ${quoted(missing)}`, {
+      throw new FormatError(`const_loader: the init symbol ${quoteName(symbol)} names constants that do not exist: ${listNames(missing)}`, {
         kind: "const_loader",
       });
     }

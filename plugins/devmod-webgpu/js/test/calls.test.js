@@ -1,13 +1,14 @@
-// What is checked before a device is asked anything: scalars, places, shapes, constants.
+// Checks that need no device: scalars, places, shapes, constants.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { specialized } from "../src/constants.js";
+import { hostArray } from "../src/arguments.js";
+import { specialize } from "../src/constants.js";
 import { dtypeName, parseDtype } from "../src/dtypes.js";
 import { repr } from "../src/errors.js";
 import { makePlan } from "../src/plan.js";
-import { halfOf, packerOf, Unfit } from "../src/scalars.js";
+import { halfOf, packerOf, ConversionError } from "../src/scalars.js";
 import { readShape } from "../src/shape.js";
 
 const hex = (data) => Buffer.from(data).toString("hex");
@@ -39,7 +40,7 @@ for (const [type, value, text] of [
   ["float32x2", [1, "a"], "lane 1: 'a' is not a number"],
 ]) {
   test(`refused: ${type} of ${String(value)}`, () => {
-    assert.throws(() => packerOf(type, 0)(value), (error) => error instanceof Unfit && error.message === text);
+    assert.throws(() => packerOf(type, 0)(value), (error) => error instanceof ConversionError && error.message === text);
   });
 }
 
@@ -67,7 +68,7 @@ test("names in messages", () => {
 });
 
 const info = (types, extra = {}) => ({ name: "k", argTypes: types, launchParamTags: [], argExtraTags: [], interface: null, ...extra });
-const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, least: 0, ...more });
+const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, size: 0, least: 0, ...more });
 const known = (params, blocks = [], more = {}) =>
   info(params.map(({ kind, type }) => (kind === "buffer" ? "handle" : type)), { interface: { params, blocks, block: null, extra: {}, ...more } });
 
@@ -82,24 +83,26 @@ test("TVM's way without an interface", () => {
   assert.deepEqual(plan.launch.map(({ tag }) => tag), ["blockIdx.y", "threadIdx.x"]);
   const tagged = makePlan("k", info(["handle", "handle"], { launchParamTags: ["paramWriteAccess:[0,1]"] }), "");
   assert.deepEqual(tagged.args.map(({ written }) => written), [false, true]);
-  assert.throws(() => makePlan("k", info(["int64"]), ""), /argument 1 is of type int64; without an interface a scalar has 4 bytes/);
+  assert.throws(() => makePlan("k", info(["int64"]), ""), /argument 1 is of type int64; without an interface, expected int32/);
 });
 
 for (const [name, bad, text] of [
   ["push constants", known([], [{ at: "push", size: 4 }]), /block 0 of its interface is for push constants/],
-  ["a huge block", known([], [{ at: [0, 0], size: 2 ** 40 }]), /takes 1099511627776 bytes; 1 to 65536 can be/],
-  ["two at one place", known([param("a", "buffer", "", [0, 0]), param("b", "buffer", "", [0, 0])]), /argument 2 'b' has the place \(0, 0\), where another one lies/],
-  ["a place beyond any device", known([param("a", "buffer", "", [2 ** 31, 0])]), /has the place \(2147483648, 0\), beyond what any device has/],
+  ["a huge block", known([], [{ at: [0, 0], size: 2 ** 40 }]), /has 1099511627776 bytes, expected 1 to 65536/],
+  ["two at one place", known([param("a", "buffer", "", [0, 0]), param("b", "buffer", "", [0, 0])]), /argument 2 'b' has the place \(0, 0\), which another argument or block uses/],
+  ["a place beyond any device", known([param("a", "buffer", "", [2 ** 31, 0])]), /has the place \(2147483648, 0\), expected a group up to 31 and a binding up to 65535/],
   ["no place", known([param("a", "buffer", "", null)]), /argument 1 'a' has no place \(set, binding\)/],
-  ["a scalar outside its block", known([param("n", "scalar", "int32", [0, 4])], [{ at: [0, 0], size: 4 }]), /lies outside its block: 4 bytes at 4 of block 0/],
-  ["a scalar in no block", known([param("n", "scalar", "int32", [3, 0])]), /lies outside its block/],
-  ["a 128-bit scalar", known([param("n", "scalar", "complex128", [0, 0])], [{ at: [0, 0], size: 16 }]), /is of type complex128, which WebGPU does not have/],
+  ["a scalar outside its block", known([param("n", "scalar", "int32", [0, 4])], [{ at: [0, 0], size: 4 }]), /is outside its block: 4 bytes at 4 of block 0/],
+  ["a scalar in no block", known([param("n", "scalar", "int32", [3, 0])]), /is outside its block/],
+  ["a 128-bit scalar", known([param("n", "scalar", "complex128", [0, 0])], [{ at: [0, 0], size: 16 }]), /is of type complex128, which WGSL does not support/],
 ]) {
   test(`an interface with ${name}`, () => assert.throws(() => makePlan("k", bad, ""), text));
 }
 
 const shape = (plan, args, options, fixed = null) => readShape(plan, args, options, fixed, 65535).shape?.launched ?? null;
 const one = makePlan("k", info(["handle"], { launchParamTags: ["blockIdx.y", "blockIdx.x", "threadIdx.x"] }), "");
+const tags = ["blockIdx.x", "clusterCtaIdx.x", "preferredClusterCtaIdx.y", "threadIdx.x", "tirx.use_required_block_dimension", "tirx.use_dyn_shared_memory"];
+const all = makePlan("k", info(["handle"], { launchParamTags: tags }), "");
 const mine = makePlan("k", known([param("a", "buffer", "", [0, 0])]), "");
 
 test("shapes", () => {
@@ -107,6 +110,7 @@ test("shapes", () => {
   assert.deepEqual(shape(mine, [0], { grid: [3n, 2] }), [3, 2, 1]);
   assert.equal(shape(mine, [0], { grid: [3, 0] }), null);
   assert.deepEqual(shape(one, [0, 5, 7, 64], {}), [7, 5, 1]);
+  assert.deepEqual(shape(all, [0, 5, 1, 2, 64, 0], {}), [5, 1, 1]);
   assert.deepEqual(shape(one, [0], { grid: 65535 }), [65535, 1, 1]);
   assert.deepEqual(shape(one, [0], { grid: 65536 }), [32768, 1, 2]);
   assert.deepEqual(shape(one, [0], { grid: [200_001, 3] }), [50001, 3, 4]);
@@ -115,15 +119,18 @@ test("shapes", () => {
 for (const [name, call, text] of [
   ["no grid", () => shape(mine, [0], {}), /the webgpu function 'k' needs grid, the number of blocks/],
   ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid: 1\.5: 1\.5 is not a whole number$/],
-  ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid: \[1, -1\]: -1 is not a count from 0 up$/],
-  ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /it is a number, or up to three of them for x, y, z$/],
+  ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid: \[1, -1\]: -1 is less than 0$/],
+  ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /expected a number, or up to three numbers for x, y, z$/],
   ["too few arguments", () => shape(mine, [], { grid: 1 }), /takes 1 argument \(a\); 0 were given$/],
   ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
   ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as an array: run\(\[…\], \{ grid \}\)$/],
-  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /with grid or block and with launch values behind its arguments/],
+  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /with grid or block and with launch values after its arguments/],
   ["another block", () => shape(mine, [0], { grid: 1, block: 32 }, [64, 1, 1]), /is built for blocks of \(64, 1, 1\) threads, and \(32, 1, 1\) was given/],
-  ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /a grid of \(65536, 1, 1\) blocks: 65536 in x, and this device takes at most 65535 \(maxComputeWorkgroupsPerDimension\)$/],
-  ["z of TVM's", () => shape(one, [0], { grid: [1, 1, 2] }), /cannot be launched with 2 blocks in z: a shader of TVM's takes its x from there$/],
+  ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /a grid of \(65536, 1, 1\) blocks: 65536 in x, but the limit of this device is 65535 \(maxComputeWorkgroupsPerDimension\)$/],
+  ["clusters", () => shape(all, [0, 5, 2, 1, 64, 0], {}), /cannot be launched in clusters of \(2, 1, 1\) blocks: WebGPU does not support clusters$/],
+  ["dynamic shared memory", () => shape(all, [0, 5, 1, 1, 64, 256], {}), /cannot be given 256 bytes of shared memory: the shader fixes/],
+  ["a launch value too few", () => shape(all, [0, 5, 1, 1, 64], {}), /its launch values \(blockIdx\.x, clusterCtaIdx\.x, preferredClusterCtaIdx\.y, threadIdx\.x, tirx\.use_dyn_shared_memory\) may follow them; 5 were given$/],
+  ["z of TVM's", () => shape(one, [0], { grid: [1, 1, 2] }), /cannot be launched with 2 blocks in z: TVM's shaders fold large x into z$/],
   ["too large even when folded", () => shape(one, [0], { grid: 2 ** 33 }), /cannot be launched with a grid/],
 ]) {
   test(`refused: ${name}`, () => assert.throws(call, text));
@@ -133,15 +140,28 @@ const constants = [{ name: "TILE", id: 7, type: "uint32", default: 16 }, { name:
 const tiled = { params: [], blocks: [], block: [16, 16, 1], extra: { constants, block_constants: [0, [0, 1], -1] } };
 
 test("constants by name and by number", () => {
-  assert.deepEqual({ ...specialized("f", tiled, {}).values }, {});
-  assert.deepEqual(specialized("f", tiled, {}).missing, ["SCALE"]);
-  assert.deepEqual({ ...specialized("f", tiled, { TILE: 8, SCALE: 0.5 }).values }, { 7: 8, SCALE: 0.5 });
-  assert.deepEqual({ ...specialized("f", tiled, { 7: 8 }).values }, { 7: 8 });
-  assert.equal(specialized("f", tiled, { TILE: 8 }).block, null);
-  assert.deepEqual(specialized("f", { ...tiled, extra: { constants, block_constants: [0, -1, -1] } }, { TILE: 8 }).block, [8, 16, 1]);
-  assert.throws(() => specialized("f", tiled, { SIZE: 1 }), /^ArgumentError: f has no constant 'SIZE' to specialize; it has: 'TILE', 'SCALE'$/);
-  assert.throws(() => specialized("f", tiled, { TILE: -1 }), /f cannot take the constant 'TILE': -1 does not fit uint32/);
-  assert.throws(() => specialized("f", tiled, { TILE: 8, 7: 8 }), /f is given the constant 'TILE' twice/);
-  assert.throws(() => specialized("f", { ...tiled, extra: { constants: 5 } }, {}), /the constants of an interface are a list/);
-  assert.throws(() => specialized("f", { ...tiled, extra: { constants, block_constants: [9, 0, 0] } }, {}), /block_constants that is not three positions/);
+  assert.deepEqual({ ...specialize("f", tiled, {}).values }, {});
+  assert.deepEqual(specialize("f", tiled, {}).missing, ["SCALE"]);
+  assert.deepEqual({ ...specialize("f", tiled, { TILE: 8, SCALE: 0.5 }).values }, { 7: 8, SCALE: 0.5 });
+  assert.deepEqual({ ...specialize("f", tiled, { 7: 8 }).values }, { 7: 8 });
+  assert.equal(specialize("f", tiled, { TILE: 8 }).block, null);
+  assert.deepEqual(specialize("f", { ...tiled, extra: { constants, block_constants: [0, -1, -1] } }, { TILE: 8 }).block, [8, 16, 1]);
+  assert.throws(() => specialize("f", tiled, { SIZE: 1 }), /^ArgumentError: f has no constant 'SIZE' to specialize; it has: 'TILE', 'SCALE'$/);
+  assert.throws(() => specialize("f", tiled, { TILE: -1 }), /f cannot take the constant 'TILE': -1 does not fit uint32/);
+  assert.throws(() => specialize("f", tiled, { TILE: 8, 7: 8 }), /f is given the constant 'TILE' twice/);
+  assert.throws(() => specialize("f", { ...tiled, extra: { constants: 5 } }, {}), /expected a list of constants in the interface/);
+  assert.throws(() => specialize("f", { ...tiled, extra: { constants, block_constants: [9, 0, 0] } }, {}), /an invalid list block_constants: expected three positions/);
+});
+
+test("an array smaller than the kernel declares", () => {
+  const limits = { maxStorageBufferBindingSize: 1 << 20, maxBufferSize: 1 << 20 };
+  const [hist] = makePlan("k", known([param("hist", "buffer", "uint32", [0, 0], { size: 64 })]), "").args;
+  assert.equal(hostArray(hist, new Uint32Array(16), false, { limits }).bytes.length, 64);
+  for (const count of [15, 1, 0]) {
+    assert.throws(() => hostArray(hist, new Uint32Array(count), false, { limits }), (error) => {
+      assert(error instanceof ConversionError);
+      assert.equal(error.message, `has ${4 * count} bytes, and the kernel declares 64; pass an array of 64 bytes or more`);
+      return true;
+    });
+  }
 });

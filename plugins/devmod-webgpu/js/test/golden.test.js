@@ -1,4 +1,4 @@
-// The golden files of the project: each good one is read, and each bad one refused in the very words of the reader in Python.
+// The golden files of the project. Valid files are read; invalid files are refused with the messages of the reader in Python.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -148,4 +148,17 @@ test("a parameter of no known kind, or with another access", () => {
   ]) {
     assert.throws(() => decode("webgpu", module(key, value)), (error) => error instanceof FormatError && error.message === where + text, text);
   }
+});
+
+test("an error shows nothing of a file that drives a terminal, whatever part of a message it is", async () => {
+  const index = Buffer.from([0x83, 0xa5, ...Buffer.from("roots"), 0x91, 0, 0xa7, ...Buffer.from("modules"), 0x90, 0xa6, ...Buffer.from("\x1b[2J\u009b"), 0xc1]);
+  const head = Buffer.concat([Buffer.from([0x89]), Buffer.from("devmod\n"), Buffer.from([1, 0, 0, 0, index.length, 0, 0, 0])]);
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", index));
+  const data = Buffer.concat([head, digest, index, Buffer.alloc(64)]);
+  await assert.rejects(useAll(data), (error) => {
+    assert.ok(error instanceof FormatError);
+    assert.match(error.message, /: \\x1b\[2J\\x9b: /);
+    assert.doesNotMatch(error.message, /[\x00-\x1f\x7f-\x9f]/);
+    return true;
+  });
 });

@@ -1,4 +1,4 @@
-// A bundle on a server: good ones, those without ranges, those that answer wrong, and files that change.
+// Bundles on a server: with and without range requests, with wrong responses, and with changing files.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { ChangedError, FetchError, FormatError, open } from "../src/index.js";
 
 const SMALL = readFileSync(new URL("../../../../tests/golden/v1/program.devmod", import.meta.url));
 
-/** A bundle of two modules whose first is large: its bytes are no good, which shows whether they are read. */
+/** Return a bundle of two modules. The first one is large and has wrong bytes, which shows if it is read. */
 function large(size) {
   const digest = (data) => crypto.subtle.digest("SHA-256", data);
   return (async () => {
@@ -61,7 +61,7 @@ before(async () => {
 });
 after(() => server.close());
 
-/** As a server does that knows ranges. */
+/** Respond like a server with range requests. */
 const ranges = (data, headers = { ETag: '"one"' }) => (_request, response, { first, last }) => {
   const end = Math.min(last + 1, data.length);
   response.writeHead(206, { "Content-Range": `bytes ${first}-${end - 1}/${data.length}`, ...headers });
@@ -88,7 +88,7 @@ test("a small bundle comes with one request", async () => {
   assert.equal(bundle.size, SMALL.length);
 });
 
-test("of a large one the head is fetched, and the module that is asked for", async () => {
+test("of a large bundle only the head and the used module are fetched", async () => {
   const data = await large(5_000_000);
   serve(ranges(data));
   const bundle = await open(new URL(address));
@@ -97,7 +97,7 @@ test("of a large one the head is fetched, and the module that is asked for", asy
   await refusal(bundle.modules[0].bytes(), FormatError, /the cuda module is damaged: its SHA-256 is not the one in the index/);
 });
 
-test("If-Range goes along where the server gives an ETag", async () => {
+test("If-Range is sent if the server has sent an ETag", async () => {
   const data = await large(200_000);
   const sent = [];
   serve((request, response, range) => {
@@ -121,7 +121,7 @@ for (const [name, headers] of [["no ETag", {}], ["a weak one", { ETag: 'W/"one"'
   });
 }
 
-test("a server that does not know ranges: its answer is read as far as needed", async () => {
+test("a server without range requests: the response is read as far as needed", async () => {
   const data = await large(300_000);
   serve(whole(data));
   const bundle = await open(address);
@@ -130,7 +130,7 @@ test("a server that does not know ranges: its answer is read as far as needed", 
   bundle.close();
 });
 
-test("without ranges a stranger's endless answer is left as soon as it is no bundle", async () => {
+test("without ranges an endless response is closed as soon as it is not a bundle", async () => {
   let closed;
   const left = new Promise((resolve) => (closed = resolve));
   serve((_request, response) => {
@@ -154,26 +154,26 @@ test("an empty file", async () => {
 
 test("no such file", async () => {
   serve((_request, response) => response.writeHead(404).end("gone"));
-  await refusal(open(address), FetchError, /^'http:.*k\.devmod' cannot be fetched: the server answers 404 Not Found$/);
+  await refusal(open(address), FetchError, /^'http:.*k\.devmod' cannot be fetched: the server responded with 404 Not Found$/);
 });
 
 test("no such server", async () => {
-  await refusal(open("http://127.0.0.1:1/k.devmod"), FetchError, /cannot be fetched: .*Is the server there, and does it allow this page \(CORS\)\?$/);
+  await refusal(open("http://127.0.0.1:1/k.devmod"), FetchError, /cannot be fetched: .*Check that the server is running and allows this page \(CORS\)$/);
 });
 
-test("another part than the one that was asked for", async () => {
+test("another part than the requested one", async () => {
   serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 5-9/${SMALL.length}` }).end("12345"));
-  await refusal(open(address), FetchError, /: the server answers a request for bytes 0 to 65535 with bytes 5 to 9$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with bytes 5 to 9$/);
 });
 
-test("fewer bytes than it says", async () => {
+test("fewer bytes than the Content-Range has", async () => {
   serve((_request, response) => response.writeHead(206, { "Content-Range": `bytes 0-99/${SMALL.length}` }).end(SMALL.subarray(0, 50)));
-  await refusal(open(address), FetchError, /: the server answers a request for bytes 0 to 65535 with 50 bytes where it says 100$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with 50 bytes, but its Content-Range has 100$/);
 });
 
-test("more bytes than were asked for", async () => {
+test("more bytes than requested", async () => {
   serve((_request, response) => response.writeHead(206).end(Buffer.alloc(100_000)));
-  await refusal(open(address), FetchError, /: the server answers a request for bytes 0 to 65535 with more than 65536$/);
+  await refusal(open(address), FetchError, /: the server responded to a request for bytes 0 to 65535 with more than 65536$/);
 });
 
 test("a connection that breaks", async () => {
@@ -201,11 +201,11 @@ for (const [name, change] of [
     serve(change(data));
     await refusal(bundle.modules[1].bytes(), ChangedError, /^'http:.*' changed on the server while it was being read\. Open it again$/);
     serve(ranges(data));
-    assert.equal((await bundle.modules[1].bytes()).length, 2, "a failure is not kept");
+    assert.equal((await bundle.modules[1].bytes()).length, 2, "failures are not cached");
   });
 }
 
-test("a file that changes and keeps its date and size is told by its digest", async () => {
+test("a changed file with the same date and size is detected by its digest", async () => {
   const data = await large(200_000);
   serve(ranges(data, {}));
   const bundle = await open(address);
@@ -213,7 +213,7 @@ test("a file that changes and keeps its date and size is told by its digest", as
   await refusal(bundle.modules[1].bytes(), FormatError, /the webgpu module is damaged/);
 });
 
-test("a file that says that it is shorter than its index describes", async () => {
+test("a file with a size below that in its index", async () => {
   serve(ranges(SMALL.subarray(0, SMALL.length - 1)));
   await refusal(open(address), FormatError, /the file is cut short, or the size is wrong$/);
 });
@@ -246,11 +246,11 @@ test("a caller's own signal, and a bundle that is closed, while a server without
   await refusal(bundle.modules[1].bytes(), FetchError, / was closed before all of it was read\. Open it again$/);
 });
 
-test("an address that is none", async () => {
-  await refusal(open("http://"), FetchError, /^'http:\/\/' is no address that can be fetched$/);
+test("an invalid URL", async () => {
+  await refusal(open("http://"), FetchError, /^'http:\/\/' is not a valid URL$/);
 });
 
-test("a file that is shorter than its index says, on a server that tells no size", async () => {
+test("a file shorter than its index describes, on a server that reports no size", async () => {
   const data = await large(200_000);
   serve((request, response, range) => {
     if (range.first > 100_000) response.writeHead(416).end();
@@ -277,6 +277,6 @@ test("headers and a fetch of the caller's", async () => {
 test("what a bundle is opened from", async () => {
   assert.equal((await open(new Blob([SMALL]))).modules.length, 10);
   assert.equal((await open(SMALL.buffer.slice(SMALL.byteOffset, SMALL.byteOffset + SMALL.length))).modules.length, 10);
-  await refusal(open(7), FormatError, /^a bundle is opened from a URL, a File or Blob, or bytes, not from number$/);
-  await refusal(open(null), FormatError, /not from null$/);
+  await refusal(open(7), FormatError, /^expected a URL, a File, a Blob or bytes, got number$/);
+  await refusal(open(null), FormatError, /got null$/);
 });

@@ -1,4 +1,4 @@
-"""devmod-webgpu: what its entry points name, and nothing else. Importing it opens no driver and imports no driver's library."""
+"""devmod-webgpu: the functions that its entry points name. Importing it loads no driver and no driver library."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 def create(
     code: Mapping[str, bytes | memoryview], fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None
 ) -> Module:
-    """``devmod.create.webgpu``: the module of a payload."""
+    """Entry point ``devmod.create.webgpu``: return the module of a payload."""
     from devmod_webgpu._module import WebGPUModule
 
     return WebGPUModule.create(code, fmt, fmap, source)
 
 
 def load_from_bytes(data: memoryview) -> Module:
-    """``devmod.load_from_bytes.webgpu``: the module in its bytes."""
+    """Entry point ``devmod.load_from_bytes.webgpu``: return the module that the bytes contain."""
     from devmod_webgpu._module import WebGPUModule
 
     return WebGPUModule.load(data)
 
 
 def load_from_file(path: str, fmt: str) -> Module:
-    """``devmod.load_from_file.wgsl``: the module of a payload file and its metadata file."""
+    """Entry point ``devmod.load_from_file.wgsl``: return the module of a payload file and its metadata file."""
     from devmod_webgpu._module import WebGPUModule
 
     return WebGPUModule.read(path, fmt)
 
 
 def devices() -> Sequence[Device]:
-    """``devmod.device.webgpu``: the adapters of this machine, GPUs before CPUs."""
-    from devmod_webgpu._device import devices as found
+    """Entry point ``devmod.device.webgpu``: return the devices of this machine, GPUs before CPUs."""
+    from devmod_webgpu._device import devices as list_devices
 
-    return found()
+    return list_devices()

@@ -1,9 +1,9 @@
-"""The entry ``devmod.conformance.webgpu``: shaders with what they compute, for `devmod conformance webgpu` and this plugin's tests."""
+"""Entry point ``devmod.conformance.webgpu``: shaders with their expected results, for the kit and for this plugin's tests."""
 
 from __future__ import annotations
 
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod.testing import Call, Conformance, Sample, axpy_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _bad(text: bytes, interface: Interface | None = None, types: tuple[str, ...]
 
 
 class WebGPUConformance(Conformance):
-    """WGSL with its interface, as TVM declares it (without one), and as devmod compiles it."""
+    """WGSL with an interface, WGSL in TVM's form without one, and WGSL that devmod compiles."""
 
     kind = "webgpu"
     driver_modules = ("wgpu",)

@@ -1,15 +1,15 @@
-"""WebGPU devices: an adapter each, opened when it is first used. A device has one queue, so its streams are all that one."""
+"""WebGPU devices. Each adapter is opened at its first use. A device has one queue, which all its streams use."""
 
 from __future__ import annotations
 
-import os
+import atexit
 import weakref
 
 from devmod import Device, Event, Stream
-from devmod.backend import Once, begun_at, waited_for
+from devmod.backend import Once, check_driver, check_earlier_event, check_event, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_webgpu import _driver
-from devmod_webgpu._driver import refused, wgpu
+from devmod_webgpu._driver import launch_error, wgpu
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ class WebGPUDevice(Device):
     Parameters
     ----------
     adapter
-        wgpu's GPUAdapter.
+        The GPUAdapter of wgpu.
     index
         Its number.
 
     Attributes
     ----------
     backend : str
-        What it is reached through, such as "Vulkan".
-    elsewhere : bool
-        Whether another process has it open, from which this one was forked.
+        The API below WebGPU, such as "Vulkan".
+    summary : str
+        wgpu's description of the adapter and its driver.
     """
 
     kind = "webgpu"
@@ -45,14 +45,14 @@ class WebGPUDevice(Device):
     def __init__(self, adapter: Any, index: int) -> None:
         self._adapter = adapter
         self.index = index
-        self.elsewhere = False
         self.name = str(adapter.info["device"]).strip()
         self.vendor = str(adapter.info["vendor"]).strip()
         self.driver_version = str(adapter.info["description"]).strip()
-        self.backend = _driver.backend_words(adapter)
+        self.backend = _driver.backend_name(adapter)
+        self.summary = str(adapter.summary)
         self._limits = _driver.limits_of(adapter)
-        self._made = Once()
-        #: The buffers that `allocate` made: nobody else destroys those.
+        self._once = Once()
+        #: The buffers that `allocate` returned. No other code destroys them.
         self._own: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
@@ -62,51 +62,46 @@ class WebGPUDevice(Device):
 
     @property
     def gpu(self) -> Any:
-        """wgpu's GPUDevice; buffers made on it can be arguments beside devmod's arrays.
+        """The GPUDevice of wgpu. Its buffers can be arguments like devmod's arrays.
 
         Raises
         ------
         DeviceNotFoundError
             It cannot be opened.
         LaunchError
-            This process was forked from one that had opened it.
+            This process was forked from one that had opened the device.
         """
 
-        def make() -> Any:
+        def open_gpu() -> Any:
             try:
-                made = _driver.open_device(self._adapter)
+                gpu = _driver.open_device(self._adapter)
             except (_driver.Error, RuntimeError) as error:
-                raise DeviceNotFoundError(f"{self} cannot be opened: {_driver.words(error)}", kind="webgpu") from error
-            _opened.append((self, made))
-            return made
+                raise DeviceNotFoundError(f"{self} cannot be opened: {_driver.describe_error(error)}", kind="webgpu") from error
+            _open_devices.append(gpu)
+            # wgpu was imported earlier, so this runs before wgpu stops the thread that waiting needs.
+            atexit.register(_shutdown.append, True)
+            return gpu
 
-        self.check_here()
-        return self._made.get("gpu", make)
-
-    def check_here(self) -> None:
-        """LaunchError where the device belongs to the process that this one was forked from."""
-        if self.elsewhere:
-            raise LaunchError(
-                f"{self} is closed: it was opened before this process was forked, and no driver can be used on both sides of a fork; "
-                "start processes that use it with multiprocessing's 'spawn' or 'forkserver'",
-                kind="webgpu",
-            )
+        check_driver("webgpu")
+        if _shutdown:
+            raise LaunchError(f"{self} is closed: the interpreter is shutting down", kind="webgpu")
+        return self._once.get("gpu", open_gpu)
 
     @property
     def opened(self) -> bool:
-        """Whether it was opened."""
-        return "gpu" in self._made
+        """Whether the device is open."""
+        return "gpu" in self._once
 
     @property
     def features(self) -> frozenset[str]:
-        """The features that it was opened with, named as in WebGPU."""
-        found: frozenset[str] = self._made.get("features", lambda: _driver.features_of(self.gpu))
-        return found
+        """The enabled features, named as in WebGPU."""
+        features: frozenset[str] = self._once.get("features", lambda: _driver.features_of(self.gpu))
+        return features
 
     @property
     def default_stream(self) -> WebGPUStream:
-        made: WebGPUStream = self._made.get("stream", self.stream)
-        return made
+        stream: WebGPUStream = self._once.get("stream", self.stream)
+        return stream
 
     def stream(self) -> WebGPUStream:
         return WebGPUStream(self, self.gpu)
@@ -115,31 +110,31 @@ class WebGPUDevice(Device):
         try:
             _driver.wait(self.gpu)
         except _driver.Error as error:
-            raise refused("waiting for the device failed", self, error) from error
+            raise launch_error("waiting for the device failed", self, error) from error
 
     def allocate(self, nbytes: int) -> Any:
-        # Copies, and the sizes of bindings, are in words of four bytes.
+        # The sizes of copies and bindings are multiples of four bytes.
         size = -(-nbytes // 4) * 4
         most = self._limits["maxBufferSize"]
         if size > most:
-            raise LaunchError(f"{self} gives no memory of {nbytes} bytes: its maxBufferSize is {most}", kind="webgpu")
+            raise LaunchError(f"{self} cannot allocate {nbytes} bytes: its maxBufferSize is {most}", kind="webgpu")
         try:
-            made = self.gpu.create_buffer(size=size, usage=_USAGE)
+            buffer = self.gpu.create_buffer(size=size, usage=_USAGE)
         except _driver.Error as error:
-            raise refused(f"{self} gives no memory of {nbytes} bytes", self, error) from error
-        self._own.add(made)
-        return made
+            raise launch_error(f"{self} cannot allocate {nbytes} bytes", self, error) from error
+        self._own.add(buffer)
+        return buffer
 
     def owns(self, memory: Any) -> bool:
-        """Whether `allocate` made it."""
+        """Return whether `allocate` returned this memory."""
         return memory in self._own
 
     def uniform(self, size: int) -> Any:
-        """A buffer for a block of scalars of so many bytes."""
+        """Return a buffer for a block of scalars of `size` bytes."""
         try:
             return self.gpu.create_buffer(size=-(-size // 16) * 16, usage=wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST)
         except _driver.Error as error:
-            raise refused(f"{self} gives no memory for a launch's scalars", self, error) from error
+            raise launch_error(f"{self} cannot allocate a uniform buffer of {size} bytes", self, error) from error
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
         whole = data.nbytes // 4 * 4
@@ -147,10 +142,10 @@ class WebGPUDevice(Device):
         try:
             if whole:
                 queue.write_buffer(memory, 0, data[:whole])
-            if whole < data.nbytes:  # the last word is the buffer's own; what stands behind the data in it is nobody's
+            if whole < data.nbytes:  # the last word belongs to this buffer, so padding it is safe
                 queue.write_buffer(memory, whole, bytes(data[whole:]).ljust(4, b"\0"))
         except _driver.Error as error:
-            raise refused(f"a copy of {data.nbytes} bytes to {self} failed", self, error) from error
+            raise launch_error(f"a copy of {data.nbytes} bytes to {self} failed", self, error) from error
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
         gpu = self.gpu
@@ -163,22 +158,22 @@ class WebGPUDevice(Device):
             staging.map_sync(wgpu.MapMode.READ)
             out[:] = staging.read_mapped(copy=False)[: out.nbytes]
             staging.unmap()
-        except (_driver.Error, RuntimeError, AttributeError) as error:  # the last two: what wgpu's poller says of a device that is gone
-            raise refused(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
+        except (_driver.Error, RuntimeError, AttributeError) as error:  # wgpu's poller raises the last two for a lost device
+            raise launch_error(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
 
     # -- timestamps
 
     @property
     def timed(self) -> bool:
-        """Whether it keeps timestamps."""
+        """Whether it supports timestamps."""
         return "timestamp-query" in self.features
 
     def queries(self, count: int) -> Any:
-        """A set of so many timestamps."""
+        """Return a query set for `count` timestamps."""
         return self.gpu.create_query_set(type="timestamp", count=count)
 
     def times(self, queries: Any, count: int) -> list[float]:
-        """The seconds that a set of timestamps holds; waits for them."""
+        """Wait for the timestamps of a query set, and return them in seconds."""
         gpu = self.gpu
         buffer = gpu.create_buffer(size=8 * count, usage=_RESOLVE)
         encoder = gpu.create_command_encoder()
@@ -186,17 +181,17 @@ class WebGPUDevice(Device):
         gpu.queue.submit([encoder.finish()])
         out = memoryview(bytearray(8 * count))
         self.read(buffer, out, self.default_stream)
-        step = self._made.get("step", lambda: _driver.nanoseconds(gpu.queue)) * 1e-9
+        step = self._once.get("step", lambda: _driver.timestamp_period(gpu.queue)) * 1e-9
         return [ticks * step for ticks in out.cast("Q")]
 
 
 class WebGPUStream(Stream):
-    """The device's queue. WebGPU gives a device one; streams of one device are in each other's order.
+    """The device's queue. A WebGPU device has one queue, so the work of all its streams runs in order.
 
     Attributes
     ----------
     gpu
-        wgpu's GPUDevice.
+        The GPUDevice of wgpu.
     """
 
     device: WebGPUDevice
@@ -218,11 +213,12 @@ class WebGPUStream(Stream):
             encoder.begin_compute_pass(timestamp_writes=_driver.pass_times(queries, 0)).end()
             device.gpu.queue.submit([encoder.finish()])
         except _driver.Error as error:
-            raise refused(f"{device} gives no event", device, error) from error
+            raise launch_error(f"{device} cannot record an event", device, error) from error
         return WebGPUEvent(device, queries)
 
     def wait(self, event: Event) -> None:
-        event = waited_for(event, WebGPUEvent, self.device)
+        event = check_event(event, WebGPUEvent, self.device)
+        check_driver("webgpu")
         if event.device is not self.device:
             event.synchronize()  # queues of two devices cannot wait for each other
 
@@ -231,7 +227,7 @@ class WebGPUStream(Stream):
 
 
 class WebGPUEvent(Event):
-    """A point in the queue: `queries` has its timestamp where the device keeps any."""
+    """A point in the queue. `queries` has its timestamp, or is None without timestamps."""
 
     __slots__ = ("device", "queries")
 
@@ -240,48 +236,49 @@ class WebGPUEvent(Event):
         self.queries = queries
 
     def synchronize(self) -> None:
-        # WebGPU tells no more than that the queue is empty.
+        # WebGPU can only wait for the whole queue.
         self.device.synchronize()
 
     def elapsed(self, earlier: Event) -> float:
-        earlier = begun_at(earlier, WebGPUEvent, self.device)
+        earlier = check_earlier_event(earlier, WebGPUEvent, self.device)
         device = self.device
         if self.queries is None or earlier.queries is None:
-            raise LaunchError(f"{device} keeps no time of an event: it does not have the feature timestamp-query", kind="webgpu")
+            raise LaunchError(f"{device} cannot time events: it does not support the feature timestamp-query", kind="webgpu")
         try:
             return device.times(self.queries, 1)[0] - device.times(earlier.queries, 1)[0]
         except _driver.Error as error:
-            raise refused(f"{device} gives no time of an event", device, error) from error
+            raise launch_error(f"{device} cannot read the time of an event", device, error) from error
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"
 
 
 def devices() -> list[WebGPUDevice]:
-    """All devices, the same objects each time; they are looked for until there is one.
+    """Return all devices, the same objects each time. An empty list is not cached.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none.
+        There is no device.
     """
-    found: list[WebGPUDevice] = _once.get(
-        "devices", lambda: [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
-    )
-    return found
+
+    def find() -> list[WebGPUDevice]:
+        open_driver("webgpu", _keep_in_child)
+        return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
+
+    listed: list[WebGPUDevice] = _once.get("devices", find)
+    return listed
 
 
 # -- forks
 
 
-def _after_fork_in_child() -> None:
-    # The driver's threads stayed in the other process: whatever waits here, the end of Python with it, would wait for ever.
-    while _opened:
-        device, gpu = _opened.pop()
-        device.elsewhere = True
-        _driver.never_release(gpu)
+def _keep_in_child() -> None:
+    # The driver's threads exist only in the parent, and releasing a device waits for them.
+    while _open_devices:
+        _driver.never_release(_open_devices.pop())
 
 
-_opened: list[tuple[WebGPUDevice, Any]] = []
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+_open_devices: list[Any] = []
+#: Not empty during interpreter shutdown.
+_shutdown: list[bool] = []

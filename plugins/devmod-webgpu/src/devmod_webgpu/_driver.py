@@ -1,6 +1,6 @@
-"""The package wgpu. This is the only file that imports it, and the only one that knows where it is not as WebGPU says.
+"""The package wgpu. No other file imports it, and all code for its differences from WebGPU is here.
 
-Importing this file loads wgpu-native; where that cannot be done it raises DeviceNotFoundError, and trying again later is fine.
+Importing this file loads wgpu-native. If that fails, it raises DeviceNotFoundError; a later import tries again.
 """
 
 from __future__ import annotations
@@ -32,93 +32,114 @@ if TYPE_CHECKING:
 __all__ = [
     "Error",
     "adapters",
-    "backend_words",
+    "backend_name",
+    "describe_error",
     "limits_of",
-    "nanoseconds",
     "never_release",
     "open_device",
     "pass_times",
+    "timestamp_period",
+    "version",
     "wait",
     "wgpu",
-    "words",
 ]
 
-#: What wgpu raises for what it, or the driver below it, refuses.
+#: The base class of the errors that wgpu raises.
 Error = wgpu.GPUError
 
 NO_ADAPTER = (
     "no WebGPU adapter was found: wgpu sees no driver of Vulkan, Metal or Direct3D 12 here. For a GPU, install its vendor's driver; for a "
     "device on the CPU, on Linux: the Vulkan driver lavapipe (Debian: apt install mesa-vulkan-drivers)"
 )
-#: What a device is opened with where the adapter has it: what compute shaders can ask for, and timestamps.
-_WANTED = ("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier")
-#: wgpu-native calls a feature otherwise than WebGPU does.
+#: The features that are enabled if the adapter has them: those of compute shaders, and timestamps.
+_REQUESTED = ("shader-f16", "timestamp-query", "subgroups", "subgroup", "subgroup-barrier")
+#: wgpu-native's feature names that differ from WebGPU's.
 _NAMES = {"subgroup": "subgroups"}
 _TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
 _LAST = ("OpenGL", "OpenGLES", "D3D11")
 
 
 def adapters() -> list[Any]:
-    """The adapters: GPUs before CPUs. One that is there through OpenGL alone comes where there is no other.
+    """Return the adapters, GPUs before CPUs. Adapters of OpenGL and Direct3D 11 are returned only if there is no other.
 
-    wgpu's own variable WGPUPY_WGPU_ADAPTER_NAME puts those first whose summary has its text.
+    wgpu's variable WGPUPY_WGPU_ADAPTER_NAME puts first the adapters with its text in their summary.
 
     Raises
     ------
     DeviceNotFoundError
-        There is none.
+        There is no adapter.
     """
-    try:
-        found = list(wgpu.gpu.enumerate_adapters_sync())
-    except (Error, OSError, RuntimeError) as error:
-        raise DeviceNotFoundError(f"{NO_ADAPTER} (wgpu says: {words(error)})", kind="webgpu") from error
+    found = all_adapters()
     modern = [adapter for adapter in found if adapter.info["backend_type"] not in _LAST]
     found = modern or found
     if not found:
         raise DeviceNotFoundError(NO_ADAPTER, kind="webgpu")
     import os
 
-    chosen = os.environ.get("WGPUPY_WGPU_ADAPTER_NAME", "")
+    preferred = os.environ.get("WGPUPY_WGPU_ADAPTER_NAME", "")
 
     def rank(adapter: Any) -> tuple[bool, int]:
         kind = adapter.info["adapter_type"]
-        return bool(chosen) and chosen not in adapter.summary, _TYPES.index(kind) if kind in _TYPES else 2
+        return bool(preferred) and preferred not in adapter.summary, _TYPES.index(kind) if kind in _TYPES else 2
 
     return sorted(found, key=rank)
 
 
+def version() -> str:
+    """Return the versions of wgpu and of wgpu-native."""
+    try:
+        from wgpu.backends.wgpu_native import __version__ as native
+    except ImportError:
+        native = "unknown"
+    return f"wgpu {wgpu.__version__}, wgpu-native {native}"
+
+
+def all_adapters() -> list[Any]:
+    """Return all adapters that wgpu lists, including those of OpenGL.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        wgpu cannot list them.
+    """
+    try:
+        return list(wgpu.gpu.enumerate_adapters_sync())
+    except (Error, OSError, RuntimeError) as error:
+        raise DeviceNotFoundError(f"{NO_ADAPTER} (wgpu: {describe_error(error)})", kind="webgpu") from error
+
+
 def open_device(adapter: Any) -> Any:
-    """A GPUDevice with all that the adapter has of what shaders may need, and its own limits."""
-    wanted = [name for name in _WANTED if name in adapter.features]
-    return adapter.request_device_sync(required_features=wanted, required_limits={})
+    """Return a GPUDevice with the limits of the adapter and all its features for compute shaders."""
+    features = [name for name in _REQUESTED if name in adapter.features]
+    return adapter.request_device_sync(required_features=features, required_limits={})
 
 
-def backend_words(adapter: Any) -> str:
-    """What an adapter is reached through, such as "Vulkan"."""
+def backend_name(adapter: Any) -> str:
+    """Return the API below an adapter, such as "Vulkan"."""
     return str(adapter.info["backend_type"])
 
 
 def features_of(device: Any) -> frozenset[str]:
-    """The features that a device was opened with, as WebGPU names them."""
+    """Return the enabled features of a device, as WebGPU names them."""
     return frozenset(_NAMES.get(name, name) for name in device.features)
 
 
 def limits_of(adapter: Any) -> dict[str, int]:
-    """The limits that a launch can meet, as WebGPU names them."""
-    made = {}
+    """Return the limits that apply to launches, as WebGPU names them."""
+    limits = {}
     for name, value in sorted(adapter.limits.items()):
         first, *rest = name.split("-")
         if "texture" not in name and "color" not in name and "vertex" not in name and "inter-stage" not in name:
-            made[first + "".join(map(str.capitalize, rest))] = int(value)
-    return made
+            limits[first + "".join(map(str.capitalize, rest))] = int(value)
+    return limits
 
 
 def wait(device: Any) -> None:
-    """Wait until all that a device's queue holds is done."""
-    # finish() is what tells of a lost device; submitting to one would end the process (wgpu-native panics). Submitting is what makes writes
-    # to buffers begin, and what gives the encoder's memory back.
+    """Wait until a device's queue is empty."""
+    # finish() raises for a lost device; submitting to one ends the process (wgpu-native panics). Submitting starts pending writes to
+    # buffers, and frees the encoder's memory.
     device.queue.submit([device.create_command_encoder().finish()])
-    # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback has another signature than the library's.
+    # wgpu 0.32 cannot call GPUQueue.on_submitted_work_done: its callback does not have the signature that the library expects.
     poll = getattr(device, "_poll_wait", None)
     if poll is not None:
         poll()
@@ -128,15 +149,15 @@ def wait(device: Any) -> None:
 
 
 def never_release(device: Any) -> None:
-    """Have a device outlive its Python object: releasing it waits for threads that a forked process does not have."""
+    """Keep a device alive without its Python object. Releasing it waits for threads that a forked process does not have."""
     with contextlib.suppress(AttributeError, ImportError):
         from wgpu.backends.wgpu_native import lib
 
         lib.wgpuDeviceAddRef(device._internal)
 
 
-def nanoseconds(queue: Any) -> float:
-    """How long one step of a timestamp is. WebGPU says 1; wgpu-native hands on what the driver counts in."""
+def timestamp_period(queue: Any) -> float:
+    """Return the nanoseconds of one timestamp tick. WebGPU specifies 1; wgpu-native returns the driver's ticks."""
     try:
         from wgpu.backends.wgpu_native import lib
 
@@ -147,32 +168,33 @@ def nanoseconds(queue: Any) -> float:
 
 
 def pass_times(query: Any, first: int | None = None, last: int | None = None) -> Any:
-    """The ``timestamp_writes`` of a compute pass."""
-    made: dict[str, Any] = {"query_set": query}
+    """Return the ``timestamp_writes`` of a compute pass."""
+    writes: dict[str, Any] = {"query_set": query}
     if first is not None:
-        made["beginning_of_pass_write_index"] = first
+        writes["beginning_of_pass_write_index"] = first
     if last is not None:
-        made["end_of_pass_write_index"] = last
-    return made
+        writes["end_of_pass_write_index"] = last
+    return writes
 
 
-def words(error: BaseException) -> str:
-    """What wgpu says of an error, on one line, without its own frame."""
+def describe_error(error: BaseException) -> str:
+    """Return wgpu's message on one line, without its headings."""
     lines = [line.strip() for line in str(error).splitlines()]
-    said = [line for line in lines if line and line not in ("Validation Error", "Caused by:") and not line.startswith("In wgpu")]
-    return "; ".join(said[:4]) or type(error).__name__
+    content = [line for line in lines if line and line not in ("Validation Error", "Caused by:") and not line.startswith("In wgpu")]
+    return "; ".join(content[:4]) or type(error).__name__
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether wgpu says that the device is gone."""
+    """Return whether an error of wgpu reports a lost device."""
     return "device is lost" in str(error).lower()
 
 
-def refused(what: str, device: object, error: BaseException) -> LaunchError:
-    """The LaunchError for a call that wgpu refused."""
+def launch_error(what: str, device: object, error: BaseException) -> LaunchError:
+    """Return the LaunchError for a failed call of wgpu."""
     if is_lost(error):
         return LaunchError(
-            f"{what}: {device} is lost: its driver failed, was reset, or was closed. Start the program anew; what the device held is gone",
+            f"{what}: {device} is lost: its driver failed, was reset, or was closed. The contents of its memory are lost. Start a new "
+            "process to use the device again",
             kind="webgpu",
         )
-    return LaunchError(f"{what}: {words(error)}", kind="webgpu")
+    return LaunchError(f"{what}: {describe_error(error)}", kind="webgpu")

@@ -1,10 +1,10 @@
-"""The real WebGPU module, and the shaders that it compiles."""
+"""The WebGPU runtime module, and the shaders that it compiles."""
 
 from __future__ import annotations
 
-from devmod.backend import RealModule, source_text
+from devmod.backend import RuntimeModule, source_text
 from devmod.errors import FormatError
-from devmod_targets.webgpu import check_for_naga
+from devmod_targets.wgsl import check_for_naga
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from devmod_webgpu._device import WebGPUDevice
 
 
-class WebGPUModule(RealModule):
-    """A map of entry name to WGSL text. A shader is compiled for a device at the first get_function on it, equal texts once."""
+class WebGPUModule(RuntimeModule):
+    """A map of WGSL texts by entry name. The first `get_function` for a device compiles the shader. Equal texts are compiled once."""
 
     target = "webgpu"
 
@@ -27,31 +27,31 @@ class WebGPUModule(RealModule):
         return WebGPULauncher(name, info, text, self)
 
     def text(self, name: str, info: FunctionInfo) -> str:
-        """The shader of a function.
+        """Return the shader of a function.
 
         Raises
         ------
         FormatError
-            The map has none, or it is no text with a compute entry.
+            The map has no such shader, or it is not text with a compute entry point.
         CompileError
-            naga would end the process on it.
+            The text would make naga end the process.
         """
         entry = self.entry(name, info)
         text = source_text("webgpu", f"the webgpu shader {entry!r}", self.payload(entry)[1])
-        # What is no WGSL never gets to wgpu, which takes GLSL too.
+        # wgpu also accepts GLSL. Only WGSL may reach it.
         if "@compute" not in text.replace(" ", ""):
-            raise FormatError(f"the webgpu shader {entry!r} has no compute entry: no function in it is marked @compute", kind="webgpu")
-        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # functions of one file have one text
+            raise FormatError(f"the webgpu shader {entry!r} has no compute entry point: expected a function with @compute", kind="webgpu")
+        self.once(("for naga", text), lambda: check_for_naga(text, entry))  # the functions of a file share one text
         return text
 
-    def shader(self, device: WebGPUDevice, text: str) -> Any:
-        """wgpu's shader module of a text, one for all functions with the same.
+    def shader(self, device: WebGPUDevice, text: str, entry: str) -> Any:
+        """Return wgpu's shader module of a text. Functions with equal texts share it. Messages name it `entry`.
 
         Raises
         ------
         CompileError
-            wgpu refuses it; `log` has naga's words.
+            wgpu rejects the text; `log` has naga's message.
         """
         from devmod_webgpu._kernel import compile_shader
 
-        return self.once(("shader", device, text), lambda: compile_shader(device, text))
+        return self.once(("shader", device, text), lambda: compile_shader(device, text, entry))

@@ -1,25 +1,22 @@
-"""The page that `devmod view` serves, and the npm package that it uses: the hook devmod_page."""
+"""The files of the page that `devmod view` serves, including the npm package."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pluggy import HookimplMarker
-
 _HERE = Path(__file__).resolve().parent
 
 
-@HookimplMarker("devmod")
-def devmod_page() -> dict[str, Path]:
-    """The page's folders and files, by the path that they are served under."""
+def page() -> dict[str, Path]:
+    """Return the folders and files of the page by their URL path. "" is the path of the page itself."""
     web = _HERE / "_web"
-    if web.is_dir():  # in a wheel, where hatch_build.py puts them
+    if web.is_dir():  # in a wheel; hatch_build.py adds the folder
         return {"": web}
     project = _HERE.parent.parent
     return {name: project / path for name, path in PAGE.items()}
 
 
-#: Where the page's parts lie in the source tree, from this distribution's folder. hatch_build.py reads it too.
+#: The parts of the page in the source tree, relative to the folder of this distribution. hatch_build.py reads this table.
 PAGE = {
     "": "../../examples/web",
     "devmod-webgpu": "js/src",

@@ -1,1 +1,1 @@
-"""The build side of Metal."""
+"""The compiler of the Metal shading language."""

@@ -1,8 +1,8 @@
-"""Metal's attributes in a form that libclang keeps: ``[[buffer(0)]]`` becomes an annotation of clang's with the same words.
+"""Rewrite Metal's attributes as clang annotations: ``[[buffer(0)]]`` becomes an annotation with the same words.
 
-clang drops attributes that it does not know. An annotation stands in its tree, as a string that macros have been expanded in. An explicit
-instantiation (``template [[host_name("f")]] [[kernel]] void f<float>(…)``) does not stand there at all; a declared specialization
-(``template <> …``) does. No line is added or taken away.
+clang drops unknown attributes. Its syntax tree contains annotations as strings with expanded macros. The tree does not contain explicit
+instantiations (``template [[host_name("f")]] [[kernel]] void f<float>(…)``), but it contains declared specializations
+(``template <> …``). The number of lines does not change.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _PIECE = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\r\n])*"|[()\[\],;{}]""", re.DOTALL)
-#: No attribute has brackets that are nested deeper. So a list that does not end is left soon.
-_DEEPEST = 32
+#: The limit on nested brackets in an attribute. It bounds the search for the end of a list.
+_MAX_DEPTH = 32
 _WIDE = re.compile(r"[^\x00-\x7f]")
 _PARAMETER = re.compile(r"([A-Za-z_]\w*)[^\S\n]*\[[^\[\]\n]*\]((?:[^\S\n]*\[[^\[\]\n]*\])*)(?!\[)")
 _WORD = re.compile(r"(?:\s|\\\r?\n)*([A-Za-z_]\w*)(?:\s|\\\r?\n)*(\((?P<inside>.*)\))?(?:\s|\\\r?\n)*", re.DOTALL)
-#: C++'s own, which clang knows.
-_PLAIN = frozenset(("noreturn", "nodiscard", "maybe_unused", "fallthrough", "deprecated", "likely", "unlikely", "no_unique_address"))
+#: The attributes of C++, which clang supports.
+_CPP_WORDS = frozenset(("noreturn", "nodiscard", "maybe_unused", "fallthrough", "deprecated", "likely", "unlikely", "no_unique_address"))
 
 
 class Rewritten:
@@ -40,10 +40,10 @@ class Rewritten:
     """
 
     def __init__(self, source: str) -> None:
-        # libclang counts bytes. Beyond ASCII there are comments and texts, whose letters do not matter here.
+        # libclang counts bytes. Characters outside ASCII are in comments and strings only, whose content does not matter.
         source = _WIDE.sub("_", source)
         parts: list[str] = []
-        #: Where a place in the text stems from: the starts of its unchanged stretches, and of those in the source.
+        #: The starts of unchanged pieces in the text, and their starts in the source.
         self._at: list[int] = []
         self._from: list[int] = []
         done = size = at = 0
@@ -60,48 +60,48 @@ class Rewritten:
         while token := _TOKEN.search(source, at):
             at = token.end()
             if token["coherent"]:
-                put("", token.start(), at)  # it says nothing of what an argument is
+                put("", token.start(), at)  # it does not change an argument's type
             elif token["instance"]:
                 put("template <>", token.start(), at)
             elif token["open"]:
-                listed, end = _list(source, at)
+                listed, end = _attribute_list(source, at)
                 if end:
                     put("".join(("[[", ",".join(map(_annotation, listed)), "]]")), token.start(), end)
                     at = end
         put("", len(source), len(source))
         self.text = "".join(parts)
 
-    def decay(self, places: Iterable[int]) -> bool:
-        """Write the parameters whose names stand there, ``name[2]``, as the pointers that they are, ``*name``; whether one was found.
+    def rewrite_arrays(self, places: Iterable[int]) -> bool:
+        """Rewrite array parameters at these positions, ``name[2]``, as pointers, ``*name``. Return whether one was rewritten.
 
-        The text keeps its length.
+        The length of the text does not change.
         """
         changed = False
         for place in sorted(set(places), reverse=True):
-            found = _PARAMETER.match(self.text, place)
-            if found:
-                name, rest = found[1], found[2]
+            match = _PARAMETER.match(self.text, place)
+            if match:
+                name, rest = match[1], match[2]
                 pointer = f"(*{name}){rest}" if rest else f"*{name}"
-                new = pointer + " " * (len(found[0]) - len(pointer)) if len(pointer) <= len(found[0]) else pointer
-                self.text = self.text[:place] + new + self.text[found.end() :]
+                new = pointer + " " * (len(match[0]) - len(pointer)) if len(pointer) <= len(match[0]) else pointer
+                self.text = self.text[:place] + new + self.text[match.end() :]
                 changed = True
         return changed
 
     def origin(self, offset: int) -> int:
-        """Where in the source a place of the text stems from."""
+        """Return the position in the source of a position in the text."""
         number = bisect_right(self._at, offset) - 1
         after = self._from[number + 1] if number + 1 < len(self._from) else offset
         return max(0, min(self._from[number] + offset - self._at[number], max(after, self._from[number])))
 
 
-def _list(source: str, start: int) -> tuple[list[str], int]:
-    """The attributes in a list that begins there, and where it ends; 0 where it does not."""
+def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
+    """Return the attributes of the list at a position, and its end; the end is 0 if the list does not end."""
     begin, listed, closing = start, [], ""
     for piece in _PIECE.finditer(source, start):
         mark = piece.group()
         if mark in ("(", "["):
             closing += ")" if mark == "(" else "]"
-            if len(closing) > _DEEPEST:
+            if len(closing) > _MAX_DEPTH:
                 break
         elif closing and mark == closing[-1]:
             closing = closing[:-1]
@@ -116,10 +116,10 @@ def _list(source: str, start: int) -> tuple[list[str], int]:
 
 
 def _annotation(attribute: str) -> str:
-    found = _WORD.fullmatch(attribute)
-    if not found or found[1] in _PLAIN:
+    match = _WORD.fullmatch(attribute)
+    if not match or match[1] in _CPP_WORDS:
         return attribute
-    name, inside = found[1], found["inside"]
+    name, inside = match[1], match["inside"]
     if name == "host_name":
-        return attribute[: found.start(1)] + f'clang::annotate("metal.host_name=" {inside})'
-    return attribute[: found.start(1)] + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'
+        return attribute[: match.start(1)] + f'clang::annotate("metal.host_name=" {inside})'
+    return attribute[: match.start(1)] + f'__devmod_attribute("{name}"{"" if inside is None else ", " + inside})'

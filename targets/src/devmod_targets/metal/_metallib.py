@@ -1,30 +1,31 @@
-"""A library of Apple's compiler, where it is asked for: xcrun is on a Mac with Xcode, and nowhere else."""
+"""Build a metallib with Apple's compiler. xcrun exists only on a Mac with Xcode."""
 
 from __future__ import annotations
 
 import re
 
-from devmod._payload import Origin, Payload
+from devmod import Origin
+from devmod.backend import Payload
 from devmod.errors import CompileError, ToolchainNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._payload import CompileRequest
-    from devmod.targets._source import Complete
+    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import SelfContainedSource
 
 _METAL = ("-sdk", "macosx", "metal")
 _ERROR = re.compile(r"error:")
 
 
-def as_metallib(payload: Payload, request: CompileRequest, done: Complete) -> Payload:
-    """The payload of a source as a library.
+def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfContainedSource) -> Payload:
+    """Compile the payload of a source to a library.
 
     Raises
     ------
     ToolchainNotFoundError
-        Apple's compiler is not there.
+        Apple's compiler is not installed.
     CompileError
-        It refuses the source; `log` is all that it said.
+        The source has errors. `log` contains the compiler's output.
     """
     import os
     import shutil
@@ -33,31 +34,31 @@ def as_metallib(payload: Payload, request: CompileRequest, done: Complete) -> Pa
     program = shutil.which("xcrun")
     if program is None:
         raise ToolchainNotFoundError(
-            "cannot make a metallib: Apple's Metal compiler is part of Xcode, and there is no xcrun here. Compile on a Mac with Xcode, or "
-            "for the target 'metal': the source is carried then, and the receiver's Metal compiles it",
+            "cannot build a metallib: xcrun, a part of Xcode with Apple's Metal compiler, is not installed. Compile on a Mac with Xcode, "
+            "or for the target 'metal', whose payload is the source that the receiver's Metal compiles",
             kind="metal",
         )
-    status, said = _run(program, *_METAL, "--version")
+    status, output = _run(program, *_METAL, "--version")
     if status:
         raise ToolchainNotFoundError(
-            f"cannot make a metallib: xcrun finds no Metal compiler ({said.strip() or f'status {status}'}). Install Xcode with its Metal "
-            "toolchain, or compile for the target 'metal'",
+            f"cannot build a metallib: xcrun finds no Metal compiler ({output.strip() or f'status {status}'}). Install Xcode with its "
+            "Metal toolchain, or compile for the target 'metal'",
             kind="metal",
         )
-    version = said.strip().partition("\n")[0]
+    version = output.strip().partition("\n")[0]
     with tempfile.TemporaryDirectory() as folder:
         source, library = os.path.join(folder, "program.metal"), os.path.join(folder, "program.metallib")
         with open(source, "w", encoding="utf-8", newline="") as file:
-            file.write(done.text)
-        status, said = _run(program, *_METAL, *done.options, "-o", library, source)
-        said = said.replace(source, request.name)
+            file.write(source_text.text)
+        status, output = _run(program, *_METAL, *source_text.options, "-o", library, source)
+        output = output.replace(source, request.name)
         if status:
-            lines = [line for line in said.splitlines() if _ERROR.search(line)]
+            lines = [line for line in output.splitlines() if _ERROR.search(line)]
             raise CompileError(
-                f"the Metal source does not compile: {lines[0] if lines else said.strip()[:200]}", kind="metal", log=said.strip()
+                f"the Metal source does not compile: {lines[0] if lines else output.strip()[:200]}", kind="metal", log=output.strip()
             )
-        with open(library, "rb") as made:
-            data = made.read()
+        with open(library, "rb") as file:
+            data = file.read()
     origin = payload.origin
     assert origin is not None
     toolchain = "; ".join(filter(None, (version, origin.toolchain)))
@@ -72,11 +73,11 @@ def as_metallib(payload: Payload, request: CompileRequest, done: Complete) -> Pa
 
 
 def _run(*command: str) -> tuple[int, str]:
-    """A command's status, and what it wrote."""
+    """Run a command and return its exit status and output."""
     import subprocess
 
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own compiler
+        source_text = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own compiler
     except OSError as error:
         return -1, str(error)
-    return done.returncode, done.stdout + done.stderr
+    return source_text.returncode, source_text.stdout + source_text.stderr

@@ -1,18 +1,18 @@
-"""What the Metal shading language has before a program's first line, for libclang, which reads it as C++.
+"""The predeclared names of the Metal shading language for libclang, which reads it as C++.
 
-Address spaces become those that clang has for SYCL, which convert to the plain one as Metal's structs do: one may be copied out of
-any of them, and a method be called on it there. Only names matter here, and the types, sizes and spaces of what a kernel takes:
-functions are templates that take anything. Vectors are clang's own, for their components; C++ has no ``float4(a, b)`` for those, so
-a macro of that form makes one.
+Metal's address spaces become clang's address spaces for SYCL. These convert to the generic one as in Metal: a struct can be copied from
+any of them, and its methods can be called. Only names matter, and the types, sizes and address spaces of a kernel's arguments, so
+functions are templates that accept any arguments. Vectors are clang's, for their components. C++ has no ``float4(a, b)`` for these, so
+a macro of that form replaces it. The file is long because it is the text of a header.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-#: The address spaces, which clang numbers a little differently from version to version: a pointer into each.
+#: A pointer into each address space. clang's numbers of the address spaces differ between versions.
 SPACES = "".join(f"__attribute__(({name})) int *{name};\n" for name in ("opencl_global", "opencl_global_host", "opencl_local"))
-#: The header that is read before the program.
+#: The name of the header that clang includes before the program.
 NAME = "devmod_metal.h"
 _HEADERS = """
 stdlib algorithm array assert atomic command_buffer common compute compute_private config cooperative_tensor depth extended_vector
@@ -20,7 +20,7 @@ functional geometric graphics imageblocks initializer_list integer interpolate i
 packed_vector pull_vertex_inputs quadgroup raytracing relational simdgroup simdgroup_matrix tensor tessellation texture tile_attributes
 type_traits types tuple uniform utility vector visible_function_table
 """
-#: The headers that programs name; they are empty.
+#: The headers that programs include; they are empty.
 HEADERS = (
     *(f"metal_{name}" for name in _HEADERS.split()),
     "simd/simd.h",
@@ -31,7 +31,7 @@ HEADERS = (
 )
 
 _NUMBERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "bfloat", "bool")
-#: Functions of the language, by name alone: what they take and give is the device's compiler's to check.
+#: The names of the language's functions. The device's compiler checks their arguments.
 _FUNCTIONS = """
 abs absdiff acos acosh addsat all any asin asinh atan atan2 atanh ceil clamp clz copysign cos cosh cospi cross ctz degrees determinant
 distance distance_squared divide dot exp exp10 exp2 extract_bits fabs faceforward fdim floor fma fmax fmax3 fmedian3 fmin fmin3 fmod
@@ -368,12 +368,12 @@ template <auto, class S> struct matmul2d {
 
 @cache
 def text() -> str:
-    """The header."""
+    """Return the header's text."""
     made = [_BEGIN]
     for number in _NUMBERS:
         for lanes in "234":
             name = number + lanes
-            # A bool is a byte; clang packs vectors of them into bits.
+            # A bool is a byte in Metal, but clang packs vectors of bool into bits.
             made.append(f"typedef {'uchar' if number == 'bool' else number} {name} __attribute__((ext_vector_type({lanes})));")
             made.append(f"typedef metal::__devmod_packed<{number}, {lanes}> packed_{name}; typedef {name} vector_{name}, simd_{name};")
             made.append(f"namespace metal {{ using ::{name}; using ::packed_{name}; }}")

@@ -1,1 +1,1 @@
-"""The build side of OpenCL."""
+"""The compiler of OpenCL C."""

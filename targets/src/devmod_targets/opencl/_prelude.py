@@ -1,22 +1,21 @@
-"""What OpenCL C has before a program's first line, for libclang, which brings no headers.
+"""The predeclared names of OpenCL C for libclang, which contains no headers.
 
-libclang declares the built-in functions by itself (``-fdeclare-opencl-builtins``) and asks for a header of the name
-``opencl-c-base.h`` for the rest: the types, the constants, and a few feature macros that say which functions there are.
-It is given in memory, so that it shifts no line of the program. Only names matter here, and the types that they have:
-nothing is ever run with these values.
+libclang declares the built-in functions (``-fdeclare-opencl-builtins``) and includes a header ``opencl-c-base.h`` for the types, the
+constants and the feature macros. This module provides that header in memory, so the program's line numbers do not change. Only names
+and types matter: no program runs with these values.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-#: The header's name, which libclang asks for.
+#: The name of the header that libclang includes.
 NAME = "opencl-c-base.h"
 
 _LANES = (2, 3, 4, 8, 16)
 _NUMBERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double", "half")
 
-#: Vendors' extensions that libclang's generic target announces: a program must not take a vendor's branch for them.
+#: Vendor extensions that libclang's generic target defines. They are undefined, so that a program skips its vendor branches.
 _VENDORS = "cl_amd_media_ops cl_amd_media_ops2 cl_intel_device_side_avc_motion_estimation cl_intel_subgroups cl_intel_subgroups_short"
 
 _FEATURES = """
@@ -197,7 +196,7 @@ _MATHEMATICS = {
     "M_SQRT1_2": "0.707106781186547524400844",
 }
 
-#: Channel types and orders of images, numbered from OpenCL's first of each.
+#: The channel types and orders of images, in the order of OpenCL's numbers.
 _CHANNEL_TYPES = (
     "SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16 UNORM_SHORT_565 UNORM_SHORT_555 UNORM_INT_101010 SIGNED_INT8 "
     "SIGNED_INT16 SIGNED_INT32 UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 HALF_FLOAT FLOAT UNORM_INT24 UNORM_INT_101010_2"
@@ -207,7 +206,7 @@ _CHANNEL_ORDERS = "R A RG RA RGB RGBA BGRA ARGB INTENSITY LUMINANCE Rx RGx RGBx 
 
 @cache
 def text() -> str:
-    """The header."""
+    """Return the header's text."""
     lines = [f"#undef {name}" for name in _VENDORS.split()]
     lines += [_FEATURES, _TYPES]
     for number in _NUMBERS:

@@ -1,12 +1,11 @@
-"""OpenCL C on the build side: the payload is the source itself, complete; its functions are read from it with libclang."""
+"""The compiler of OpenCL C. The payload is the self-contained source; libclang reads its kernels."""
 
 from __future__ import annotations
 
-from devmod._payload import CompileRequest, Payload
+from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
-from devmod.targets._declared import Found, source_payload, tell
-from devmod.targets._source import complete
 from devmod.targets.opencl.spec import SPEC
+from devmod_targets.authoring import ReflectedFunction, complete_source, source_payload, warn_caller
 from devmod_targets.opencl._reflect import read
 
 TYPE_CHECKING = False
@@ -15,36 +14,43 @@ if TYPE_CHECKING:
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """The payload of an OpenCL C source.
+    """Compile an OpenCL C source.
 
     Parameters
     ----------
     request
-        The source and what belongs to it. Its fmap is merged over what libclang reads, and is enough where libclang is missing.
+        The compile request. Its fmap is merged with the kernels that libclang reads, and replaces them if libclang is missing.
+
+    Returns
+    -------
+    Payload
+        The source as a payload of kind "opencl".
 
     Raises
     ------
     ToolchainNotFoundError
         libclang is not installed, and no fmap is declared.
     CompileError
-        The source has errors, no kernel, or a kernel that cannot be called; `log` has every diagnostic.
+        The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
     target = request.target
     if target.archs:
         raise CompileError(
-            f"the target {str(target)!r} names an architecture; OpenCL C source has none: it is built on the device", kind="opencl"
+            f"the target {str(target)!r} names an architecture, but OpenCL C source has none: the device compiles it. "
+            "Use the target 'opencl'",
+            kind="opencl",
         )
     if request.name_expressions:
-        raise CompileError("name_expressions= instantiates templates, and OpenCL C has none", kind="opencl")
-    done = complete(request)
+        raise CompileError("name_expressions= is not supported for OpenCL C, which has no templates", kind="opencl")
+    source = complete_source(request)
     warnings: list[str] = []
 
-    def found() -> tuple[Mapping[str, Found], str]:
-        kernels, texts, toolchain = read(request, done)
+    def read_kernels() -> tuple[Mapping[str, ReflectedFunction], str]:
+        kernels, texts, toolchain = read(request, source)
         warnings.extend(texts)
         return kernels, toolchain
 
-    nothing = f"the OpenCL C source {request.name} has no kernel: no function in it is marked __kernel"
-    payload = source_payload(SPEC, "cl", request, done, found, nothing=nothing)
-    tell(warnings)  # the device's compiler has the last word
+    empty_error = f"the OpenCL C source {request.name} has no kernel: mark a function with __kernel"
+    payload = source_payload(SPEC, "cl", request, source, read_kernels, empty_error=empty_error)
+    warn_caller(request, warnings)  # no error, because the device's compiler decides
     return payload

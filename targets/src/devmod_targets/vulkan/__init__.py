@@ -1,1 +1,1 @@
-"""The build side of Vulkan."""
+"""The compiler of Vulkan's GLSL, HLSL and SPIR-V."""

@@ -1,34 +1,34 @@
-"""A shader's source as one file, and the way back from a compiler's messages to the user's files."""
+"""Put a shader's source and includes into one file, and map a compiler's messages back to the user's files."""
 
 from __future__ import annotations
 
 import re
 
-from devmod.targets._includes import Inliner, line_directive
+from devmod_targets.authoring import Inliner, line_directive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod._payload import CompileRequest
+    from devmod.backend import CompileRequest
 
-#: A compiler's message: glslang's with the severity first, shaderc's and dxc's with the place first.
+#: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location first.
 _SEVERITY_FIRST = re.compile(r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)")
 _PLACE_FIRST = re.compile(r"(?P<file>[^:\n]*):(?P<line>\d+):(?:\d+:)? (?P<severity>error|warning): (?P<text>.*)")
 _COUNTED = re.compile(r"(?:\d+ (?:compilation )?errors?\b.*|'' : compilation terminated|SPIR-V is not generated.*)\s*$")
 
 
 class Files:
-    """The source with its includes in place.
+    """The source with its includes embedded.
 
-    GLSL's ``#line`` takes numbers for files, so each has one there.
+    GLSL's ``#line`` takes a file number, so each file has one.
 
     Attributes
     ----------
     file, text
-        The name and the text of that file.
+        The name and the text of the file.
     sources
-        Name of each source to the SHA-256 of its text.
+        The name of each source file to the SHA-256 of its text.
     """
 
     def __init__(self, request: CompileRequest, language: str, defines: Mapping[str, str]) -> None:
@@ -47,17 +47,17 @@ class Files:
             self._names.append(name)
         return f"#line {number} {self._names.index(name)}\n"
 
-    def messages(self, said: str) -> tuple[list[str], list[str]]:
-        """The errors and the warnings among a compiler's lines, each as ``k.comp:3: error: …``."""
+    def messages(self, output: str) -> tuple[list[str], list[str]]:
+        """Return the errors and the warnings in a compiler's output, each in the form ``k.comp:3: error: …``."""
         errors: list[str] = []
         warnings: list[str] = []
-        for line in said.splitlines():
-            found = _SEVERITY_FIRST.match(line) or _PLACE_FIRST.match(line)
-            if not found or _COUNTED.match(found["text"]):
+        for line in output.splitlines():
+            match = _SEVERITY_FIRST.match(line) or _PLACE_FIRST.match(line)
+            if not match or _COUNTED.match(match["text"]):
                 continue
-            severity = found["severity"].lower()
-            place = f"{self._name(found['file'])}:{found['line']}: " if found["line"] else ""
-            (errors if severity == "error" else warnings).append(f"{place}{severity}: {found['text'].strip()}")
+            severity = match["severity"].lower()
+            place = f"{self._name(match['file'])}:{match['line']}: " if match["line"] else ""
+            (errors if severity == "error" else warnings).append(f"{place}{severity}: {match['text'].strip()}")
         return errors, warnings
 
     def _name(self, file: str) -> str:

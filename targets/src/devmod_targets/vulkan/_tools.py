@@ -1,6 +1,6 @@
-"""The programs that make and look at SPIR-V: which are here, how each is called, and what they said.
+"""Find and run the programs that compile and process SPIR-V.
 
-All run in a folder of their own on files with fixed names, so that nothing of the user's folders gets into what they write.
+Each runs in a temporary folder on files with fixed names, so that its output contains no path of the user.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Seconds that one program may take.
-PATIENCE = 120
-_MOST_OUTPUT = 64 << 20
+#: The time limit of one program in seconds.
+TIMEOUT = 120
+_MAX_OUTPUT = 64 << 20
 _COMPILERS = {"GLSL": ("glslangValidator", "glslang", "glslc"), "HLSL": ("glslangValidator", "glslang", "glslc", "dxc")}
 _INSTALL_COMPILER = (
     "Debian and Ubuntu: apt install glslang-tools spirv-tools; Fedora: dnf install glslang spirv-tools; macOS: brew install glslang "
@@ -29,13 +29,13 @@ _INSTALL_TOOLS = (
     "Debian and Ubuntu: apt install spirv-tools; Fedora: dnf install spirv-tools; macOS: brew install spirv-tools; elsewhere: the "
     "Vulkan SDK"
 )
-#: What is called otherwise than its program.
+#: Projects whose name differs from their executable.
 _PROJECTS = {"glslangValidator": "glslang", "glslc": "shaderc"}
 _VERSION = re.compile(r"(?:Glslang Version: (?:\d+:)?|SPIRV-Tools v|shaderc v?|dxcompiler\D*)(\d+(?:\.\d+)+)")
 
 
 class Environment:
-    """What a shader is compiled for: versions of Vulkan and of SPIR-V, as "1.1" and "1.3"."""
+    """The versions of Vulkan and of SPIR-V that a shader is compiled for, such as "1.1" and "1.3"."""
 
     __slots__ = ("spirv", "vulkan")
 
@@ -43,18 +43,18 @@ class Environment:
         self.vulkan, self.spirv = vulkan, spirv
 
     @property
-    def of_tools(self) -> str:
-        """As spirv-val and spirv-opt name it."""
+    def tool_name(self) -> str:
+        """The name of the environment in the options of spirv-val and spirv-opt."""
         return "vulkan1.1spv1.4" if (self.vulkan, self.spirv) == ("1.1", "1.4") else f"vulkan{self.vulkan}"
 
 
 class Compiler:
-    """A compiler that was found.
+    """An installed compiler.
 
     Attributes
     ----------
     name, path
-        Its program.
+        The name and the path of its program.
     toolchain
         Its project and version, such as "glslang 12.0.0".
     """
@@ -68,29 +68,29 @@ class Compiler:
     def command(
         self, language: str, entry: str, environment: Environment, defines: Mapping[str, str], options: Sequence[str], file: str, out: str
     ) -> list[str]:
-        """The command that compiles `file` to the SPIR-V file `out`."""
+        """Return the command that compiles `file` to the SPIR-V file `out`."""
         hlsl = language == "HLSL"
         if self.name == "dxc":
-            target = "vulkan1.1spirv1.4" if environment.of_tools == "vulkan1.1spv1.4" else f"vulkan{environment.vulkan}"
-            made = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
-            made += [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
-            return [*made, *_macros(defines), *options, "-Fo", out, file]
+            target = "vulkan1.1spirv1.4" if environment.tool_name == "vulkan1.1spv1.4" else f"vulkan{environment.vulkan}"
+            command = [self.path, "-spirv", f"-fspv-target-env={target}", "-E", entry]
+            command += [] if any(option.startswith("-T") for option in options) else ["-T", "cs_6_0"]
+            return [*command, *_macros(defines), *options, "-Fo", out, file]
         if self.name == "glslc":
-            made = [self.path, "-fshader-stage=comp", "-x", language.lower(), f"--target-env=vulkan{environment.vulkan}"]
-            made += [f"--target-spv=spv{environment.spirv}", *([f"-fentry-point={entry}"] if hlsl else [])]
-            return [*made, *_macros(defines), *options, "-o", out, file]
-        made = [self.path, "--target-env", f"vulkan{environment.vulkan}", "--target-env", f"spirv{environment.spirv}", "-S", "comp"]
-        made += ["-D", "-e", entry, "--source-entrypoint", entry] if hlsl else []
-        return [*made, *_macros(defines), *options, "-o", out, file]
+            command = [self.path, "-fshader-stage=comp", "-x", language.lower(), f"--target-env=vulkan{environment.vulkan}"]
+            command += [f"--target-spv=spv{environment.spirv}", *([f"-fentry-point={entry}"] if hlsl else [])]
+            return [*command, *_macros(defines), *options, "-o", out, file]
+        command = [self.path, "--target-env", f"vulkan{environment.vulkan}", "--target-env", f"spirv{environment.spirv}", "-S", "comp"]
+        command += ["-D", "-e", entry, "--source-entrypoint", entry] if hlsl else []
+        return [*command, *_macros(defines), *options, "-o", out, file]
 
     def preprocess(self, language: str, defines: Mapping[str, str], file: str) -> list[str] | None:
-        """The command that prints `file` preprocessed; None where there is none."""
+        """Return the command that preprocesses `file` to stdout; None if the compiler has none."""
         if self.name == "dxc":
             return None
-        made = [self.path, "-E"]
-        made += ["-fshader-stage=comp", "-x", language.lower()] if self.name == "glslc" else ["-S", "comp"]
-        made += ["-D"] if language == "HLSL" and self.name != "glslc" else []
-        return [*made, *_macros(defines), file]
+        command = [self.path, "-E"]
+        command += ["-fshader-stage=comp", "-x", language.lower()] if self.name == "glslc" else ["-S", "comp"]
+        command += ["-D"] if language == "HLSL" and self.name != "glslc" else []
+        return [*command, *_macros(defines), file]
 
 
 def _macros(defines: Mapping[str, str]) -> list[str]:
@@ -98,52 +98,54 @@ def _macros(defines: Mapping[str, str]) -> list[str]:
 
 
 def find_compiler(language: str, wanted: str, source: str) -> Compiler:
-    """The compiler for a language: the one that is wanted, or the first that is here.
+    """Return the compiler with the name `wanted`, or the first installed one for the language.
 
     Raises
     ------
     ToolchainNotFoundError
-        There is none.
+        The compiler is not installed.
     CompileError
-        The one that is wanted does not compile the language.
+        The compiler `wanted` does not support the language.
     """
     known = _COMPILERS[language]
     if wanted and wanted not in known:
-        raise CompileError(f"the vulkan option '--compiler={wanted}': {language} is compiled by {_listed(known)}", kind="vulkan")
+        raise CompileError(
+            f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}", kind="vulkan"
+        )
     for name in [wanted] if wanted else known:
         path = shutil.which(name)
         if path:
             return Compiler(name, path)
-    names = wanted or _listed(known)
+    names = wanted or _join_names(known)
     raise ToolchainNotFoundError(
-        f"cannot compile the {language} source {source}: {names} was not found. {_INSTALL_COMPILER}", kind="vulkan"
+        f"cannot compile the {language} source {source}: {names} is not installed. {_INSTALL_COMPILER}", kind="vulkan"
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def find_optimizer(source: str) -> str:
-    """The path of spirv-opt. It belongs to the toolchain: without it the same source would give other bytes.
+    """Return the path of spirv-opt. It is required, because without it the same source would compile to other bytes.
 
     Raises
     ------
     ToolchainNotFoundError
-        It is not here.
+        spirv-opt is not installed.
     """
     path = shutil.which("spirv-opt")
     if path:
         return path
     raise ToolchainNotFoundError(
-        f"cannot optimize the shader of {source}: spirv-opt was not found. {_INSTALL_TOOLS}. Or give the option -O0, which stores what the "
-        "compiler makes",
+        f"cannot optimize the shader of {source}: spirv-opt is not installed. {_INSTALL_TOOLS}. Or pass the option -O0 to store the "
+        "compiler's output",
         kind="vulkan",
     )
 
 
 def version(path: str) -> str:
-    """The version of a program, "unknown" where it does not say."""
+    """Return the version of a program; "unknown" if it prints none."""
     try:
         return _version(path, os.stat(path).st_mtime_ns)
     except OSError:
@@ -152,25 +154,25 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    found = _VERSION.search(run([path, "--version"], os.curdir)[1])
-    return found[1] if found else "unknown"
+    match = _VERSION.search(run([path, "--version"], os.curdir)[1])
+    return match[1] if match else "unknown"
 
 
 def run(command: Sequence[str], folder: str) -> tuple[int, str]:
-    """Run a program: its exit status, and what it said on both streams.
+    """Run a program and return its exit status and the output of both streams.
 
     Raises
     ------
     CompileError
-        It cannot be run, or takes too long.
+        The program cannot be run, or exceeds the time limit.
     """
     name = os.path.basename(command[0])
     try:
-        done = subprocess.run(  # noqa: S603 - a program from PATH, with arguments that were looked at
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE, check=False
+        completed = subprocess.run(  # noqa: S603 - a program from PATH, with checked arguments
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} was stopped: it took longer than {PATIENCE} seconds", kind="vulkan") from None
+        raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind="vulkan") from None
     except OSError as error:
         raise CompileError(f"{name} cannot be run: {error.strerror}", kind="vulkan") from error
-    return done.returncode, done.stdout[:_MOST_OUTPUT].decode("utf-8", "replace")
+    return completed.returncode, completed.stdout[:_MAX_OUTPUT].decode("utf-8", "replace")

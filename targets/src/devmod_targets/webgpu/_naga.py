@@ -1,49 +1,123 @@
-"""Checking WGSL with naga, the compiler of wgpu and Firefox, where its command is on the PATH (``cargo install naga-cli``).
+"""Check WGSL with naga, the compiler of wgpu and Firefox: by its command on the PATH, or by node with the npm package naga-wasm.
 
-It asks no device. Where it is missing, the source is checked where it is received; the payload is the same either way.
+The check needs no device. Without naga, the receiver's compiler finds the errors. The payload is the same in both cases.
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from devmod.errors import CompileError
+from devmod_targets.wgsl import naga_message
 
-#: Seconds. naga takes milliseconds; a source that takes it this long is checked by whoever receives it.
-_PATIENCE = 20
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+
+#: naga's errors for valid WGSL that it does not implement. Another implementation of WebGPU may accept it.
+_UNSUPPORTED = re.compile(r"not yet (?:supported|implemented)|unknown enable-extension|can't be passed into functions|Capabilit(?:y|ies)\b")
+#: Prints naga's report on the text on stdin; nothing if the text is valid.
+_PROGRAM = """
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+const folder = process.argv[1] + "/dist/wasm/";
+const naga = await import(pathToFileURL(folder + "naga.js").href);
+naga.initSync({ module: readFileSync(folder + "naga_bg.wasm") });
+const text = readFileSync(0, "utf8");
+try {
+  naga.validate(naga.parseWgsl(text));
+} catch (error) {
+  if (error instanceof WebAssembly.RuntimeError || error instanceof RangeError) process.exit(3);
+  console.log(error.message);
+}
+"""
+#: Seconds. naga takes milliseconds. After this time the source counts as not checked.
+_TIMEOUT = 20
 
 
-def check(text: str, name: str) -> bool:
-    """Have naga look at a WGSL source; whether it did.
+def check(text: str, name: str) -> tuple[bool, str]:
+    """Check a WGSL source with naga.
+
+    Returns
+    -------
+    bool
+        Whether naga checked the source.
+    str
+        A warning if naga does not support a feature of the source, else "".
 
     Raises
     ------
     CompileError
-        naga refuses it; `log` has all its words.
+        naga reports an error. `log` contains its whole report.
     """
+    report = _run_command(text, name)
+    if report is None:
+        report = _run_package(text)
+    if not report:
+        return report is not None, ""
+    message = naga_message(report, name)
+    if _UNSUPPORTED.search(report):
+        return False, f"naga cannot check the WGSL source: {message}"
+    raise CompileError(f"naga refuses the WGSL source: {message}", kind="webgpu", log=report)
+
+
+def _run_command(text: str, name: str) -> str | None:
+    """Return the report of the program ``naga``, "" for a valid source; None if the program is missing."""
     import shutil
 
     program = shutil.which("naga")
     if program is None:
-        return False
-    import subprocess
+        return None
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="devmod-") as folder:
-        # naga prints the name that it is given, so it is given no path.
-        called = os.path.basename(name) if name.endswith(".wgsl") and not name.startswith("-") else "source.wgsl"
-        with open(os.path.join(folder, called), "w", encoding="utf-8", newline="") as file:
+        # naga prints its argument, so the argument contains no path.
+        file_name = os.path.basename(name) if name.endswith(".wgsl") and not name.startswith("-") else "source.wgsl"
+        with open(os.path.join(folder, file_name), "w", encoding="utf-8", newline="") as file:
             file.write(text)
-        try:
-            done = subprocess.run(  # noqa: S603 - the program that the user has on the PATH
-                [program, called], cwd=folder, capture_output=True, timeout=_PATIENCE, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-    if not done.returncode:
-        return True
-    log = (done.stderr + done.stdout).decode("utf-8", "replace").strip().replace(called, name)
-    if "error" not in log:
-        return False  # another program of that name, or one that does not know these arguments
-    lines = [line.strip() for line in log.splitlines() if line.strip()][:4]
-    raise CompileError(f"naga refuses the WGSL source {name}:\n  " + "\n  ".join(lines), kind="webgpu", log=log)
+        completed = _run([program, file_name], folder, "")
+    if completed is None or not completed.returncode:
+        return None if completed is None else ""
+    log = (completed.stderr + completed.stdout).strip().replace(file_name, name)
+    return log if "error" in log else None  # otherwise this is another program, or a version with other arguments
+
+
+def _run_package(text: str) -> str | None:
+    """Return the report of the npm package naga-wasm, "" for a valid source; None if node or the package is missing.
+
+    Only globally installed packages (``npm install -g``) are run: the current project's folder may be untrusted.
+    """
+    import shutil
+
+    node = shutil.which("node")
+    if node is None:
+        return None
+    package = next((folder for folder in _packages(node) if os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm"))), "")
+    if not package:
+        return None
+    completed = _run([node, "--input-type=module", "-e", _PROGRAM, package], os.path.dirname(package), text)
+    if completed is None or completed.returncode:
+        return None
+    return completed.stdout.strip()
+
+
+def _packages(node: str) -> list[str]:
+    if os.name == "nt":
+        folders = [os.path.join(os.environ.get("APPDATA", ""), "npm"), os.path.dirname(node)]
+    else:
+        prefixes = dict.fromkeys([os.path.dirname(os.path.dirname(path)) for path in (node, os.path.realpath(node))] + ["/usr/local"])
+        folders = [os.path.join(prefix, "lib") for prefix in prefixes]
+    return [os.path.join(folder, "node_modules", "naga-wasm") for folder in folders]
+
+
+def _run(command: list[str], folder: str, text: str) -> subprocess.CompletedProcess[str] | None:
+    """Run a program; return None if it cannot be run or exceeds the time limit."""
+    import subprocess
+
+    try:
+        return subprocess.run(  # noqa: S603 - a program on the user's PATH
+            command, cwd=folder, input=text, capture_output=True, timeout=_TIMEOUT, check=False, encoding="utf-8", errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None

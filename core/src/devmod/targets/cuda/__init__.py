@@ -1,1 +1,1 @@
-"""The build side of CUDA."""
+"""The target spec of CUDA, and the reader of its architectures."""

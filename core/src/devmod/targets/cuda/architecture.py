@@ -1,41 +1,41 @@
-"""What a CUDA payload runs on, read from the payload itself (R40), and how well that fits a device.
+"""The variant of a CUDA payload, read from its bytes (R40), and its rank for a device.
 
 Variants
     ``sm_90``, ``sm_90a``
-        A cubin. Runs on devices of the same major and the same or a greater minor number; with ``a``, on that number alone.
-        An integrated device (Tegra: 5.3, 8.7, …) runs what was built for its own number, and nobody else does.
+        A cubin. It runs on devices of the same major and the same or a greater minor number; with ``a``, on that number alone.
+        A cubin for an integrated device (Tegra: 5.3, 8.7, …) runs on that number alone, and such a device runs no other cubin.
     ``compute_90:ptx8.4``, ``compute_90a:ptx8.4``
-        PTX and the version of its language. Runs on every device of at least that number; with ``a`` on that number alone,
-        with ``f`` on the same major and the same or a greater minor number. A device may say what PTX its driver reads
-        (``sm_90:ptx8.3``); where it does, newer PTX does not fit.
+        PTX and the version of its language. It runs on every device of at least that number; with ``a`` on that number alone,
+        with ``f`` on the same major and the same or a greater minor number. A device may have the PTX version of its driver
+        (``sm_90:ptx8.3``). Newer PTX does not run on it.
     ``sm_80,sm_90,compute_90``
-        A fatbin: what it holds, in its order.
+        A fatbin: the variants of its entries, in their order.
 
-A cubin's number stands in its ELF flags: in the low byte up to ABI version 7 (with ``a`` in bit 11), in the second byte from
-version 8 on, where ``a`` is the attribute 9 of the section ``.nv.compat``. ``f`` leaves no trace in a cubin; its rule is
-that of a cubin without a letter. Seen in what ptxas 12.4 and 13.5 write.
+The ELF flags of a cubin have its number: in the low byte up to ABI version 7 (with ``a`` in bit 11), in the second byte from
+version 8 on, where ``a`` is the attribute 9 of the section ``.nv.compat``. A cubin has no mark for ``f``; its rule is that of a
+cubin without a letter. Source: the outputs of ptxas 12.4 and 13.5.
 """
 
 from __future__ import annotations
 
-from devmod.targets._elf import CUDA, elf_header, number
+from devmod._util.elf import CUDA, elf_header, read_uint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._payload import Binary
+    from devmod._values.code import Binary
 
-#: Numbers of integrated devices, whose cubins are binary compatible with nothing else.
+#: The numbers of integrated devices. Their cubins run on no other device.
 _INTEGRATED = frozenset((32, 53, 62, 72, 87, 101, 110))
-#: How far into PTX the directives are looked for: they come first, after comments.
+#: The directives are searched in so many bytes of PTX. They are at its start, after comments.
 _PTX_HEAD = 1 << 16
 _FATBIN_MAGIC = 0xBA55ED50
-_MOST_ENTRIES = 256
-#: A cubin goes before any PTX: it is what the maker compiled, and nothing is left to the driver.
+_MAX_ENTRIES = 256
+#: A cubin ranks above PTX, because the driver need not compile it.
 _CUBIN = 1 << 20
 
 
 def architecture(fmt: str, code: Binary) -> str:
-    """The variant of a CUDA payload; "" for source, and where it cannot be read. Never raises."""
+    """Return the variant of a CUDA payload; "" for source, and if it cannot be read. It never raises."""
     if fmt == "cubin":
         return _cubin(code)
     if fmt == "ptx":
@@ -57,13 +57,13 @@ def _cubin(code: Binary) -> str:
 
 
 def _accelerated(compat: bytes) -> bool:
-    """Whether the attributes in .nv.compat name an accelerated target. Each is a format, a number, and two bytes of value or size."""
+    """Return whether .nv.compat has the attribute of ``a``. An attribute is a format, a number, and two bytes of value or size."""
     at = 0
     while at + 4 <= len(compat):
         form, attribute = compat[at], compat[at + 1]
         if attribute == 9:
             return form == 2 and compat[at + 2] == 1
-        at += 4 + (number(compat, at + 2, 2) if form == 4 else 0)
+        at += 4 + (read_uint(compat, at + 2, 2) if form == 4 else 0)
     return False
 
 
@@ -79,20 +79,23 @@ def _ptx(text: bytes) -> str:
 
 
 def _fatbin(code: memoryview) -> str:
-    """The header is magic u32, version u16, its size u16, size of the entries u64. An entry is kind u16 (1 PTX, 2 ELF), version
-    u16, its header's size u32, its data's size u64, …, number of the architecture u32 at 28, flags u64 at 40 (bit 20 ``a``, 21 ``f``)."""
-    if len(code) < 16 or number(code, 0, 4) != _FATBIN_MAGIC:
+    """Return the variants of a fatbin's entries.
+
+    The header is magic u32, version u16, its size u16, size of the entries u64. An entry is kind u16 (1 PTX, 2 ELF), version
+    u16, its header's size u32, its data's size u64, …, number of the architecture u32 at 28, flags u64 at 40 (bit 20 ``a``, 21 ``f``).
+    """
+    if len(code) < 16 or read_uint(code, 0, 4) != _FATBIN_MAGIC:
         return ""
-    at = number(code, 6, 2)
-    end = min(len(code), at + number(code, 8, 8))
+    at = read_uint(code, 6, 2)
+    end = min(len(code), at + read_uint(code, 8, 8))
     found: dict[str, None] = {}
-    for _ in range(_MOST_ENTRIES):
+    for _ in range(_MAX_ENTRIES):
         if at + 48 > end:
             break
-        kind, head, size = number(code, at, 2), number(code, at + 4, 4), number(code, at + 8, 8)
+        kind, head, size = read_uint(code, at, 2), read_uint(code, at + 4, 4), read_uint(code, at + 8, 8)
         if head < 48 or at + head + size > end:
             break
-        arch, flags = number(code, at + 28, 4), number(code, at + 40, 8)
+        arch, flags = read_uint(code, at + 28, 4), read_uint(code, at + 40, 8)
         letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
         if kind in (1, 2) and 10 <= arch <= 999:
             plain = _cubin(code[at + head : at + head + size]) if kind == 2 else _ptx(bytes(code[at + head : at + head + size][:_PTX_HEAD]))
@@ -102,7 +105,7 @@ def _fatbin(code: memoryview) -> str:
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """How well a variant fits a device such as "sm_90" or "sm_90:ptx8.3"; None: not at all. The greatest is the best."""
+    """Return the rank of a variant for a device such as "sm_90" or "sm_90:ptx8.3". The greatest is the best; None: it cannot run."""
     if not variant:
         return 0
     device = _parse(arch)
@@ -119,24 +122,24 @@ def _rank_one(part: str, device: _Parsed) -> int | None:
     parsed = _parse(part)
     if parsed is None:
         return None
-    is_ptx, needs, letter, ptx = parsed
+    is_ptx, needed, letter, ptx = parsed
     has, reads = device[1], device[3]
     if ptx is not None and reads is not None and ptx > reads:
         return None
-    family = has // 10 == needs // 10 and has >= needs
+    family = has // 10 == needed // 10 and has >= needed
     if letter == "a":
-        fits = has == needs
+        fits = has == needed
     elif is_ptx and not letter:
-        fits = has >= needs
-    elif not is_ptx and (has in _INTEGRATED or needs in _INTEGRATED):
-        fits = has == needs
+        fits = has >= needed
+    elif not is_ptx and (has in _INTEGRATED or needed in _INTEGRATED):
+        fits = has == needed
     else:
         fits = family
-    return (0 if is_ptx else _CUBIN) + needs * 4 + ("", "f", "a").index(letter) + 1 if fits else None
+    return (0 if is_ptx else _CUBIN) + needed * 4 + ("", "f", "a").index(letter) + 1 if fits else None
 
 
 def _parse(text: str) -> _Parsed | None:
-    """(whether it is PTX, number, letter, PTX version) of one part of a variant."""
+    """Return (whether it is PTX, number, letter, PTX version) of one part of a variant."""
     name, _, version = text.partition(":ptx")
     head, _, rest = name.partition("_")
     letter = rest[-1:] if rest[-1:] in ("a", "f") else ""

@@ -1,11 +1,11 @@
-"""CUDA: source, PTX, cubin and fatbin payloads, one binary a module.
+"""CUDA: source, PTX, cubin and fatbin payloads. A module has one binary.
 
-Variants: "sm_90", "sm_90a", "compute_90:ptx8.4", "sm_80,sm_90" (architecture.py says what runs where).
+Variants: "sm_90", "sm_90a", "compute_90:ptx8.4", "sm_80,sm_90" (architecture.py has the rules).
 """
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "cuda",
@@ -18,7 +18,7 @@ SPEC = TargetSpec(
     default_source=("cuda",),
     suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
     languages={"cu": "CUDA C++"},
-    compiled_as={"elf": "cubin", "text": "ptx"},
+    compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",
     rank="devmod.targets.cuda.architecture:rank",
 )

@@ -1,1 +1,1 @@
-"""The build side of Hexagon."""
+"""The target spec of Hexagon, and the reader of its architectures."""

@@ -1,11 +1,11 @@
-"""Hexagon: one shared object a module.
+"""Hexagon: a module has one shared object.
 
-Variants: "v68", "v67t" (architecture.py says what runs where).
+Variants: "v68", "v67t" (architecture.py has the rules).
 """
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "hexagon",

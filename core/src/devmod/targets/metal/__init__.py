@@ -1,1 +1,1 @@
-"""Metal, as core must know it."""
+"""The target spec of Metal."""

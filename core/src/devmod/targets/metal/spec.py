@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "metal",
@@ -16,5 +16,5 @@ SPEC = TargetSpec(
     languages={"metal": "MSL"},
     compiler="devmod_targets.metal.compile:compile",
     build_extra="build-metal",
-    compiled_as={"text": "metal"},
+    compiled_as={"metallib": "metallib", "text": "metal"},
 )

@@ -1,1 +1,1 @@
-"""OpenCL, as core must know it."""
+"""The target spec of OpenCL."""

@@ -1,8 +1,8 @@
-"""OpenCL: C source, a program binary, or a vendor's binary, one a module. No SPIR-V (R16)."""
+"""OpenCL: C source, a program binary, or a vendor's binary. A module has one of them. No SPIR-V (R16)."""
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "opencl",
@@ -15,5 +15,5 @@ SPEC = TargetSpec(
     languages={"cl": "OpenCL C"},
     compiler="devmod_targets.opencl.compile:compile",
     build_extra="build-opencl",
-    compiled_as={"elf": "clbin", "text": "cl"},
+    compiled_as={"elf": "clbin", "pocl": "clbin", "text": "cl"},
 )

@@ -1,1 +1,1 @@
-"""The build side of ROCm."""
+"""The target spec of ROCm, and the reader of its architectures."""

@@ -1,21 +1,21 @@
-"""What a ROCm code object runs on, read from the object itself (R40), and how well that fits a device.
+"""The variant of a ROCm code object, read from its bytes (R40), and its rank for a device.
 
 Variants are AMD's target IDs: ``gfx1030``, ``gfx90a:sramecc+:xnack-``, ``gfx11-generic``; for a bundle of clang's offload
-bundler, those that it holds, joined by commas. A feature that is not named may be either way. The processor and the features
-stand in the ELF flags, the features as of code object version 3 as two bits, as of version 4 as four states each.
-Objects of version 2 say what they are for in notes, in words of their own: they have the variant "".
+bundler, those of its entries, joined by commas. A feature that is not named may be on or off. The ELF flags have the processor and
+the features: two bits in code object version 3, four states each from version 4 on. Objects of version 2 have the processor in notes of
+another form; their variant is "".
 
-A device says its own target ID in full. A variant fits the same processor, or a generic one that covers it, if the device
-has every feature set as the variant names it.
+The architecture of a device is its complete target ID. A variant runs on the same processor, or on the processors of a generic one, if
+the device has all features of the variant in the same state.
 """
 
 from __future__ import annotations
 
-from devmod.targets._elf import AMDGPU, elf_header, number
+from devmod._util.elf import AMDGPU, elf_header, read_uint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._payload import Binary
+    from devmod._values.code import Binary
 
 #: The processor's number in the ELF flags (EF_AMDGPU_MACH) to its name, as LLVM's AMDGPU usage guide lists them.
 _FROM_20 = "600 601 700 701 702 703 704 - 801 802 803 810 900 902 904 906 908 909 90c 1010 1011 1012 1030 1031 1032 1033"
@@ -24,7 +24,7 @@ _MACH = dict(enumerate(_FROM_20.split(), 0x20)) | dict(enumerate(_FROM_3A.split(
 _MACH |= {0x50: "1310", 0x51: "9-generic", 0x52: "10-1-generic", 0x53: "10-3-generic", 0x54: "11-generic", 0x55: "1152", 0x58: "1153"}
 _MACH |= {0x59: "12-generic", 0x5A: "1251", 0x5B: "12-5-generic", 0x5C: "1172", 0x5D: "1170", 0x5E: "1171", 0x5F: "9-4-generic"}
 
-#: What each generic processor covers.
+#: The processors of each generic processor.
 _GENERIC = {
     "gfx9-generic": "gfx900 gfx902 gfx904 gfx906 gfx909 gfx90c",
     "gfx9-4-generic": "gfx940 gfx941 gfx942 gfx950",
@@ -35,11 +35,11 @@ _GENERIC = {
     "gfx12-5-generic": "gfx1250 gfx1251",
 }
 _BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_MOST_ENTRIES = 256
+_MAX_ENTRIES = 256
 
 
 def architecture(fmt: str, code: Binary) -> str:
-    """The variant of a ROCm payload; "" for source, and where it cannot be read. Never raises."""
+    """Return the variant of a ROCm payload; "" for source, and if it cannot be read. It never raises."""
     if fmt != "hsaco":
         return ""
     if bytes(code[: len(_BUNDLE_MAGIC)]) == _BUNDLE_MAGIC:
@@ -58,12 +58,15 @@ def architecture(fmt: str, code: Binary) -> str:
 
 
 def _bundle(code: Binary) -> str:
-    """After the magic: number of entries u64; each entry offset u64, size u64, length of its ID u64, the ID such as
-    ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``."""
+    """Return the variants of the entries of a clang offload bundle.
+
+    After the magic: number of entries u64; each entry is offset u64, size u64, length of its ID u64, the ID such as
+    ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``.
+    """
     at = len(_BUNDLE_MAGIC) + 8
     found: dict[str, None] = {}
-    for _ in range(min(number(code, at - 8, 8), _MOST_ENTRIES)):
-        length = number(code, at + 16, 8)
+    for _ in range(min(read_uint(code, at - 8, 8), _MAX_ENTRIES)):
+        length = read_uint(code, at + 16, 8)
         if length > 256 or at + 24 + length > len(code):
             break
         name = bytes(code[at + 24 : at + 24 + length]).decode("ascii", "replace")
@@ -75,7 +78,7 @@ def _bundle(code: Binary) -> str:
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """How well a variant fits a device such as "gfx90a:sramecc+:xnack-"; None: not at all. The greatest is the best."""
+    """Return the rank of a variant for a device such as "gfx90a:sramecc+:xnack-". The greatest is the best; None: it cannot run."""
     if not variant:
         return 0
     processor, *settings = arch.split(":")

@@ -1,11 +1,11 @@
-"""ROCm: code objects and HIP source, one binary a module.
+"""ROCm: code objects and HIP source. A module has one binary.
 
-Variants: "gfx90a", "gfx90a:sramecc+:xnack-", "gfx11-generic" (architecture.py says what runs where).
+Variants: "gfx90a", "gfx90a:sramecc+:xnack-", "gfx11-generic" (architecture.py has the rules).
 """
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "rocm",
@@ -17,7 +17,13 @@ SPEC = TargetSpec(
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
     languages={"hip": "HIP"},
-    compiled_as={"elf": "hsaco", "text": "hip"},
+    compiled_as={
+        "elf": "hsaco",
+        "offload_bundle": "hsaco",
+        "compressed_offload_bundle": "hsaco",
+        "offload_binary": "hsaco",
+        "text": "hip",
+    },
     architecture="devmod.targets.rocm.architecture:architecture",
     rank="devmod.targets.rocm.architecture:rank",
 )

@@ -1,1 +1,1 @@
-"""Vulkan, as core must know it."""
+"""The target spec of Vulkan, and the reader of its architectures."""

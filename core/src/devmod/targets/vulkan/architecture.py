@@ -1,22 +1,22 @@
-"""What a SPIR-V shader asks of a device, read from the shader itself (R40), and how well that fits one.
+"""The variant of a SPIR-V shader, read from its bytes (R40), and its rank for a device.
 
-Variants are ``spirv1.3`` and ``spirv1.3:Float16+Int64``: the version, and the capabilities beyond Matrix and Shader, which
-every Vulkan device has, in the order of their numbers. One that has no name here is written as its number. A device says the
-same of itself; one that says no capabilities is asked for its version alone.
+Variants are ``spirv1.3`` and ``spirv1.3:Float16+Int64``: the version, and the capabilities in the order of their numbers. Matrix and
+Shader are omitted, because every Vulkan device has them. A capability without a name here is written as its number. The architecture
+of a device has the same form. For a device without capabilities only the version is compared.
 """
 
 from __future__ import annotations
 
-from devmod.targets._elf import number
+from devmod._util.elf import read_uint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._payload import Binary
+    from devmod._values.code import Binary
 
 _MAGIC = 0x07230203
 _OP_CAPABILITY = 17
-_MOST_CAPABILITIES = 256
-#: Those that compute shaders ask for; the numbers are the SPIR-V specification's.
+_MAX_CAPABILITIES = 256
+#: The capabilities that compute shaders use. The numbers are from the SPIR-V specification.
 _NAMES = {
     4: "Addresses",
     5: "Linkage",
@@ -88,44 +88,46 @@ _NAMES = {
 
 
 def architecture(fmt: str, code: Binary) -> str:
-    """The variant of one shader, with its flag and count (R15) or as bare words; "" where it cannot be read. Never raises."""
-    at = 0 if number(code, 0, 4) == _MAGIC else 12
-    version = number(code, at + 4, 4)
+    """Return the variant of one shader, with flag and count (R15) or without; "" if it cannot be read. It never raises."""
+    at = 0 if read_uint(code, 0, 4) == _MAGIC else 12
+    version = read_uint(code, at + 4, 4)
     major, minor = version >> 16, version >> 8 & 0xFF
-    if fmt != "spv" or number(code, at, 4) != _MAGIC or len(code) < at + 20 or not 1 <= major <= 9:
+    if fmt != "spv" or read_uint(code, at, 4) != _MAGIC or len(code) < at + 20 or not 1 <= major <= 9:
         return ""
     at += 20
     found: set[int] = set()
-    # Capabilities come first in a module, each two words; nothing behind them is looked at.
-    while number(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(found) < _MOST_CAPABILITIES:
-        found.add(number(code, at + 4, 4))
+    # A module begins with its capabilities, of two words each.
+    while read_uint(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(found) < _MAX_CAPABILITIES:
+        found.add(read_uint(code, at + 4, 4))
         at += 8
     beyond = [capability_name(capability) for capability in sorted(found - {0, 1})]
     return f"spirv{major}.{minor}" + (":" + "+".join(beyond) if beyond else "")
 
 
 def capability_name(number: int) -> str:
-    """SPIR-V's name of a capability; its number where it has none here."""
+    """Return SPIR-V's name of a capability; its number if it has none here."""
     return _NAMES.get(number, str(number))
 
 
 def rank(variant: str, arch: str) -> int | None:
-    """How well a variant fits a device such as "spirv1.6:Float16+Int64"; None: not at all. The greatest is the best.
+    """Return the rank of a variant for a device such as "spirv1.6:Float16+Int64". The greatest is the best; None: it cannot run.
 
-    Of two that fit, the one that asks for more is the better: it was made for such a device.
+    A variant with more capabilities ranks higher: it was compiled for such a device.
     """
     if not variant:
         return 0
-    needs, _, wants = variant.partition(":")
-    version, _, offers = arch.partition(":")
-    needed, had = _version(needs), _version(version)
-    wanted = set(filter(None, wants.split("+")))
-    if needed is None or had is None or needed > had or (offers and not wanted <= set(offers.split("+"))):
+    variant_version, _, variant_capabilities = variant.partition(":")
+    device_version, _, device_capabilities = arch.partition(":")
+    needed, present = _version(variant_version), _version(device_version)
+    capabilities = set(filter(None, variant_capabilities.split("+")))
+    if needed is None or present is None or needed > present:
         return None
-    return 1 + 1000 * len(wanted) + 16 * needed[0] + needed[1]
+    if device_capabilities and not capabilities <= set(device_capabilities.split("+")):
+        return None
+    return 1 + 1000 * len(capabilities) + 16 * needed[0] + needed[1]
 
 
 def _version(text: str) -> tuple[int, int] | None:
     major, dot, minor = text.removeprefix("spirv").partition(".")
-    sound = text.startswith("spirv") and dot and all(part.isascii() and part.isdigit() and len(part) <= 2 for part in (major, minor))
-    return (int(major), int(minor)) if sound else None
+    valid = text.startswith("spirv") and dot and all(part.isascii() and part.isdigit() and len(part) <= 2 for part in (major, minor))
+    return (int(major), int(minor)) if valid else None

@@ -1,1 +1,1 @@
-"""WebGPU, as core must know it."""
+"""The target spec of WebGPU."""

@@ -1,8 +1,8 @@
-"""WebGPU: a map of entry name to WGSL text; one format, so the module's bytes do not name it (R17)."""
+"""WebGPU: a map of entry name to WGSL text. There is one format, so the module's bytes do not have it (R17)."""
 
 from __future__ import annotations
 
-from devmod.targets import TargetSpec
+from devmod._values.spec import TargetSpec
 
 SPEC = TargetSpec(
     "webgpu",

@@ -9,16 +9,16 @@ import { chromium } from "playwright-core";
 const [executablePath, ...args] = process.argv.slice(2);
 const browser = await chromium.launch({ executablePath, args });
 let page = null;
-let said = [];
+let messages = [];
 
 const commands = {
   /** A fresh page; `script` runs in it before anything of its own. */
   async open(url, { script = null, ...options } = {}) {
     await page?.context().close();
-    said = [];
+    messages = [];
     page = await (await browser.newContext(options)).newPage();
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && said.push(`${message.type()}: ${message.text()}`));
-    page.on("pageerror", (error) => said.push(`page: ${error.stack}`));
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && messages.push(`${message.type()}: ${message.text()}`));
+    page.on("pageerror", (error) => messages.push(`page: ${error.stack}`));
     if (script) await page.addInitScript(script);
     await page.goto(url);
   },
@@ -37,7 +37,7 @@ const commands = {
   fill: (selector, value) => page.locator(selector).fill(value),
   files: (selector, paths) => page.locator(selector).setInputFiles(paths),
   screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
-  said: () => said,
+  messages: () => messages,
 };
 
 for await (const line of createInterface({ input: process.stdin })) {

@@ -1,0 +1,72 @@
+"""The conformance kit: it checks a backend against the contract, row by row.
+
+A backend ships a subclass of `Conformance` in its wheel::
+
+    # devmod_acme/_conformance.py
+    from devmod import FunctionInfo
+    from devmod_conformance import Call, Conformance, Sample
+
+    INFO = FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], ["blockIdx.x", "threadIdx.x"])
+
+
+    def axpy(x, y, a, n):  # computes the same on NumPy arrays, in place
+        y[:n] += a * x[:n]
+
+
+    class AcmeConformance(Conformance):
+        kind = "acme"
+        driver_modules = ("acme_driver",)
+        samples = (
+            Sample(
+                b"kernel axpy ...", "acme", {"axpy": INFO},
+                calls=[Call("axpy", lambda rng: [rng.random(64, "float32"), rng.random(64, "float32"), 2.5, 64], axpy, grid=4, block=16)],
+            ),
+        )
+
+with the entry point ``acme = "devmod_acme._conformance:AcmeConformance"`` in the group ``devmod.conformance``. The
+command ``devmod conformance acme`` then runs every row. The backend's own tests are::
+
+    # tests/test_conformance.py
+    from devmod_acme._conformance import AcmeConformance
+
+    pytest_plugins = ["devmod_conformance.plugin"]
+
+
+    class TestConformance(AcmeConformance):
+        pass
+
+The rows that run kernels need NumPy. ``pip install "devmod-core[conformance]"`` installs the kit, NumPy and pytest. `import devmod`
+imports nothing of the kit.
+"""
+
+from __future__ import annotations
+
+from devmod_conformance._calls import axpy_call as axpy_call
+from devmod_conformance._calls import count_call as count_call
+from devmod_conformance._calls import transpose_call as transpose_call
+from devmod_conformance._case import Call as Call
+from devmod_conformance._case import Conformance as Conformance
+from devmod_conformance._case import Sample as Sample
+from devmod_conformance._row import Result as Result
+from devmod_conformance._row import Row as Row
+from devmod_conformance._row import Skip as Skip
+from devmod_conformance._run import find as find
+from devmod_conformance._run import rows as rows
+from devmod_conformance._run import run as run
+from devmod_conformance._turn import device_turn as device_turn
+
+__all__ = [
+    "Call",
+    "Conformance",
+    "Result",
+    "Row",
+    "Sample",
+    "Skip",
+    "axpy_call",
+    "count_call",
+    "device_turn",
+    "find",
+    "rows",
+    "run",
+    "transpose_call",
+]

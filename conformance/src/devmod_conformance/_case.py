@@ -1,0 +1,227 @@
+"""The cases of a backend: its kind, payloads, and calls with references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import devmod
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from devmod.backend import Code
+
+    Arguments = Callable[["np.random.Generator"], Sequence[Any]]
+    Dims = int | Sequence[int] | None
+
+
+class Call:
+    """One call of a function, and its reference.
+
+    Parameters
+    ----------
+    function
+        The function's name, a key of the fmap.
+    arguments
+        ``f(rng) -> sequence``: creates the arguments in the function's order, NumPy arrays and numbers. `rng` is a
+        ``numpy.random.Generator`` with a fixed seed: ``lambda rng: [rng.random(64, "float32"), 2.0]``.
+    reference
+        ``f(*arguments) -> None``: computes the same on NumPy arrays, in place.
+    grid, block
+        The keyword arguments of the call; None omits one.
+    rtol, atol
+        The tolerances for floats, as in ``numpy.allclose``. Integers must be equal.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        arguments: Arguments,
+        reference: Callable[..., object],
+        *,
+        grid: Dims = None,
+        block: Dims = None,
+        rtol: float = 1e-5,
+        atol: float = 1e-6,
+    ) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.reference = reference
+        self.grid = grid
+        self.block = block
+        self.rtol = rtol
+        self.atol = atol
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The keyword arguments ``grid`` and ``block``, without those that are None."""
+        return {name: value for name, value in (("grid", self.grid), ("block", self.block)) if value is not None}
+
+    def make_arguments(self) -> list[Any]:
+        """Create the arguments; their values are the same each time."""
+        import numpy as np
+
+        return list(self.arguments(np.random.default_rng(20260)))
+
+
+class Sample:
+    """One payload, and calls of its functions.
+
+    Parameters
+    ----------
+    code, fmt, fmap, source
+        As for `devmod.create`.
+    calls
+        The calls. A payload without calls is created, saved and loaded, and never launched.
+    global_arrays
+        The payload's global arrays: name to ``f() -> array``, which creates the NumPy array that `Module.get_global` must return
+        before any launch.
+
+    Attributes
+    ----------
+    compilation : tuple or None
+        The text, the target and the options of a sample that `compiled` created, else None.
+    """
+
+    compilation: tuple[str, str, dict[str, Any]] | None = None
+
+    def __init__(
+        self,
+        code: Code,
+        fmt: str,
+        fmap: Mapping[str, devmod.FunctionInfo],
+        *,
+        source: Mapping[str, str | bytes] | None = None,
+        calls: Sequence[Call] = (),
+        global_arrays: Mapping[str, Callable[[], Any]] | None = None,
+    ) -> None:
+        self.code = code
+        self.fmt = fmt
+        self.fmap = dict(fmap)
+        self.source = dict(source or {})
+        self.calls = tuple(calls)
+        self.global_arrays = dict(global_arrays or {})
+
+    @classmethod
+    def compiled(
+        cls,
+        text: str,
+        target: str,
+        *,
+        calls: Sequence[Call] = (),
+        global_arrays: Mapping[str, Callable[[], Any]] | None = None,
+        **options: Any,
+    ) -> Sample:
+        """Create a sample whose payload is compiled from a text by `devmod.compile`, at its first use.
+
+        Parameters
+        ----------
+        text, target, options
+            As for `devmod.compile`.
+        calls, global_arrays
+            As for a Sample.
+        """
+        return _Compiled(text, target, calls, global_arrays, options)
+
+
+class _Compiled(Sample):
+    """A sample that is compiled when one of its attributes is first read, since its toolchain may be missing."""
+
+    def __init__(
+        self,
+        text: str,
+        target: str,
+        calls: Sequence[Call],
+        global_arrays: Mapping[str, Callable[[], Any]] | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.calls = tuple(calls)
+        self.global_arrays = dict(global_arrays or {})
+        self.compilation = (text, target, dict(options))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("code", "fmt", "fmap", "source"):
+            raise AttributeError(name)
+        from devmod.backend import payload_of
+
+        assert self.compilation is not None
+        text, target, options = self.compilation
+        module = devmod.compile(text, target, **options)
+        payload = payload_of(module)
+        assert payload is not None  # a kind that a target compiles has a spec
+        _, fmt, fmap, code = payload
+        super().__init__(code, fmt, fmap, source=module.source, calls=self.calls, global_arrays=self.global_arrays)
+        return getattr(self, name)
+
+
+class Conformance:
+    """The cases of a backend. A subclass sets `kind` and `samples`.
+
+    The wheel registers the subclass as the entry ``devmod.conformance.<kind>``. The backend's own tests derive a class from it whose
+    name begins with ``Test``; their module has ``pytest_plugins = ["devmod_conformance.plugin"]``.
+
+    Attributes
+    ----------
+    kind : str
+        The backend's kind.
+    samples : sequence of Sample
+        At least one payload for each format that the backend can run, some with calls.
+    driver_modules : sequence of str
+        The importable modules that load the driver, such as "pyopencl". None of them may be imported before the first
+        get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.
+    driver_libraries : sequence of str
+        Parts of the file names of the driver's shared libraries, for a backend that opens them with ctypes: "libcuda".
+    bad_payloads : sequence of Sample
+        Invalid payloads, for which the first get_function must raise FormatError or CompileError. Empty: the kit derives one from
+        the first sample.
+    timeout : float
+        The seconds after which a process of one row, or the threads of one build, count as hanging. ``devmod conformance`` allows
+        three times as long for a row.
+    """
+
+    kind: str = ""
+    samples: Sequence[Sample] = ()
+    driver_modules: Sequence[str] = ()
+    driver_libraries: Sequence[str] = ()
+    bad_payloads: Sequence[Sample] = ()
+    timeout: float = 120
+
+    @contextmanager
+    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
+        """Call `on_build` at each build of a module of `sample` while the body runs.
+
+        The build must raise the exception of `on_build` unchanged. The default replaces the compiler of a source payload
+        (`devmod.set_compiler`). A backend whose payloads are binaries overrides this method and wraps its own loading step.
+
+        Raises
+        ------
+        NotImplementedError
+            The payload is not source, and the backend does not override this method.
+        """
+        from devmod.plugins import find_spec
+
+        spec = find_spec(self.kind)
+        if spec is None or sample.fmt not in spec.source_formats:
+            raise NotImplementedError("the payload is not source, and the backend does not override Conformance.builds")
+
+        def compiler(code: bytes) -> tuple[str, bytes]:
+            on_build()
+            return sample.fmt, code
+
+        devmod.set_compiler(self.kind, compiler)
+        try:
+            yield
+        finally:
+            devmod.set_compiler(self.kind, None)
+
+    def test_row(self, conformance_row: Any) -> None:
+        """Check one row. `devmod_conformance.plugin` parametrizes this test with all rows."""
+        result = conformance_row.run(self)
+        if result.outcome == "skipped":
+            import pytest
+
+            pytest.skip(result.reason)
+        if result.outcome == "failed":
+            raise AssertionError(f"{conformance_row.id} ({conformance_row.title}): {result.reason}") from result.error

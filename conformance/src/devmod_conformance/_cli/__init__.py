@@ -1,0 +1,1 @@
+"""The commands of this wheel: `devmod conformance` and `devmod new-backend`."""

@@ -1,0 +1,182 @@
+"""`devmod new-backend`: write a complete distribution with a toy device, as the start of a new backend."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import click
+
+from devmod import __version__
+from devmod.backend import is_valid_name
+from devmod.commands import debug_option, echo, echo_lines
+
+#: The template of each file: first the files that both sorts of distribution have. The templates have a suffix of their own, so that
+#: tools do not take them for code or tests of devmod.
+_BOTH = {
+    ".gitignore": "gitignore",
+    ".github/workflows/test.yml": "workflow.yml",
+    "LICENSE": "LICENSE",
+    "pyproject.toml": "pyproject.toml",
+    "src/{package}/_compile.py": "compile.py",
+    "src/{package}/_language.py": "language.py",
+    "src/{package}/py.typed": "py.typed",
+    "src/{package}/target.py": "target.py",
+    "tests/conftest.py": "tests_conftest.py",
+    "tests/test_compile.py": "tests_compile.py",
+}
+_WITH_RUNTIME = {
+    "README.md": "readme.md",
+    "src/{package}/__init__.py": "init.py",
+    "src/{package}/_conformance.py": "conformance.py",
+    "src/{package}/_device.py": "device.py",
+    "src/{package}/_driver.py": "driver.py",
+    "src/{package}/_launch.py": "launch.py",
+    "src/{package}/_module.py": "module.py",
+    "tests/test_conformance.py": "tests_conformance.py",
+    "tests/test_run.py": "tests_run.py",
+}
+_TARGET_ONLY = {
+    "README.md": "readme_target.md",
+    "src/{package}/__init__.py": "init_target.py",
+    "tests/test_target.py": "tests_target.py",
+}
+#: The runtime's entry points.
+_ENTRIES = """
+[project.entry-points."devmod.create"]
+{kind} = "{package}:create"
+
+[project.entry-points."devmod.load_from_bytes"]
+{kind} = "{package}:load_from_bytes"
+
+# A format, not a kind: the suffix of its files.
+[project.entry-points."devmod.load_from_file"]
+{kind} = "{package}:load_from_file"
+
+[project.entry-points."devmod.device"]
+{kind} = "{package}:devices"
+
+# What `devmod conformance {kind}` runs.
+[project.entry-points."devmod.conformance"]
+{kind} = "{package}._conformance:{name}Conformance"
+"""
+
+
+@click.command(
+    "new-backend",
+    short_help="Write the skeleton of a new backend.",
+    epilog="""\b
+Examples:
+  devmod new-backend                             # asks for the values on a terminal
+  devmod new-backend acme                        # writes ./devmod-acme
+  devmod new-backend acme --output ~/src --author "Acme Inc."
+  devmod new-backend acme --target-only          # without a runtime
+""",
+)
+@click.argument("name", required=False)
+@click.option(
+    "--output", "-o", type=click.Path(path_type=Path, file_okay=False), help="The folder in which to make devmod-NAME. [default: .]"
+)
+@click.option("--title", help="The backend's name in messages. [default: NAME, capitalized]")
+@click.option("--author", help='The publisher. [default: "The devmod-NAME authors"]')
+@click.option("--target-only", is_flag=True, help="Write a compiler without a runtime.")
+@debug_option
+def command(name: str | None, output: Path | None, title: str | None, author: str | None, target_only: bool) -> None:
+    """Write a distribution devmod-NAME for the kind NAME: package, tests with the conformance kit, CI and README.
+
+    It has a toy language and a toy device, and passes its own tests. Without NAME, the command asks for the values on a terminal.
+    """
+    if name is None:
+        if not sys.stdin.isatty():
+            raise click.UsageError("NAME is missing: devmod new-backend NAME (on a terminal, the command asks for it)")
+        name = click.prompt("Name of the kind, such as acme", value_proc=_checked_kind)
+        title = title or click.prompt("Name in messages", default=_title(name), value_proc=_checked_text)
+        author = author or click.prompt("Publisher", default=f"The devmod-{name} authors", value_proc=_checked_text)
+        target_only = target_only or not click.confirm("With a runtime? Without one, modules are compiled but cannot run", default=True)
+        output = output or click.prompt("Folder to create it in", default=".", type=click.Path(path_type=Path, file_okay=False))
+    kind = _checked_kind(name)
+    folder = (output or Path()).expanduser() / f"devmod-{kind}"
+    _write(
+        folder,
+        kind,
+        title=_checked_text(title or _title(kind)),
+        author=_checked_text(author or f"The devmod-{kind} authors"),
+        target_only=target_only,
+    )
+    echo(f"Created {folder}, a working {'target' if target_only else 'backend'}. Next:")
+    echo_lines(f'  cd {folder}\n  pip install -e ".[dev]"\n  pytest')
+    if not target_only:
+        echo(f"  devmod conformance {kind}")
+    echo("README.md lists the files, and what to change in each.")
+
+
+def _write(folder: Path, kind: str, *, title: str, author: str, target_only: bool) -> None:
+    if os.path.lexists(folder):
+        raise click.UsageError(f"{folder} exists already. Choose another --output, or remove it")
+    package, name = f"devmod_{kind}", "".join(part.capitalize() for part in kind.split("_"))
+    values = {
+        "author": author,
+        "conformance_step": "" if target_only else f"      - run: devmod conformance {kind}",
+        "core": __version__,
+        "dependencies": "" if target_only else '    "numpy>=1.26",  # for the toy device; replace it by your driver\n',
+        "description": f"The {title} {'target' if target_only else 'backend'} of devmod",
+        "distribution": f"devmod-{kind}",
+        "entries": "" if target_only else _ENTRIES.format(kind=kind, package=package, name=name),
+        "kind": kind,
+        "name": name,
+        "package": package,
+        "title": title,
+    }
+    templates = files("devmod_conformance._cli") / "templates"
+    texts = {
+        path.format(package=package): Template((templates / f"{template}.tmpl").read_text(encoding="utf-8")).substitute(values)
+        for path, template in (_BOTH | (_TARGET_ONLY if target_only else _WITH_RUNTIME)).items()
+    }
+    folder.mkdir(parents=True)
+    try:
+        for path, text in texts.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.strip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
+    except BaseException:  # an incomplete folder would make the next attempt fail
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _checked_kind(name: str) -> str:
+    """Return `name`, or raise click.UsageError if a new kind cannot have it."""
+    from devmod.plugins import CORE_ENTRIES, find_spec
+    from devmod.targets import ALIASES, KINDS
+
+    if name.startswith("devmod-"):
+        raise click.UsageError(
+            f"expected the name of the kind, {name.removeprefix('devmod-')!r}, got {name!r}. The distribution is devmod-<kind>"
+        )
+    if not is_valid_name(name) or name.endswith("_"):
+        raise click.UsageError(f"{name!r} cannot be a kind: expected [a-z][a-z0-9_]{{0,31}} without a final underscore")
+    formats = {fmt: kind for kind in KINDS if (spec := find_spec(kind)) is not None for fmt in (*spec.formats, *spec.suffixes)}
+    if name in KINDS:
+        raise click.UsageError(f"{name!r} is a kind of devmod-core, and devmod-{name} is its runtime. Choose the name of a new kind")
+    if name in ALIASES or name in formats:
+        owner = ALIASES.get(name) or formats[name]
+        raise click.UsageError(f"{name!r} is a format of the kind {owner}. Choose the name of a new kind")
+    if name in ("core", "bundle") or any(name in entries for entries in CORE_ENTRIES.values()):
+        raise click.UsageError(f"{name!r} is reserved for devmod-core. Choose the name of a new kind")
+    return name
+
+
+def _checked_text(text: str) -> str:
+    """Return `text`, or raise click.UsageError if Python and TOML would need it escaped."""
+    if not text.strip() or not text.isprintable() or len(text) > 80 or set(text) & set("\"'\\{}`"):
+        raise click.UsageError(
+            f"{text!r} cannot be written into source files: expected up to 80 printable characters, no quotes, braces or backslashes"
+        )
+    return text.strip()
+
+
+def _title(kind: str) -> str:
+    return kind.replace("_", " ").title()

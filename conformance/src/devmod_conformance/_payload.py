@@ -1,0 +1,68 @@
+"""Payloads, arguments and errors as JSON: what the row's process and the new process send each other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from devmod.backend import function_to_json
+from devmod_conformance._case import Sample
+
+
+def portable_sample(sample: Sample) -> dict[str, Any]:
+    """Return a payload as JSON; `_probe.Payload` reads it."""
+    code = sample.code
+    return {
+        "code": {name: _text(each) for name, each in code.items()} if isinstance(code, Mapping) else _text(code),
+        "fmt": sample.fmt,
+        "functions": json.dumps({"func_info": {name: function_to_json(info) for name, info in sample.fmap.items()}}),
+        "source": {name: each if isinstance(each, str) else [_text(each)] for name, each in sample.source.items()},
+    }
+
+
+def _text(data: bytes | memoryview) -> str:
+    return base64.b64encode(data).decode()
+
+
+class Payload:
+    """A sample, read from the row's JSON."""
+
+    def __init__(self, sent: Mapping[str, Any]) -> None:
+        import devmod
+
+        code = sent["code"]
+        self.code: Any = {name: base64.b64decode(each) for name, each in code.items()} if isinstance(code, dict) else base64.b64decode(code)
+        self.fmt: str = sent["fmt"]
+        self.fmap = devmod.load_metadata_from_json(sent["functions"])
+        self.source = {name: each if isinstance(each, str) else base64.b64decode(each[0]) for name, each in sent["source"].items()}
+
+    def create(self, kind: str) -> Any:
+        """Create the module."""
+        import devmod
+
+        return devmod.create(kind, self.code, self.fmt, self.fmap, self.source)
+
+
+def read_argument(sent: Any) -> Any:
+    """Read an argument of a call: an array or a number."""
+    if not isinstance(sent, dict):
+        return sent
+    import numpy as np
+
+    return np.frombuffer(bytearray(base64.b64decode(sent["data"])), sent["dtype"]).reshape(sent["shape"])
+
+
+def portable_argument(array: Any) -> dict[str, Any]:
+    """Return an array as JSON; `read_argument` reads it."""
+    return {"data": base64.b64encode(array.tobytes()).decode(), "dtype": array.dtype.str, "shape": list(array.shape)}
+
+
+def error_of(action: Callable[[], object]) -> dict[str, Any]:
+    """Return the types, the text and the kind of the error that `action` raises; no types if it raises none."""
+    try:
+        action()
+    except BaseException as error:  # noqa: BLE001 - the row reports it
+        return {"types": [each.__name__ for each in type(error).__mro__], "text": str(error), "kind": getattr(error, "kind", "")}
+    return {"types": [], "text": "", "kind": ""}

@@ -1,0 +1,125 @@
+"""Runs a task of `_probe` in a new process, and returns what it sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from devmod import plugins
+from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path
+from devmod_conformance._case import Conformance, Sample
+from devmod_conformance._payload import portable_sample
+from devmod_conformance._row import Skip, require
+
+#: Variables that are removed from the new process: they would force the fallback, or fix the clock of a toolchain.
+_REMOVED_VARIABLES = ("DEVMOD_COMPILE_FORCE_FALLBACK", "SOURCE_DATE_EPOCH")
+
+
+class Answer:
+    """The outcome of a process.
+
+    Attributes
+    ----------
+    steps : list
+        The JSON values that it sent. The last is its answer, if the task was completed.
+    code : int
+        Its exit status. A negative number is the signal that ended it.
+    stderr : str
+        What it wrote to standard error. What a backend prints is there too.
+    timed_out : bool
+        Whether it was killed after `Conformance.timeout`.
+    """
+
+    def __init__(self, steps: list[Any], code: int, stderr: str, timed_out: bool) -> None:
+        self.steps = steps
+        self.code = code
+        self.stderr = stderr
+        self.timed_out = timed_out
+
+    @property
+    def end(self) -> str:
+        """How the process ended, for a message."""
+        if self.timed_out:
+            return "does not end"
+        last = self.stderr.strip().splitlines()[-1:] or ["no output"]
+        return describe_exit(self.code) + (f": {last[0]}" if self.code >= 0 else "")
+
+    @property
+    def finished_steps(self) -> list[Any]:
+        """All that the process sent. Raise AssertionError if the task was not completed."""
+        require(self.code == 0 and not self.timed_out and self.steps, f"a process that uses the backend {self.end}")
+        return self.steps
+
+    @property
+    def value(self) -> Any:
+        """The last value that the process sent. Raise AssertionError if the task was not completed."""
+        return self.finished_steps[-1]
+
+
+def probe(
+    case: Conformance,
+    task: str,
+    samples: Iterable[Sample] = (),
+    *,
+    hide: bool = False,
+    environment: Mapping[str, str] | None = None,
+    folder: str | None = None,
+    other_host: bool = False,
+    **more: Any,
+) -> Answer:
+    """Run a task of `_probe` in a new process.
+
+    Parameters
+    ----------
+    case
+        The cases of the backend.
+    task
+        The name of a function of `_probe`.
+    samples
+        The payloads of the task.
+    hide
+        Whether the driver is hidden from the process.
+    environment
+        Variables that are added to those of this process.
+    folder
+        The working folder of the process.
+    other_host
+        Whether Python's clock and host name are replaced (`_fake_host.replace_clock_and_host`).
+    more
+        The other values of the task, which are sent as JSON.
+    """
+    claim = plugins.registered("devmod.create").get(case.kind)
+    if claim is None or not claim.distribution:
+        raise Skip("the backend is registered in this process only, and this row needs a new process")
+    if not can_start_python():
+        raise Skip("this program is frozen, so it cannot start a new Python process")
+    request = {
+        "path": search_path(),
+        "task": task,
+        "kind": case.kind,
+        "modules": list(case.driver_modules),
+        "libraries": list(case.driver_libraries),
+        "hide": hide,
+        "other_host": other_host,
+        "samples": [portable_sample(sample) for sample in samples],
+        **more,
+    }
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", **(environment or {})}
+    for name in _REMOVED_VARIABLES:
+        env.pop(name, None)
+    try:
+        done = subprocess.run(  # noqa: S603 - this very Python
+            python_command("devmod_conformance._probe"),
+            input=json.dumps(request).encode() + b"\n",
+            capture_output=True,
+            env=env,
+            cwd=folder,
+            timeout=case.timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return Answer(read_answers(late.stdout or b""), 0, (late.stderr or b"").decode("utf-8", "replace"), True)
+    return Answer(read_answers(done.stdout), done.returncode, done.stderr.decode("utf-8", "replace"), False)

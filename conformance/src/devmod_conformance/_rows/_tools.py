@@ -1,0 +1,225 @@
+"""Helpers of the rows: make modules of samples, get functions, launch and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import devmod
+from devmod import TargetSpec
+from devmod.plugins import find_spec
+from devmod_conformance._case import Call, Conformance, Sample
+from devmod_conformance._row import Row, Skip
+from devmod_conformance._row import require as require
+from devmod_conformance._turn import device_turn
+
+if TYPE_CHECKING:
+    from devmod.backend import FallbackModule
+
+#: A name that no function of a sample has.
+UNKNOWN_NAME = "no_such_function"
+
+#: A payload that no backend can parse.
+JUNK = b"\x00\xffno payload at all\x00"
+#: The number of items that a message lists.
+_LISTED_ITEMS = 3
+
+
+def row(name: str) -> Callable[[Callable[[Conformance], None]], Row]:
+    """Make a Row of a check; its title is the check's docstring."""
+    return lambda check: Row(name, (check.__doc__ or name).rstrip("."), check)
+
+
+# -- samples
+
+
+def usable_samples(case: Conformance) -> list[Sample]:
+    """Return the samples that can be compiled on this machine. Raise Skip if a toolchain is missing for all of them."""
+    require(case.samples, "the Conformance has no samples; give it at least one Sample")
+    usable, missing = [], ""
+    for sample in case.samples:
+        try:
+            require(sample.fmap, f"a sample of format {sample.fmt!r} has no functions")
+        except devmod.ToolchainNotFoundError as error:
+            missing = str(error)
+        else:
+            usable.append(sample)
+    if not usable:
+        raise Skip(f"no sample can be compiled on this machine: {missing}")
+    return usable
+
+
+def target_spec(case: Conformance) -> TargetSpec:
+    """Return the target spec of the kind. Raise Skip if there is none."""
+    spec = find_spec(case.kind)
+    if spec is None:
+        raise Skip(f"the kind {case.kind!r} has no target spec (devmod.targets), so it has no fallback and no formats")
+    return spec
+
+
+def runtime_module(case: Conformance, sample: Sample) -> devmod.Module:
+    """Return the backend's module of a sample."""
+    return devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
+
+
+def fallback_module(case: Conformance, sample: Sample) -> FallbackModule:
+    """Return core's fallback of a sample."""
+    from devmod.backend import FallbackModule
+
+    return FallbackModule(target_spec(case), sample.fmt, sample.fmap, sample.code, sample.source)
+
+
+def source_samples(case: Conformance) -> list[Sample]:
+    """Return the samples whose payload is source, which the receiver compiles."""
+    spec = target_spec(case)
+    samples = [sample for sample in usable_samples(case) if sample.fmt in spec.source_formats]
+    if not samples:
+        raise Skip("no sample has a payload in a source format")
+    return samples
+
+
+def samples_with_calls(case: Conformance) -> list[tuple[Sample, Call]]:
+    """Return every call of every sample. Raise Skip without NumPy: arguments and references are its arrays."""
+    import_numpy()
+    pairs = [(sample, call) for sample in usable_samples(case) for call in sample.calls]
+    if not pairs:
+        raise Skip("no sample has calls")
+    return pairs
+
+
+def replace_code(sample: Sample, code: bytes) -> Sample:
+    """Return the sample with other code. In a map of shaders, every shader is replaced."""
+    replaced = code if isinstance(sample.code, (bytes, memoryview)) else dict.fromkeys(sample.code, code)
+    return Sample(replaced, sample.fmt, sample.fmap)
+
+
+# -- launches
+
+
+def import_numpy() -> Any:
+    """Return the module NumPy. Raise Skip if it is not installed."""
+    try:
+        import numpy as np
+    except ModuleNotFoundError:
+        raise Skip("NumPy is not installed. To add it: pip install numpy") from None
+    return np
+
+
+def get_function(module: devmod.Module, name: str) -> Any:
+    """Return a function of a module. Raise Skip if there is no device."""
+    with skip_without_device():
+        return module.get_function(name)
+
+
+def list_devices(case: Conformance) -> list[devmod.Device]:
+    """Return the devices of the kind. Raise Skip if there are none."""
+    from devmod import backend
+    from devmod.plugins import find
+
+    group = find("devmod.device", case.kind)
+    if group is None:
+        raise Skip(f"the backend lists no devices (devmod.device.{case.kind})")
+    with skip_without_device():
+        devices = backend.devices_of(case.kind, group)
+    if not devices:
+        raise Skip(f"this machine has no {case.kind} device")
+    return devices
+
+
+@contextmanager
+def skip_without_device() -> Iterator[None]:
+    """Raise Skip in the place of DeviceNotFoundError."""
+    try:
+        yield
+    except devmod.DeviceNotFoundError as error:
+        raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
+
+
+def reference_arrays(call: Call) -> list[Any]:
+    """Return the arguments after the reference changed them."""
+    import_numpy()
+    arguments = call.make_arguments()
+    call.reference(*arguments)
+    return arguments
+
+
+def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keywords: Any) -> None:
+    """Call a function while this process holds the device."""
+    with device_turn(case.kind):
+        function(*arguments, **keywords)
+
+
+def compare_arrays(call: Call, actual: Sequence[Any], wanted: Sequence[Any], how: str) -> None:
+    """Raise AssertionError if an array differs from the reference's."""
+    np = import_numpy()
+    for number, (one, two) in enumerate(zip(actual, wanted, strict=True), 1):
+        if not isinstance(two, np.ndarray):
+            continue
+        exact = two.dtype.kind in "biu"
+        equal = one == two if exact else np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
+        if not np.all(equal):
+            at = tuple(int(each) for each in np.argwhere(~equal)[0])
+            where = at[0] if len(at) == 1 else at
+            raise AssertionError(
+                f"{call.function!r} {how}: argument {number} is wrong in {int(np.size(equal) - np.count_nonzero(equal))} of "
+                f"{np.size(equal)} elements; at {where}: expected {two[at]!r}, got {one[at]!r}"
+            )
+
+
+def written_arrays(call: Call) -> list[int]:
+    """Return the numbers, from 0, of the arrays that the reference changes."""
+    np = import_numpy()
+    before, after = call.make_arguments(), reference_arrays(call)
+    return [number for number, (one, two) in enumerate(zip(before, after, strict=True)) if not np.array_equal(one, two)]
+
+
+# -- failures
+
+
+@contextmanager
+def expect_error(kind: type[BaseException], what: str) -> Iterator[list[Any]]:
+    """Raise AssertionError unless the body raises an error of this type. The error is appended to the list that is yielded.
+
+    A missing device raises Skip, unless DeviceNotFoundError is the expected type.
+    """
+    caught: list[Any] = []
+    try:
+        yield caught
+    except kind as error:
+        caught.append(error)
+        return
+    except (Skip, AssertionError):
+        raise
+    except devmod.DeviceNotFoundError as error:
+        raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
+    except Exception as error:
+        raise AssertionError(f"{what}: expected {kind.__name__}, got {type(error).__name__}: {error}") from error
+    raise AssertionError(f"{what}: expected {kind.__name__}, but no error was raised")
+
+
+def require_equal(actual: object, wanted: object, what: str) -> None:
+    """Raise AssertionError with both values unless they are equal."""
+    require(actual == wanted, f"{what}: expected {_shorten(wanted)}, got {_shorten(actual)}")
+
+
+def require_equal_bytes(actual: bytes, wanted: bytes, what: str) -> None:
+    """Raise AssertionError with the first difference unless the bytes are equal."""
+    if actual == wanted:
+        return
+    at = next((at for at, (one, two) in enumerate(zip(actual, wanted, strict=False)) if one != two), min(len(actual), len(wanted)))
+    raise AssertionError(
+        f"{what}: expected {len(wanted)} bytes, got {len(actual)}; they differ from byte {at} on: "
+        f"expected {wanted[at : at + 12]!r}, got {actual[at : at + 12]!r}"
+    )
+
+
+def summarize(items: Sequence[str]) -> str:
+    """Return the first items of a list, and the number of the others."""
+    shown = "; ".join(each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS])
+    return shown + (f"; and {len(items) - _LISTED_ITEMS} more" if len(items) > _LISTED_ITEMS else "")
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else text[:297] + "..."

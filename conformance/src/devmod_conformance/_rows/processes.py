@@ -1,0 +1,60 @@
+"""Forked children: a child can use the backend or gets a LaunchError, and it exits with its own status."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from devmod.worker import describe_exit
+from devmod_conformance._case import Call, Conformance
+from devmod_conformance._fork_task import EXIT_STATUS
+from devmod_conformance._payload import portable_argument, read_argument
+from devmod_conformance._process import probe
+from devmod_conformance._row import Skip
+from devmod_conformance._rows._tools import compare_arrays, import_numpy, reference_arrays, require, row, samples_with_calls
+
+#: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
+_CHILD_TIME = 1 / 3
+
+
+@row("R37-forks")
+def forked_children(case: Conformance) -> None:
+    """A forked child runs kernels, or gets LaunchError if its parent opened the driver, and exits with its own status"""
+    if not hasattr(os, "fork"):
+        raise Skip("this system has no fork")
+    sample, call = samples_with_calls(case)[0]
+    np = import_numpy()
+    arguments = [portable_argument(each) if isinstance(each, np.ndarray) else each for each in call.make_arguments()]
+    calls = [[{"function": call.function, "arguments": arguments, "keywords": call.keywords}]]
+    steps = probe(case, "forks", [sample], calls=calls, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
+    parts = {name: value for step in steps for name, value in step.items()}
+    _check_child(case, call, "a child of a process that has not used the backend", parts["unused"], may_refuse=False)
+    if "no_device" in parts:
+        raise Skip(f"this machine has no {case.kind} device: {parts['no_device']}")
+    refuses = bool(parts["used"]["outcomes"].get("driver", {}).get("types"))
+    _check_child(case, call, "a child of a process that has used the backend", parts["used"], may_refuse=refuses)
+
+
+def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool) -> None:
+    """Raise AssertionError unless every use in the child had the right outcome and the child exited with its own status."""
+    require(not part["timed_out"], f"{child} hangs")
+    require(part["code"] == EXIT_STATUS, f"{child}: expected exit status {EXIT_STATUS}, but it {describe_exit(part['code'])}")
+    for use, outcome in part["outcomes"].items():
+        types, text = outcome["types"], outcome["text"]
+        if may_refuse:
+            actual = f"got {types[0]}: {text}" if types else "but no error was raised; call devmod.backend.check_driver there"
+            require("LaunchError" in types and outcome["kind"] == case.kind, f"{use}, in {child}: expected LaunchError, {actual}")
+            continue
+        if "DeviceNotFoundError" in types:
+            raise Skip(f"this machine has no {case.kind} device: {text}")
+        wrong = f"{types[0]}: {text}" if types else ""
+        require(not types, f"{use}, in {child}, raises {wrong}. Call devmod.backend.open_driver before the driver's first call")
+        if outcome["arrays"] is not None:
+            _compare(call, outcome["arrays"], f"launched in {child}")
+
+
+def _compare(call: Call, sent: list[Any], how: str) -> None:
+    wanted = reference_arrays(call)
+    actual = [two if one is None else read_argument(one) for one, two in zip(sent, wanted, strict=True)]
+    compare_arrays(call, actual, wanted, how)

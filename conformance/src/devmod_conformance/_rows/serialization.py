@@ -1,0 +1,200 @@
+"""A module's bytes: equal to the fallback's, equal after loading, equal on every host. Damaged bytes raise an error."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import tempfile
+from array import array
+from typing import Any
+
+import devmod
+from devmod import backend
+from devmod_conformance._case import Conformance, Sample
+from devmod_conformance._damage import damaged, in_long_form
+from devmod_conformance._process import probe
+from devmod_conformance._rows._tools import (
+    fallback_module,
+    get_function,
+    require,
+    require_equal,
+    require_equal_bytes,
+    row,
+    runtime_module,
+    summarize,
+    target_spec,
+    usable_samples,
+)
+
+
+@row("R5-buffers")
+def any_buffer(case: Conformance) -> None:
+    """load_from_bytes accepts any buffer."""
+    data = runtime_module(case, usable_samples(case)[0]).save_to_bytes()
+    for given in (data, bytearray(data), memoryview(data), array("B", data)):
+        module = devmod.load_from_bytes(case.kind, given)
+        require_equal_bytes(module.save_to_bytes(), data, f"the bytes after loading a {type(given).__name__}")
+
+
+@row("R5-no-file")
+def no_file(case: Conformance) -> None:
+    """load_from_bytes and create write no file."""
+    steps = probe(case, "steps", usable_samples(case)[:1]).value
+    for name in ("the second load_from_bytes", "the second create"):
+        require(name in steps, f"a module cannot be created without the driver: {_first_error(steps)}")
+        writes = [
+            event for event in steps[name]["events"] if event.endswith(" to write") or event.startswith(("does tempfile.", "does os.mkdir"))
+        ]
+        require(not writes, f"{name.removeprefix('the second ')} {summarize(writes)}")
+
+
+@row("R17")
+def fields(case: Conformance) -> None:
+    """A module's bytes are the fields of the kind in order; wire_parts returns the same bytes in parts."""
+    spec = target_spec(case)
+    for sample in usable_samples(case):
+        module = runtime_module(case, sample)
+        data = module.save_to_bytes()
+        require_equal_bytes(b"".join(module.wire_parts()), data, "the joined wire_parts")
+        fmt, fmap, code = backend.decode(spec, data)
+        require_equal((fmt, fmap), (sample.fmt, sample.fmap), "the format and the functions in the saved bytes")
+        require_equal_bytes(_flat(code), _flat(sample.code), "the code in the saved bytes")
+
+
+@row("R18")
+def same_as_fallback(case: Conformance) -> None:
+    """The backend's module and the fallback save equal bytes."""
+    for sample in usable_samples(case):
+        require_equal_bytes(
+            runtime_module(case, sample).save_to_bytes(),
+            fallback_module(case, sample).save_to_bytes(),
+            "the saved bytes of the backend's module and of the fallback",
+        )
+
+
+@row("R19-same")
+def load_and_save(case: Conformance) -> None:
+    """Loading and saving returns the same bytes."""
+    for sample in usable_samples(case):
+        data = runtime_module(case, sample).save_to_bytes()
+        module = devmod.load_from_bytes(case.kind, data)
+        require_equal_bytes(module.save_to_bytes(), data, "the bytes after loading and saving")
+        require_equal_bytes(b"".join(module.wire_parts()), data, "the joined wire_parts after loading")
+        require_equal_bytes(runtime_module(case, sample).save_to_bytes(), data, "the saved bytes of a second module of the same payload")
+
+
+@row("R19-forms")
+def long_forms(case: Conformance) -> None:
+    """Bytes in another valid form of msgpack are loaded, and saved unchanged."""
+    target_spec(case)
+    for sample in usable_samples(case):
+        data = in_long_form(runtime_module(case, sample).save_to_bytes())
+        module = devmod.load_from_bytes(case.kind, data)
+        require_equal_bytes(module.save_to_bytes(), data, "bytes in msgpack's longest forms, after loading and saving")
+        require_equal(dict(module.functions), sample.fmap, "the functions of bytes in msgpack's longest forms")
+
+
+@row("R19-keys")
+def unknown_keys(case: Conformance) -> None:
+    """Unknown keys of an interface are preserved."""
+    sample = usable_samples(case)[0]
+    added = {"from_the_future": [1, {"two": "three"}]}
+    fmap = {name: _with_interface(info, added) for name, info in sample.fmap.items()}
+    newer = Sample(sample.code, sample.fmt, fmap)
+    data = fallback_module(case, newer).save_to_bytes()
+    require_equal_bytes(runtime_module(case, newer).save_to_bytes(), data, "the saved bytes of a module with unknown keys")
+    module = devmod.load_from_bytes(case.kind, data)
+    require_equal_bytes(module.save_to_bytes(), data, "bytes with unknown keys, after loading and saving")
+    for name, info in module.functions.items():
+        require(info.interface is not None, f"the interface of {name!r} is missing after loading")
+        assert info.interface is not None
+        require_equal(dict(info.interface.extra), added, f"the unknown keys of {name!r}")
+
+
+@row("R19-used")
+def saved_after_use(case: Conformance) -> None:
+    """get_function does not change the bytes that a module saves."""
+    for sample in usable_samples(case):
+        module = runtime_module(case, sample)
+        data = module.save_to_bytes()
+        for name in sample.fmap:
+            get_function(module, name)
+        require_equal_bytes(module.save_to_bytes(), data, "the saved bytes after get_function")
+
+
+@row("R19-refused")
+def damaged_bytes(case: Conformance) -> None:
+    """Damaged bytes raise an error of devmod when they are loaded or first used: no crash, no hang, no partial result."""
+    spec = target_spec(case)
+    data = min((runtime_module(case, sample).save_to_bytes() for sample in usable_samples(case)), key=len)
+    variants = damaged(spec, data)
+    answer = probe(case, "damaged", bytes=[base64.b64encode(each).decode() for _, each in variants])
+    last = next((step["begins"] for step in reversed(answer.steps) if "begins" in step), -1)
+    finished = bool(answer.steps) and "done" in answer.steps[-1]
+    require(finished or last >= 0, f"a process that loads damaged bytes {answer.end}")
+    require(finished, f"loading damaged bytes ({variants[last][0]}): the process {answer.end}")
+    wrong = [step for step in answer.steps if "wrong" in step]
+    if wrong:
+        what = variants[wrong[0]["number"]][0]
+        raise AssertionError(f"{len(wrong)} of {len(variants)} variants of damaged bytes fail; the first ({what}): {wrong[0]['wrong']}")
+
+
+@row("R38-saved")
+def every_host(case: Conformance) -> None:
+    """A module saves the same bytes with any driver, user, folder, time and environment."""
+    samples = usable_samples(case)
+    here = []
+    for sample in samples:
+        data = runtime_module(case, sample).save_to_bytes()
+        here.append([sample.fmt, hashlib.sha256(data).hexdigest(), hashlib.sha256(data).hexdigest()])
+    with tempfile.TemporaryDirectory() as folder:
+        variables: dict[str, Any] = {
+            "HOME": folder,
+            "USERPROFILE": folder,
+            "TMPDIR": folder,
+            "TZ": "Asia/Kathmandu",
+            "LC_ALL": "C",
+            "USER": "nobody",
+            "LOGNAME": "nobody",
+        }
+        hosts: list[tuple[str, dict[str, Any]]] = [
+            (
+                "with another user, folder, time and environment",
+                {"environment": {**variables, "PYTHONHASHSEED": "1"}, "folder": folder, "other_host": True},
+            ),
+            ("with another hash seed and no visible device", {"environment": {"PYTHONHASHSEED": "2", **_NO_DEVICE}}),
+            ("without the driver", {"hide": True}),
+        ]
+        for how, host in hosts:
+            digests = probe(case, "digests", samples, **host).value
+            for number, (there, mine) in enumerate(zip(digests, here, strict=True), 1):
+                require_equal(there[0], mine[0], f"the format of sample {number} {how}")
+                require(there == mine, f"sample {number} saves other bytes {how}: the saved bytes must not depend on the host")
+
+
+#: The variables that hide devices from the drivers of several vendors.
+_NO_DEVICE = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": "", "OCL_ICD_VENDORS": "/nowhere"}
+
+
+def _flat(code: Any) -> bytes:
+    return (
+        bytes(code)
+        if not hasattr(code, "items")
+        else b"".join(part for name, each in code.items() for part in (name.encode(), bytes(each)))
+    )
+
+
+def _with_interface(info: devmod.FunctionInfo, added: dict[str, Any]) -> devmod.FunctionInfo:
+    known = info.interface
+    if known is None:
+        params = [
+            devmod.Param(f"p{number}", *(("buffer",) if name == "handle" else ("scalar", name)))
+            for number, name in enumerate(info.arg_types)
+        ]
+        known = devmod.Interface(params)
+    interface = devmod.Interface(known.params, known.blocks, known.block, {**known.extra, **added})
+    return devmod.FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, interface)
+
+
+def _first_error(steps: dict[str, Any]) -> str:
+    return next((f"{name} raises {step['raised']}" for name, step in steps.items() if step.get("raised")), "no step fails")

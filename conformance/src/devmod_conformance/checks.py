@@ -1,0 +1,186 @@
+"""Checks that the tests of several backends share. A backend brings its device and its kernels.
+
+`add` is a kernel ``add(a, b, c, n)`` over arrays of float32 that sets ``c = a + b``; `shape` is the launch of its 64 threads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import devmod
+from devmod import Device, Event, Function
+from devmod_conformance._rows._tools import import_numpy
+
+_T = TypeVar("_T")
+
+
+def run_in_threads(work: Callable[[_T], object], arguments: Iterable[_T]) -> list[Any]:
+    """Call a function with each argument, in a thread each. All threads start together.
+
+    Returns
+    -------
+    list
+        What each call returned, or the exception that it raised, in the order of the arguments.
+    """
+    values = list(arguments)
+    results: list[Any] = [None] * len(values)
+    start = threading.Barrier(len(values))
+
+    def run(number: int) -> None:
+        start.wait()
+        try:
+            results[number] = work(values[number])
+        except BaseException as error:  # noqa: BLE001 - it is the result
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(values))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def run_python(program: str, *options: str, **environment: str) -> str:
+    """Run a program in a new Python process and return its standard output.
+
+    Raises
+    ------
+    AssertionError
+        The process failed; the message is its standard error.
+    """
+    process = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, *options, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=120,
+    )
+    if process.returncode:
+        raise AssertionError(process.stderr)
+    return process.stdout
+
+
+def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) -> None:
+    """Check that ``call(x, value)`` sets each element of `x` to `value`, for the extremes of a dtype."""
+    np = import_numpy()
+    info = np.iinfo(dtype) if dtype[0] in "iu" else np.finfo(dtype)
+    for value in (info.max, info.min, 7):
+        x = np.zeros(size, dtype)
+        call(x, x.dtype.type(value))
+        np.testing.assert_array_equal(x, np.full(size, value, dtype))
+
+
+def check_streams(device: Device, add: Function, *, timed: bool = True, **shape: Any) -> None:
+    """Check the order of two streams, and times of events and launches. With ``timed=False`` the device has no times of events."""
+    np = import_numpy()
+    a, b, c = _arrays(device)
+    first, second = device.stream(), device.stream()
+    before = first.record()
+    add(a, b, c, 64, **shape, stream=first)
+    after = first.record()
+    second.wait(after)
+    add(b, b, c, 64, **shape, stream=second)
+    second.synchronize()
+    np.testing.assert_array_equal(c.numpy(), np.full(64, 2))
+    after.synchronize()
+    first.wait(after)  # an event of the same stream
+    if timed:
+        _check_seconds(after.elapsed(before))
+        _check_seconds(-before.elapsed(after))
+        start = device.default_stream.record()
+        add(a, b, c, 64, **shape)
+        _check_seconds(device.default_stream.record().elapsed(start))
+    _check_seconds(add.bind(a, b, c, 64, **shape).time())
+    device.synchronize()
+
+
+def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:
+    """Check that a copy to the host waits for launches in streams that are deleted."""
+    a, b, c = _arrays(device)
+    for _ in range(20):
+        stream = device.stream()
+        for _ in range(20):
+            add(a, b, c, 64, **shape, stream=stream)
+        del stream
+        import_numpy().testing.assert_array_equal(c.numpy(), import_numpy().arange(64) + 1)
+
+
+def check_foreign_events(device: Device) -> None:
+    """Check that a stream and an event of a device refuse an event of another backend."""
+
+    class OtherEvent(Event):
+        def synchronize(self) -> None: ...
+
+        def elapsed(self, earlier: Event) -> float:
+            return 0.0
+
+        def __repr__(self) -> str:
+            return "another event"
+
+    check_error(
+        devmod.ArgumentError,
+        lambda: device.stream().wait(OtherEvent()),
+        f"a stream of {device} cannot wait for another event, which is not an event of kind {device.kind}",
+    )
+    check_error(
+        devmod.ArgumentError,
+        lambda: device.stream().record().elapsed(OtherEvent()),
+        f"elapsed takes an event of {device}, not another event",
+    )
+
+
+def check_two_devices(add: Function, first: Device, second: Device, **shape: Any) -> None:
+    """Check that one function serves two devices, and that a launch refuses arrays of both."""
+    np = import_numpy()
+    wanted = np.arange(64, dtype="float32") + 1
+    for device in (second, first, second):
+        a, b, c = _arrays(device)
+        add(a, b, c, 64, **shape)
+        if c.device is not device:
+            raise AssertionError(f"an array of {device} is on {c.device}")
+        np.testing.assert_array_equal(c.numpy(), wanted)
+    c = np.zeros(64, "float32")
+    add(np.arange(64, dtype="float32"), np.ones(64, "float32"), c, 64, **shape, stream=second.stream())
+    np.testing.assert_array_equal(c, wanted)
+    event = first.default_stream.record()
+    second.default_stream.wait(event)
+    check_error(
+        devmod.ArgumentError,
+        lambda: second.default_stream.record().elapsed(event),
+        f"elapsed takes an event of {second}, not one of {first}",
+    )
+    a, b = _arrays(first)[0], _arrays(second)[1]
+    check_error(
+        devmod.ArgumentError,
+        lambda: add(a, b, c, 64, **shape),
+        f"the {first.kind} function 'add': argument 2 'b' is on {second}, and argument 1 'a' is on {first}; "
+        "a launch runs on one device: copy the array through the host",
+    )
+
+
+def check_error(kind: type[Exception], call: Callable[[], object], text: str) -> None:
+    """Check that a call raises an error with exactly this text."""
+    try:
+        call()
+    except kind as error:
+        if str(error) != text:
+            raise AssertionError(f"the text of the {kind.__name__} is {str(error)!r}; expected {text!r}") from error
+        return
+    raise AssertionError(f"nothing was raised; expected {kind.__name__}: {text}")
+
+
+def _arrays(device: Device) -> list[Any]:
+    np = import_numpy()
+    return [device.from_numpy(each) for each in (np.arange(64, dtype="float32"), np.ones(64, "float32"), np.zeros(64, "float32"))]
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 0 < seconds < 10:
+        raise AssertionError(f"a time is {seconds} seconds; expected more than 0 and less than 10")

@@ -1,0 +1,530 @@
+"""The conformance kit: a conforming backend passes every row, and each wrong backend fails the row for its fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from distributions import install
+from toy.backend import WRONG, WrongBackend, conformance, environment, put, put_least, put_map, results
+
+import devmod
+import devmod_conformance as kit
+
+#: The rows that core alone decides, so that no backend can fail them.
+CORE_ALONE = {"R25-fallback", "R28"}
+#: The rows whose wrong backend is in a test of its own.
+OWN_TESTS = {"R44"}
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Return whether a text matches the pattern, in which … matches any text."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), text, re.DOTALL) is not None
+
+
+def python(folder: Path, cache: Path, program: str, *flags: str) -> str:
+    """Return what a program prints in a process with the toy installed."""
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", program], env=environment(folder, cache), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- right and wrong backends
+
+
+@pytest.mark.row("R37")
+def test_a_backend_that_conforms_passes_every_row(tmp_path: Path) -> None:
+    found = results(put(tmp_path / "site"), tmp_path / "cache")
+    assert {name: (each["outcome"], each["reason"]) for name, each in found.items()} == {row.id: ("passed", "") for row in kit.rows()}
+
+
+@pytest.mark.row("R11", "R17")
+def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path) -> None:
+    found = results(put_map(tmp_path / "site"), tmp_path / "cache", kind="toymap")
+    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
+        "R2-aliases": "the kind has no aliases",
+        "R20-values": "no sample has global_arrays",
+        **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
+        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        **dict.fromkeys(
+            ("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), "the backend lists no devices (devmod.device.toymap)"
+        ),
+    }
+    assert "failed" not in {each["outcome"] for each in found.values()}
+
+
+@pytest.mark.row("R31")
+@pytest.mark.parametrize(
+    ("how", "outcomes"),
+    [
+        ("text", [("skipped", "no sample has a payload in a source format")] * 2),
+        (
+            "first",
+            [
+                (
+                    "failed",
+                    "the inputs of the replaced compiler after two get_function of each name: expected [b'toy axpy', b'toy negate'], got "
+                    "[b'toy negate']",
+                ),
+                ("failed", "TypeError: negate() takes…"),
+            ],
+        ),
+    ],
+)
+def test_the_compiler_of_a_map_of_shaders(
+    how: str, outcomes: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOYMAP", how)
+    found = results(put_map(tmp_path / "site"), tmp_path / "cache", "--row", "R31-once", "--row", "R31-used", kind="toymap")
+    for (outcome, reason), row in zip(outcomes, ("R31-once", "R31-used"), strict=True):
+        assert found[row]["outcome"] == outcome
+        assert matches(found[row]["reason"], reason), found[row]["reason"]
+
+
+@pytest.mark.row("R24", "R28")
+def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path) -> None:
+    found = results(put_least(tmp_path / "site"), tmp_path / "cache", kind="least")
+    no_target = "the kind 'least' has no target spec (devmod.targets), so it has no fallback and no formats"
+    no_builds = "builds cannot be counted: the payload is not source, and the backend does not override Conformance.builds"
+    no_devices = "the backend lists no devices (devmod.device.least)"
+    assert {name: each["reason"] for name, each in found.items() if each["outcome"] != "passed"} == {
+        **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
+        **dict.fromkeys(("R22-clash", "R23-same-kind", "R25-fallback", "R26", "R28", "R31-once", "R31-used", "R40-wraps"), no_target),
+        **dict.fromkeys(("R30", "R32-once", "R32-failure"), no_builds),
+        **dict.fromkeys(("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), no_devices),
+        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        **dict.fromkeys(
+            ("R35-values", "R35-clusters", "R35-cooperative"), "no called function has launch_param_tags for its grid and block"
+        ),
+        "R20-values": "no sample has global_arrays",
+        **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
+        "R37-nothing": "no call has a grid",
+        "R44": "devmod-least declares no protocol version, which means version 1",
+    }
+    assert "failed" not in {each["outcome"] for each in found.values()}
+
+
+@pytest.mark.row("R1", "R5", "R6", "R8", "R12", "R18", "R19", "R20", "R23", "R24", "R25", "R26")
+@pytest.mark.row("R32", "R33", "R34", "R35", "R38", "R39", "R40", "R42")
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path) -> None:
+    wrong = WrongBackend(name)
+    only = [argument for row in wrong.rows for argument in ("--row", row)]
+    found = results(put(tmp_path / "site", name), tmp_path / "cache", *only)
+    assert {row: each["outcome"] for row, each in found.items()} == dict.fromkeys(found, "failed")
+    assert set(found) == set(wrong.rows)
+    reason = found[wrong.rows[0]]["reason"]
+    assert matches(reason, wrong.reason), reason
+
+
+def test_every_row_has_a_backend_that_fails_it() -> None:
+    failed = {row for name in WRONG for row in WrongBackend(name).rows}
+    assert {row.id for row in kit.rows()} == failed | CORE_ALONE | OWN_TESTS
+    assert len(WRONG) >= 15
+
+
+@pytest.mark.row("R44")
+def test_the_cases_of_a_backend_with_another_protocol_are_not_imported(tmp_path: Path) -> None:
+    folder = put(tmp_path / "site")
+    (points,) = folder.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace("1 = devmod\n", "2 = devmod\n"))
+    done = conformance(folder, tmp_path / "cache")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "devmod: error: devmod.conformance.toy cannot be used: devmod-toy 1.0 supports version 2 of devmod's plugin protocol, and "
+        f"devmod-core {devmod.__version__} supports version 1. Upgrade devmod-core: pip install --upgrade devmod-core\n"
+    )
+    program = """
+from devmod_conformance import run
+from devmod_toy._conformance import ToyConformance
+(result,) = run(ToyConformance(), ["R44"])
+print(result.outcome, result.reason)
+"""
+    assert (
+        python(folder, tmp_path / "cache", program)
+        == "failed devmod-toy 1.0 declares protocol version 2, but the installed core has version 1\n"
+    )
+
+
+@pytest.mark.row("R44")
+def test_a_backend_without_a_protocol_version_has_version_1(tmp_path: Path) -> None:
+    folder = put(tmp_path / "site")
+    (points,) = folder.glob("*.dist-info/entry_points.txt")
+    points.write_text(points.read_text().replace("[devmod.protocol]\n1 = devmod\n", ""))
+    found = results(folder, tmp_path / "cache", "--row", "R44", "--row", "R1-keys")
+    assert found["R44"]["outcome"] == "skipped"
+    assert found["R44"]["reason"] == "devmod-toy declares no protocol version, which means version 1"
+    assert found["R1-keys"]["outcome"] == "passed"
+
+
+def test_rows_do_not_depend_on_assert_statements(tmp_path: Path) -> None:
+    program = 'from devmod_conformance import run\nprint([(each.row.id, each.outcome) for each in run("toy", ["R24-runs", "R26", "R11"])])'
+    assert python(put(tmp_path / "wrong", "wrong_mask"), tmp_path / "cache", program, "-O") == (
+        "[('R11', 'passed'), ('R24-runs', 'failed'), ('R26', 'passed')]\n"
+    )
+
+
+def test_rows_that_need_numpy_are_skipped_without_it(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.modules["numpy"] = None
+from devmod_conformance import run
+from devmod_toy._conformance import ToyConformance
+for result in run(ToyConformance(), ["R18", "R37-host"]):
+    print(result.row.id, result.outcome, result.reason)
+"""
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
+        "R18 passed \nR37-host skipped NumPy is not installed. To add it: pip install numpy\n"
+    )
+
+
+@pytest.mark.row("R32")
+def test_builds_of_binaries_are_counted_by_an_override(tmp_path: Path) -> None:
+    program = """
+from contextlib import contextmanager
+from devmod_toy import _module
+from devmod_toy._conformance import ToyConformance
+from devmod_conformance import run
+
+class Binary(ToyConformance):
+    samples = ToyConformance.samples[1:2]
+
+class Counted(Binary):
+    @contextmanager
+    def builds(self, sample, on_build):
+        before = _module.kernels
+        _module.kernels = lambda *arguments: (on_build(), before(*arguments))[1]
+        yield
+        _module.kernels = before
+
+for cases in (Binary(), Counted()):
+    for result in run(cases, ["R32-once", "R32-failure"]):
+        print(result.row.id, result.outcome, result.reason)
+"""
+    unknown = "builds cannot be counted: the payload is not source, and the backend does not override Conformance.builds"
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == (
+        f"R32-once skipped {unknown}\nR32-failure skipped {unknown}\nR32-once passed \nR32-failure passed \n"
+    )
+
+
+def test_a_sample_whose_toolchain_is_missing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: object, **options: object) -> devmod.Module:
+        raise devmod.ToolchainNotFoundError("the compiler is missing: pip install it", kind="other")
+
+    monkeypatch.setattr(devmod, "compile", missing)
+
+    class Compiled(Other):
+        samples = (kit.Sample.compiled("text", "other"),)
+
+    (result,) = kit.run(Compiled(), ["R12"])
+    assert (result.outcome, result.reason) == (
+        "skipped",
+        "no sample can be compiled on this machine: the compiler is missing: pip install it",
+    )
+
+    class Both(Other):
+        samples = (*Compiled.samples, kit.Sample(b"", "other", {"f": devmod.FunctionInfo("f", ())}))
+
+    (result,) = kit.run(Both(), ["R12"])
+    assert result.reason.startswith("NotRegisteredError: devmod.create.other is not registered")
+
+
+# -- the command
+
+
+def test_the_table(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site", "no_alias"), tmp_path / "cache", "--row", "R1-keys", "--row", "R2", "--row", "R44")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "row         outcome  requirement, or reason\n"
+        "R1-keys     passed   The entries create and load_from_bytes of the kind can be imported, and one distribution provides both\n"
+        "R2-aliases  FAILED   NotRegisteredError: devmod.load_from_bytes.toyish is not registered: devmod-toy 1.0 is installed and does not "
+        "provide it. To upgrade it: pip install --upgrade devmod-toy\n"
+        "R2-formats  passed   If one file format of the kind has a loader, every one has\n"
+        "R44         passed   The distribution declares the protocol version of the installed core\n"
+        "toy: 3 passed, 0 skipped, 1 failed\n"
+    )
+
+
+def test_markdown(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site", "other_kind"), tmp_path / "cache", "--markdown", "--row", "R1-keys", "--row", "R11")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "# Conformance of toy\n\n"
+        "| row | outcome | requirement | reason |\n|---|---|---|---|\n"
+        "| R1-keys | passed | The entries create and load_from_bytes of the kind can be imported, and one distribution provides both |  |\n"
+        "| R11 | failed | create returns a module of the kind for code, fmt, fmap and source | PluginError: devmod.create.toy is "
+        "broken: devmod-toy 1.0 returned a module of kind 'toy2', not 'toy'. Report it to its publisher, or uninstall it |\n"
+        "\ntoy: 1 passed, 0 skipped, 1 failed\n"
+    )
+
+
+def test_json_is_a_list_of_rows(tmp_path: Path) -> None:
+    done = conformance(put(tmp_path / "site"), tmp_path / "cache", "--json", "--row", "R17")
+    assert done.returncode == 0
+    assert done.stdout == (
+        '[\n  {\n    "row": "R17",\n    "outcome": "passed",\n    "reason": "",\n'
+        '    "title": "A module\'s bytes are the fields of the kind in order; wire_parts returns the same bytes in parts"\n  }\n]\n'
+    )
+
+
+def test_the_output_of_a_backend_is_not_in_the_table(tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(
+        "import os\nimport devmod_toy\nprint('hello of the import')\n"
+        "def create(*payload):\n    print('hello of a call', flush=True)\n    os.system('echo hello of a program')\n"
+        "    return devmod_toy.create(*payload)\n"
+    )
+    folder = put(tmp_path)
+    points = next(folder.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("toy = devmod_toy:create", "toy = chatty:create"))
+    done = conformance(folder, tmp_path / "cache", "--json", "--row", "R11")
+    assert [(each["row"], each["outcome"]) for each in json.loads(done.stdout)] == [("R11", "passed")]
+    for word in ("import", "call", "program"):
+        assert f"hello of a {word}" in done.stderr or f"hello of the {word}" in done.stderr
+
+
+def test_the_rows_after_one_that_ends_the_process_are_checked(tmp_path: Path) -> None:
+    found = results(put(tmp_path / "site", "ends_in_call"), tmp_path / "cache", "--row", "R17", "--row", "R37-host", "--row", "R44")
+    assert {row: each["outcome"] for row, each in found.items()} == {"R17": "passed", "R37-host": "failed", "R44": "passed"}
+
+
+@pytest.mark.row("R8")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import os\nos._exit(3)", "a process that imports its cases ends with exit status 3"),
+        (
+            "from devmod_conformance import Conformance\nclass Cases(Conformance):\n    def __init__(self):\n        open('/nowhere/k')",
+            "creating its cases failed (FileNotFoundError: [Errno 2] No such file or directory: '/nowhere/k')",
+        ),
+    ],
+)
+def test_the_error_for_broken_cases_names_their_distribution(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "cases.py").write_text(text)
+    folder = put(tmp_path)
+    points = next(folder.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("devmod_toy._conformance:ToyConformance", "cases:Cases"))
+    done = conformance(folder, tmp_path / "cache", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"devmod: error: devmod.conformance.toy is broken: devmod-toy 1.0: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            "nobody",
+            "devmod.conformance.nobody is not registered, and no known distribution provides it. By convention it would be devmod-nobody; "
+            "install that only if you trust its publisher",
+        ),
+        ("cuda", "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda"),
+        ("a/b", "a kind is of the form [a-z][a-z0-9_]{0,31}; got U+002F at character 2"),
+    ],
+)
+def test_a_missing_backend(kind: str, message: str) -> None:
+    with pytest.raises((devmod.NotRegisteredError, devmod.FormatError)) as caught:
+        kit.run(kind)
+    assert str(caught.value) == message
+
+
+def test_a_backend_without_cases(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    groups = {"devmod.create": {"toy": "devmod_toy:create"}, "devmod.targets": {"toy": "devmod_toy:TARGET"}}
+    install(folder, "devmod-toy", groups=groups)
+    done = conformance(folder, tmp_path / "cache")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "devmod: error: devmod.conformance.toy is not registered: the toy backend, devmod-toy 1.0, ships no cases for the conformance kit. "
+        "Its author adds a subclass of devmod_conformance.Conformance as that entry point\n"
+    )
+
+
+class Other(kit.Conformance):
+    kind = "other"
+
+
+@pytest.mark.parametrize(
+    ("cases", "actual"),
+    [
+        (Other, "one with kind = 'other'"),
+        (Other(), "one with kind = 'other'"),
+        (42, "int"),
+        (dict, "dict"),
+    ],
+)
+def test_an_entry_that_is_not_a_conformance(register: Callable[[str, str, object], None], cases: object, actual: str) -> None:
+    register("devmod.conformance", "toy", cases)
+    with pytest.raises(devmod.PluginError) as caught:
+        kit.find("toy")
+    assert str(caught.value) == (
+        "devmod.conformance.toy is broken: the object that is registered in this process: expected a subclass of "
+        f"devmod_conformance.Conformance with kind = 'toy', got {actual}"
+    )
+
+
+def test_an_unknown_row() -> None:
+    listed = r"Its rows: R1-keys, R1-groups, R2-aliases, .*, R44$"
+    with pytest.raises(devmod.FormatError, match=rf"^the conformance kit has no row 'xyz'\. {listed}"):
+        kit.run(Other(), ["xyz"])
+    with pytest.raises(
+        devmod.FormatError, match=rf"^the conformance kit has no row 'R38-compile'\. Did you mean 'R38-compiled'\? {listed}"
+    ):
+        kit.run(Other(), ["R38-compile"])
+
+
+# -- the rows
+
+
+def test_rows_are_unique_and_in_the_order_of_the_contract() -> None:
+    rows = kit.rows()
+    assert len({row.id for row in rows}) == len({row.title for row in rows}) == len(rows)
+    numbers = [int(row.contract.removeprefix("R")) for row in rows]
+    assert numbers == sorted(numbers)
+    assert all(row.title and not row.title.endswith(".") for row in rows)
+
+
+def test_every_exception_of_a_backend_fails_its_row() -> None:
+    def leave(case: kit.Conformance) -> None:
+        raise SystemExit(3)
+
+    result = kit.Row("R0", "requirement", leave).run(Other())
+    assert (result.outcome, result.reason) == ("failed", "SystemExit: 3")
+
+    def interrupt(case: kit.Conformance) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kit.Row("R0", "requirement", interrupt).run(Other())
+
+
+def test_cases_without_samples_fail() -> None:
+    (result,) = kit.run(Other(), ["R18"])
+    assert (result.outcome, result.reason) == ("failed", "the Conformance has no samples; give it at least one Sample")
+
+
+@pytest.mark.row("R10")
+def test_a_backend_of_this_process_skips_the_rows_that_need_another_process(
+    register: Callable[[str, str, object], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "toy")
+    import devmod_toy
+    from devmod_toy._conformance import ToyConformance
+
+    for group, name, obj in (
+        ("devmod.create", "toy", devmod_toy.create),
+        ("devmod.load_from_bytes", "toy", devmod_toy.load_from_bytes),
+        ("devmod.targets", "toy", devmod_toy.TARGET),
+        ("devmod.conformance", "toy", ToyConformance),
+    ):
+        register(group, name, obj)
+    found = {each.row.id: each for each in kit.run("toy", ["R18", "R37-host", "R6", "R33-devices", "R2-formats"])}
+    assert {name: (each.outcome, each.reason) for name, each in found.items()} == {
+        "R18": ("passed", ""),
+        "R37-host": ("passed", ""),
+        "R6": ("skipped", "the backend is registered in this process only, and this row needs a new process"),
+        "R33-devices": ("skipped", "the backend lists no devices (devmod.device.toy)"),
+        "R2-formats": ("skipped", "the backend has no loader of raw payload files (devmod.load_from_file)"),
+    }
+
+
+@pytest.mark.row("R6")
+def test_importing_devmod_imports_nothing_of_the_kit(tmp_path: Path) -> None:
+    program = """
+import sys
+import devmod
+devmod.create, devmod.load_from_bytes, devmod.backend
+print([name for name in sys.modules if name.startswith(("devmod_conformance", "pytest", "numpy", "filelock"))])
+import devmod_conformance
+print([name for name in sys.modules if name.partition(".")[0] in ("pytest", "numpy", "filelock", "msgpack")])
+"""
+    assert python(put(tmp_path / "site"), tmp_path / "cache", program) == "[]\n[]\n"
+
+
+# -- in pytest
+
+
+def suite(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a backend's own tests."""
+    folder.mkdir()
+    (folder / "test_conformance.py").write_text(
+        "from devmod_toy._conformance import ToyConformance\n\n"
+        'pytest_plugins = ["devmod_conformance.plugin"]\n\n\n'
+        "class TestConformance(ToyConformance):\n    pass\n\n\n"
+        "def test_turn(device_turn):\n    with device_turn('toy'), device_turn('toy'):\n        pass\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "-W",
+        "error",
+        "-rfs",
+        str(folder),
+        *arguments,
+    ]
+    site = folder.parent / "site"
+    return subprocess.run(command, env=environment(site, cache), capture_output=True, text=True, timeout=300, check=False, cwd=folder)
+
+
+def test_a_backends_own_tests_are_the_rows(tmp_path: Path) -> None:
+    put(tmp_path / "site")
+    done = suite(tmp_path / "tests", tmp_path / "cache")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(kit.rows()) + 1} passed" in done.stdout
+
+
+def test_a_failed_row_is_a_failed_test(tmp_path: Path) -> None:
+    put(tmp_path / "site", "no_alias")
+    done = suite(tmp_path / "tests", tmp_path / "cache", "-k", "R2-aliases or R44")
+    assert done.returncode == 1
+    assert "1 failed, 1 passed" in done.stdout
+    assert (
+        "AssertionError: R2-aliases (Every alias of the kind loads modules of the kind): NotRegisteredError: devmod.load_from_bytes.toyish "
+        "is not registered"
+    ) in done.stdout
+
+
+def test_pytest_loads_the_plugin_only_by_name() -> None:
+    from importlib.metadata import distribution
+
+    assert not [point for point in distribution("devmod-conformance").entry_points if point.group == "pytest11"]
+
+
+# -- turns
+
+
+def test_one_process_at_a_time_locks_a_device(tmp_path: Path) -> None:
+    program = f"""
+import sys, time
+from devmod_conformance import device_turn
+with device_turn("turns", {os.getpid()}):
+    print(time.monotonic(), flush=True)
+    time.sleep(0.3)
+    print(time.monotonic(), flush=True)
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+        for _ in range(3)
+    ]
+    spans = sorted(tuple(map(float, process.communicate(timeout=60)[0].split())) for process in processes)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+
+
+def test_the_locks_of_two_devices_are_independent() -> None:
+    begin = time.monotonic()
+    with kit.device_turn("turns", 1), kit.device_turn("turns", 2), kit.device_turn("turns", 1):
+        assert time.monotonic() - begin < 5

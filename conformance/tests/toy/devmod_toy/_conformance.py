@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from devmod import FunctionInfo, Interface, Param
+from devmod_conformance import Call, Conformance, Sample
+
+AXPY = FunctionInfo(
+    "axpy",
+    ["handle", "handle", "float32", "int32"],
+    ["blockIdx.x", "threadIdx.x"],
+    interface=Interface(
+        [
+            Param("x", "buffer", "float32", "r"),
+            Param("y", "buffer", "float32", "rw"),
+            Param("a", "scalar", "float32"),
+            Param("n", "scalar", "int32"),
+        ]
+    ),
+)
+NEGATE = FunctionInfo("negate", ["handle"], ["blockIdx.x", "threadIdx.x"])
+
+
+def axpy(x, y, a, n):
+    y[:n] += x.dtype.type(a) * x[:n]
+
+
+def negate(x):
+    x *= -1
+
+
+def weights():
+    import numpy as np
+
+    return np.arange(4, dtype="float32")
+
+
+class ToyConformance(Conformance):
+    kind = "toy"
+    driver_modules = ("toydriver",)
+    samples = (
+        Sample(
+            b"toy 1\naxpy\nnegate\n",
+            "toy",
+            {"negate": NEGATE, "axpy": AXPY},
+            calls=[
+                Call("axpy", lambda rng: [rng.random(50, "float32"), rng.random(50, "float32"), 2.5, 40], axpy, grid=4, block=16),
+                Call("negate", lambda rng: [rng.integers(1, 99, (4, 4), "int32")], negate, grid=(2, 1), block=8),
+            ],
+        ),
+        Sample(
+            b"TOY\0negate",
+            "toybin",
+            {"negative": NEGATE},
+            calls=[Call("negative", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+        ),
+        Sample.compiled(
+            "negate\n",
+            "toy",
+            calls=[Call("negate", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
+            global_arrays={"weights": weights},
+        ),
+    )

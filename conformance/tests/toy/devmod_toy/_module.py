@@ -1,0 +1,85 @@
+"""The toy's payload: ``toy 1``, then the names of its kernels, a line each; or the magic ``TOY\\0`` and the names with zeros between."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import devmod
+from devmod.backend import Kernel, Launcher, RuntimeModule, read_payload
+from devmod_toy import TARGET
+from devmod_toy._device import devices, driver
+
+
+def kernels(fmt, code):
+    """Return the names of the kernels in a payload."""
+    data = bytes(code)
+    if fmt == "toybin":
+        if data[:4] != b"TOY\0":
+            raise devmod.FormatError("the toy payload of format 'toybin' does not begin with b'TOY\\x00'", kind="toy")
+        return [name.decode() for name in data[4:].split(b"\0")]
+    lines = data.decode("utf-8", "replace").splitlines()
+    if lines[:1] != ["toy 1"]:
+        raise devmod.CompileError("the toy payload does not begin with the line 'toy 1'", kind="toy", log="1: expected 'toy 1'")
+    return lines[1:]
+
+
+class ToyKernel(Kernel):
+    def __init__(self, run):
+        self.run = run
+
+    def shape(self, launch):
+        return math.prod(launch.grid) * math.prod(launch.block)
+
+    def caller(self, stream, shape):
+        return lambda values: self.run(shape, *values)
+
+    def time(self, stream, shape, values):
+        begin = time.perf_counter()
+        self.run(shape, *values)
+        return time.perf_counter() - begin
+
+
+class ToyLauncher(Launcher):
+    kind = "toy"
+    kernel_type = ToyKernel
+
+    def __init__(self, run):
+        self.run = run
+
+    def default_device(self):
+        return devices()[0]
+
+    def kernel(self, device):
+        return self.kernel_type(self.run)
+
+
+class ToyModule(RuntimeModule):
+    launcher_type = ToyLauncher
+
+    @classmethod
+    def from_file(cls, path, fmt):
+        fmt, fmap, code = read_payload(TARGET, path, fmt)
+        return cls(TARGET, fmt, fmap, code)
+
+    def get_global(self, name):
+        if name != "weights":
+            return super().get_global(name)
+        import numpy as np
+
+        return devices()[0].from_numpy(np.array(driver().GLOBALS[name], "float32"))
+
+    def launcher(self, name, info):
+        names = kernels(*self.payload())
+        if info.name not in names:
+            raise devmod.FormatError(f"the toy payload has no kernel {info.name!r}; it has: {', '.join(names)}", kind="toy")
+        return self.launcher_type(driver().KERNELS[info.name])
+
+
+def entries(module):
+    """Return the functions create, load_from_bytes and load_from_file for a class of modules."""
+    return (
+        lambda code, fmt, fmap, source: module(TARGET, fmt, fmap, code, source),
+        lambda data: module.from_wire(TARGET, data),
+        module.from_file,
+    )

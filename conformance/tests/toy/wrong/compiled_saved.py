@@ -1,0 +1,16 @@
+"""After get_function, a module saves the built payload."""
+
+from devmod_toy._module import ToyModule, entries
+
+ROWS = ("R19-used",)
+REASON = "the saved bytes after get_function: expected 281 bytes, got 293; they differ from byte …"
+
+
+class Wrong(ToyModule):
+    def launcher(self, name, info):
+        made = super().launcher(name, info)
+        self._code = bytes(self.code) + b"# sm_9"
+        return made
+
+
+create, load_from_bytes, load_from_file = entries(Wrong)

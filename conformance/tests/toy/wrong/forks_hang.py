@@ -1,0 +1,34 @@
+"""A forked child waits for a thread of its parent."""
+
+import os
+import time
+
+from devmod_toy._conformance import ToyConformance
+from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
+
+ROWS = ("R37-forks",)
+REASON = "a child of a process that has used the backend hangs"
+_OPENED: set[int] = set()
+
+
+class Kernel(ToyKernel):
+    def caller(self, stream, shape):
+        _OPENED.add(os.getpid())
+        if len(_OPENED) > 1:
+            time.sleep(1000)
+        return super().caller(stream, shape)
+
+
+class Launcher(ToyLauncher):
+    kernel_type = Kernel
+
+
+class Wrong(ToyModule):
+    launcher_type = Launcher
+
+
+class ShortTimeout(ToyConformance):
+    timeout = 6
+
+
+create, load_from_bytes, load_from_file = entries(Wrong)

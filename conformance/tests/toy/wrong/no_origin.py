@@ -1,0 +1,14 @@
+"""The compiler returns no origin."""
+
+from devmod_toy._compile import payload, target
+
+from devmod.backend import Payload
+
+ROWS = ("R42",)
+REASON = "a module of devmod.compile has no origin; give the Payload an Origin"
+TARGET = target("no_origin:compile")
+
+
+def compile(request):
+    made = payload(request)
+    return Payload(made.kind, made.code, made.fmt, made.fmap, made.source)

@@ -1,0 +1,27 @@
+"""The table of known commands: name, help line and distribution. `devmod --help` prints it without importing the commands."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from devmod._plugins.claim import CORE
+
+
+class Entry(NamedTuple):
+    """A known command: the line in the help, and the distribution that contains it."""
+
+    help: str
+    distribution: str = CORE
+
+
+#: The known commands in the order of the help.
+KNOWN = {
+    "compile": Entry("Compile sources for targets into one file."),
+    "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
+    "view": Entry("Show a file in the browser.", "devmod-webgpu"),
+    "devices": Entry("List the devices of the installed runtimes."),
+    "plugins": Entry("List the installed plugins and their problems."),
+    "cache": Entry("Show the sizes of the caches on the disk, and clear them."),
+    "conformance": Entry("Check a backend against the contract, row by row.", "devmod-conformance"),
+    "new-backend": Entry("Write the skeleton of a new backend.", "devmod-conformance"),
+}

@@ -1,0 +1,48 @@
+"""Error texts for the command line. Errors name the arguments of Python functions; this module replaces them with options."""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+
+#: The parameters of `devmod.compile` and the options of `devmod compile`; "" without an option.
+OPTIONS = {
+    "source": "SOURCE",
+    "target": "-t",
+    "name": "--name",
+    "language": "--language",
+    "fmap": "",
+    "options": "--option",
+    "defines": "-D",
+    "include": "-I",
+    "name_expressions": "",
+}
+_NAMES = "|".join(OPTIONS)
+#: ``devmod.compile(…, language='GLSL')``
+_CALL = re.compile(rf"devmod\.compile\((?:…|\.\.\.), ({_NAMES})=('[^']*'|\"[^\"]*\")\)")
+#: ``devmod.compile(pathlib.Path('k.cl'), 'opencl')``
+_COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), ('[^']*')\)")
+#: ``devmod.load_from_file('k.ptx')``
+_LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
+#: ``language=`` as a word: an argument's name without a value.
+_ARGUMENT = re.compile(rf"(?<![\w.=-])({_NAMES})=(?=[\s.,;:)]|$)")
+
+
+def to_shell(text: str) -> str:
+    """Replace Python's arguments in an error's text with the options of the command line."""
+
+    def call(found: re.Match[str]) -> str:
+        name, value = found[1], found[2][1:-1]
+        return f"devmod compile … {OPTIONS[name]} {quote(value)}" if OPTIONS[name] else found[0]
+
+    def compile_file(found: re.Match[str]) -> str:
+        return f"devmod compile {quote(found[1][1:-1])} -t {found[2][1:-1]}"
+
+    def load(found: re.Match[str]) -> str:
+        return f"devmod inspect {quote(found[1][1:-1])}"
+
+    def argument(found: re.Match[str]) -> str:
+        return OPTIONS[found[1]] or f"the argument {found[1]} of devmod.compile (in Python)"
+
+    text = _LOAD.sub(load, _COMPILE.sub(compile_file, text))
+    return _ARGUMENT.sub(argument, _CALL.sub(call, text))

@@ -1,0 +1,149 @@
+"""Element types and shapes of arrays: devmod's names, NumPy's dtypes, and the bytes of elements."""
+
+from __future__ import annotations
+
+from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
+
+def count_of(shape: Sequence[int]) -> int:
+    """Return the number of elements of an array of that shape."""
+    count = 1
+    for length in shape:
+        count *= length
+    return count
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits has a dtype of one byte.
+
+    Raises
+    ------
+    FormatError
+        NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
+    """
+    found: np.dtype[Any] | None = None
+    try:
+        found = np.dtype("bool" if name == "uint1" else name)
+    except TypeError:
+        from contextlib import suppress
+        from importlib import import_module
+
+        with suppress(ImportError, AttributeError, TypeError):
+            found = np.dtype(getattr(import_module("ml_dtypes"), name))
+    # NumPy and the platform define further names ("void"), whose elements may have another size.
+    if found is None or not 0 < found.itemsize == array_bytes(parse_dtype(name)):
+        raise FormatError(f"NumPy does not support {name}: pip install ml_dtypes, or read the bits of a host array with memoryview(array)")
+    return found
+
+
+def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
+    """Return the bytes of a C-contiguous NumPy array in the layout of files and devices: elements of less than a byte are packed.
+
+    Raises
+    ------
+    FormatError
+        No device supports the element type.
+    """
+    dtype = parse_dtype(name_of(array.dtype))
+    if not is_packed(dtype):
+        return bytes_of(array)
+    from devmod._device.packed import pack
+
+    return memoryview(pack(bytes_of(array), dtype[1]))
+
+
+def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:
+    """Return the bytes of a C-contiguous NumPy array; writable if the array is."""
+    flat = array.reshape(-1)
+    return flat.view(np.uint8).data if flat.dtype.itemsize else memoryview(b"")
+
+
+def dtype_of(value: object) -> str:
+    """Return the name of an element type given as a string, a NumPy dtype or a NumPy scalar type.
+
+    Raises
+    ------
+    ArgumentError
+        `value` is not an element type.
+    """
+    if isinstance(value, str):
+        try:
+            parse_dtype(value)
+        except FormatError:
+            pass
+        else:
+            return value
+    try:
+        return name_of(np.dtype(value))  # type: ignore[call-overload]
+    except (TypeError, FormatError):
+        raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
+
+
+#: NumPy's kinds of numbers and the prefix of their names.
+_NUMBERS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
+
+
+def name_of(dtype: np.dtype[Any]) -> str:
+    """Return the name of a NumPy dtype. A structured dtype of N bytes is "uint8xN".
+
+    Raises
+    ------
+    FormatError
+        The elements are Python objects, text or times, which no device supports, or their byte order is not this machine's.
+    """
+    if not dtype.isnative:
+        raise FormatError(f"{dtype} has another byte order than this machine; pass array.astype(array.dtype.newbyteorder('='))")
+    if dtype.isbuiltin == 1 and dtype.kind in _NUMBERS:
+        # NumPy imports a module for each `dtype.name`, which fails at the interpreter's exit.
+        return dtype_name(parse_dtype(f"{_NUMBERS[dtype.kind]}{8 * dtype.itemsize}"))
+    if dtype.kind == "V" and dtype.name.startswith("void") and not dtype.hasobject:
+        return "uint8" if dtype.itemsize == 1 else f"uint8x{dtype.itemsize}"
+    if dtype.kind in "OSUMm":
+        raise FormatError(f"no device supports elements of type {dtype}")
+    return dtype_name(parse_dtype(dtype.name))
+
+
+def shape_of(value: object) -> tuple[int, ...]:
+    """Return a shape given as a length or a sequence of lengths.
+
+    Raises
+    ------
+    ArgumentError
+        `value` is not a shape.
+    """
+    lengths = value if isinstance(value, (tuple, list)) else (value,)
+    shape = []
+    for length in lengths:
+        try:
+            number = length.__index__()
+        except (AttributeError, TypeError):
+            number = -1
+        if number < 0:
+            raise ArgumentError(f"{value!r} is not a shape; a shape is a length, or a tuple of lengths, from 0 up", argument="shape")
+        shape.append(number)
+    return tuple(shape)
+
+
+def scalar_shape(dtype: str, shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], int]:
+    """Return the element type without lanes, the shape with the lanes as last dimension, and the bytes of one lane."""
+    code, bits, lanes = parse_dtype(dtype)
+    base = (code, bits, 1)
+    return dtype_name(base), shape if lanes == 1 else (*shape, lanes), array_bytes(base)
+
+
+def packing_problem(dtype: str) -> str:
+    """Return the reason why the buffer protocol cannot represent elements of a type; "" if it can."""
+    parsed = parse_dtype(dtype)
+    if is_packed(parsed):
+        return f"elements of {dtype} are packed: a lane has {parsed[1]} bits, which is not a whole number of bytes"
+    return "" if array_bytes((*parsed[:2], 1)) else f"elements of {dtype} have no bytes"

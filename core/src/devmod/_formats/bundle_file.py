@@ -1,0 +1,212 @@
+"""The ``.devmod`` file: a tree of modules, of several kinds and variants, in one file (R21, R41 to R43).
+
+Opening a file reads its index alone. A module's bytes are a slice of the mapped file, and are hashed when they are first
+used. `devmod._formats.save` writes.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
+from devmod._modules.module import Module
+from devmod._modules.stored import LibraryModule, StoredModule
+from devmod._util.regular_files import open_regular
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from typing_extensions import Buffer
+
+    from devmod._modules.bundle import BundleModule
+
+
+def bundle(*modules: Module) -> Module:
+    """Return a node that holds candidates: modules of several kinds or variants of one program, or with different functions.
+
+    Its functions are those of all candidates. A function resolves to the first candidate that is installed here and has a
+    device that it fits; see `load` for the order.
+
+    Parameters
+    ----------
+    modules
+        The candidates, in the order of the file.
+
+    Raises
+    ------
+    FormatError
+        There is no module, or an argument is not one.
+    """
+    if not modules:
+        raise FormatError("a bundle holds modules, and none was given", kind="bundle")
+    return _bundle_of(modules, ())
+
+
+def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) -> None:
+    """Write a tree of modules into one file. The file is written beside `path` and replaces it when it is complete.
+
+    The same tree gives the same bytes on every host, whatever is installed there.
+
+    Parameters
+    ----------
+    module
+        The root; of a `bundle`, all its candidates.
+    path
+        The file, by custom ``<name>.devmod``.
+    sync
+        Also flush the file and its folder to the disk.
+
+    Raises
+    ------
+    FormatError
+        A module of the tree cannot be saved, or is damaged: its bytes have another digest than the index of its file. `path` is
+        unchanged.
+    OSError
+        The file cannot be written, with `path` as its file name.
+    """
+    from devmod._formats.save import Plan
+    from devmod._util.atomic import replacing
+
+    if isinstance(path, Module) and not isinstance(module, Module):
+        raise ArgumentError("save(module, path) was given the path first", argument="module")
+    plan = Plan(module)
+    with replacing(path, size=plan.size, sync=sync) as file:
+        plan.write(file)
+
+
+def dumps(module: Module) -> bytes:
+    """Return the bytes that `save` writes.
+
+    Raises
+    ------
+    FormatError
+        As for `save`.
+    """
+    import io
+
+    from devmod._formats.save import Plan
+
+    file = io.BytesIO()
+    Plan(module).write(file)
+    return file.getvalue()
+
+
+def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
+    """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
+
+    The file is mapped, and its index alone is read. Do not change the file in place while it is in use; `save` does not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    prefer
+        Kinds whose candidates are tried first, in this order: ``("cuda", "opencl")``.
+        The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
+
+    Returns
+    -------
+    Module
+        The root; a `bundle` of the roots where there are several.
+
+    Raises
+    ------
+    FormatError
+        The file is not a bundle, is damaged, or was written by a newer devmod.
+    ArgumentError
+        `path` is not a path.
+    OSError
+        The file cannot be read.
+    """
+    if isinstance(path, str):
+        name = path
+    else:
+        from devmod._util.paths import path_to_str
+
+        name = path_to_str(path, "load(path)", "devmod.loads(data) reads a bundle in memory")
+    data = mapped(name, hint="For bytes in memory there is devmod.loads")
+    if not data or data[:8] != MAGIC[: len(data)]:
+        from devmod._plugins.specs import loading_hint
+
+        raise FormatError(f"{not_a_bundle(repr(name))}{loading_hint(name)}")
+    return _open(data, repr(name), prefer)
+
+
+def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
+    """Open a bundle in memory, as `load` opens a file. A writable buffer is copied first.
+
+    Raises
+    ------
+    FormatError
+        `data` is not a bundle, is damaged, or was written by a newer devmod.
+    ArgumentError
+        `data` is not a buffer.
+    """
+    from devmod._formats.wire import snapshot
+
+    return _open(snapshot(data, "loads(data)", "devmod.load(path)"), "the bundle in memory", prefer)
+
+
+def load_from_file(path: str, fmt: str) -> Module:
+    """Load a bundle: the loader of the format "devmod" (R24)."""
+    return load(path)
+
+
+# -- reading
+
+
+def mapped(name: str, *, hint: str = "") -> memoryview:
+    """Return the bytes of a regular file, mapped. `hint` goes into the error for any other file."""
+    import mmap
+
+    with open_regular(name, hint=hint) as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:  # nothing can be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+
+
+def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
+    if prefer:
+        from devmod._modules.bundle import kinds_in
+
+        prefer = kinds_in(prefer)
+    index = read_head(data, place)
+    start = aligned(HEADER + len(index))
+    if len(data) < start:
+        raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
+    roots, entries = read_index(index, len(data) - start, place)
+    blobs = data[start:]
+    modules = [_module_of(entry, number, blobs, place, tuple(prefer), index) for number, entry in enumerate(entries)]
+    for entry, module in zip(entries, modules, strict=True):
+        if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
+            module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
+    if len(roots) == 1:
+        return modules[roots[0]]
+    return _bundle_of([modules[number] for number in roots], tuple(prefer))
+
+
+def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:
+    from devmod._modules.bundle import BundleModule  # not needed for a file of one root: opening one should cost little
+
+    return BundleModule(candidates, prefer)
+
+
+def _module_of(entry: Entry, number: int, blobs: memoryview, place: str, prefer: tuple[str, ...], index: memoryview) -> Module:
+    if entry.kind == BUNDLE:
+        return _bundle_of((), prefer)
+    if entry.offset is None:
+        return LibraryModule()
+    return StoredModule(
+        entry.kind,
+        blobs[entry.offset : entry.offset + entry.size],
+        fmt=entry.fmt,
+        names=entry.functions,
+        variant=entry.variant,
+        read_origin=None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place),
+        digest=entry.digest,
+        place=place,
+        index=index,
+    )

@@ -1,0 +1,38 @@
+"""The build options in the first line of a source payload: ``//devmod: -cl-fast-relaxed-math``."""
+
+from __future__ import annotations
+
+from devmod.errors import FormatError
+
+OPTIONS_LINE = "//devmod:"
+#: Options of C compilers whose value is a file or a folder, in one word or in two.
+_PATH_OPTIONS = ("-I", "-L", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-isysroot", "--sysroot")
+
+
+def split_options(text: str) -> tuple[tuple[str, ...], str]:
+    """The build options in a payload's first line, and the text for the compiler.
+
+    The text is given back whole: to the compiler that line is a comment, and without it every line number would be off by one.
+
+    Raises
+    ------
+    FormatError
+        The line has an option that names a path: files come from strangers, and must not have others read.
+    """
+    if not text.startswith(OPTIONS_LINE):
+        return (), text
+    options = tuple(text.partition("\n")[0][len(OPTIONS_LINE) :].split())
+    for option in options:
+        wrong = wrong_option(option) if not option.startswith("-D") else ""
+        if wrong:
+            raise FormatError(f"the source's first line has the option {option!r}, which {wrong.partition(';')[0]}")
+    return options, text
+
+
+def wrong_option(option: str) -> str:
+    """What is wrong with an option that is no define; "" where it can travel in a payload."""
+    if option.startswith(_PATH_OPTIONS) or option == "-o" or not {"/", "\\"}.isdisjoint(option):
+        return "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
+    if not option.startswith("-") and not option.isalnum():
+        return "is no option and no value of one"
+    return ""

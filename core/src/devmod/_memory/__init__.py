@@ -1,1 +1,0 @@
-"""Devices and arrays: memory here and there, and how other libraries see it."""

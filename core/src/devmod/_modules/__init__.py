@@ -1,0 +1,1 @@
+"""Modules: the base class, the kinds that core implements, and the functions that create and load them."""

@@ -1,0 +1,285 @@
+"""const_loader: named constants, and functions (init symbols) that return them (R20). Core implements it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from devmod._formats import wire as _wire
+from devmod._formats.msgpack import Reader
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
+from devmod._values.info import FunctionInfo
+from devmod.errors import ArgumentError, FormatError, function_not_found, list_names, quote_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from devmod._device.array import Array
+    from devmod._values.code import Binary
+
+KIND = "const_loader"
+#: The same limit as NumPy's.
+MAX_DIMENSIONS = 64
+#: Element types by their codes in the struct module. The size of integers depends on the platform, so they have a prefix alone.
+_FORMATS = {fmt: name for name, fmt in STRUCT_FORMATS.items() if name != "uint1"} | {"c": "uint8"}
+_FORMATS |= dict.fromkeys("bhilqn", "int") | dict.fromkeys("BHILQN", "uint")
+
+
+class ConstantTensor:
+    """A tensor: its type, its shape, and its bytes in C order."""
+
+    __slots__ = ("data", "dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: Sequence[int], data: Binary) -> None:
+        self.dtype = dtype
+        self.shape = tuple(shape)
+        self.data = data
+
+
+class ConstLoaderModule(Module):
+    """Named constants; see `devmod.const_loader`.
+
+    Parameters
+    ----------
+    tensors
+        The constants by name.
+    by_symbol
+        Init symbol to the names of the constants that it returns.
+    wire
+        The bytes from which the module was loaded, or None.
+    """
+
+    def __init__(
+        self, tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]], *, wire: memoryview | None = None
+    ) -> None:
+        self.tensors = {name: tensors[name] for name in sorted(tensors)}
+        self.by_symbol = {symbol: tuple(names) for symbol, names in by_symbol.items()}
+        self._wire = wire
+        for symbol, names in self.by_symbol.items():
+            missing = [name for name in names if name not in self.tensors]
+            if missing:
+                raise FormatError(
+                    f"const_loader: the init symbol {quote_name(symbol)} names constants that do not exist: {list_names(missing)}",
+                    kind=KIND,
+                )
+
+    @property
+    def kind(self) -> str:
+        return KIND
+
+    @property
+    def functions(self) -> Mapping[str, FunctionInfo]:
+        """The init symbols: functions without arguments."""
+        return {symbol: FunctionInfo(symbol, ()) for symbol in self.by_symbol}
+
+    @property
+    def property_mask(self) -> int:
+        return BINARY_SERIALIZABLE | RUNNABLE
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[[], tuple[Array, ...]]:
+        """Return a function that returns the tuple of an init symbol's constants, in order.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such init symbol.
+        """
+        names = self.by_symbol.get(name)
+        if names is not None:
+            return partial(self._constants, name, names)
+        if query_imports:
+            from devmod._modules.tree import owner_of
+
+            owner = owner_of(name, *self.imports)
+            if owner is not None:
+                found: Callable[[], tuple[Array, ...]] = owner.get_function(name)
+                return found
+        raise function_not_found(KIND, name, self.by_symbol)
+
+    def _constants(self, symbol: str, names: Sequence[str], *args: object, **named: object) -> tuple[Array, ...]:
+        if args or named:
+            raise ArgumentError(
+                f"the const_loader function {symbol!r} takes no arguments; {len(args) + len(named)} given", kind=KIND, function=symbol
+            )
+        return tuple(map(self.get_global, names))
+
+    def get_global(self, name: str) -> Array:
+        """Return a constant as a read-only array in the host's memory."""
+        constant = self.tensors.get(name)
+        if constant is None:
+            raise function_not_found(KIND, name, self.tensors, what="constant")
+        from devmod._device.array import HostArray
+
+        return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
+
+    def wire_parts(self) -> Sequence[Binary]:
+        return (self._wire,) if self._wire is not None else _encode(self.tensors, self.by_symbol)
+
+
+def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[str]]) -> Module:
+    """Create a module of constants, to import into a program.
+
+    Parameters
+    ----------
+    tensors
+        Name to host array: NumPy, DLPack, or any other buffer. Writable arrays are copied.
+    by_symbol
+        Init symbol to the names of the constants that it returns, in order.
+
+    Raises
+    ------
+    FormatError
+        A name is not a string, a value is not a host array, or an init symbol names a constant that does not exist.
+    """
+    constants: dict[str, ConstantTensor] = {}
+    for name, tensor in _items(tensors, "tensors"):
+        constants[name] = _constant(name, tensor)
+    symbols: dict[str, tuple[str, ...]] = {}
+    for symbol, names in _items(by_symbol, "by_symbol"):
+        what = f"const_loader: the init symbol {symbol!r} takes a sequence of names"
+        if isinstance(names, str) or not hasattr(names, "__iter__"):
+            raise FormatError(f"{what}, not {type(names).__name__}", kind=KIND)
+        symbols[symbol] = tuple(names)
+        if not all(isinstance(name, str) for name in symbols[symbol]):
+            raise FormatError(f"{what}, not {list(symbols[symbol])}", kind=KIND)
+    return ConstLoaderModule(constants, symbols)
+
+
+def create(code: Mapping[str, Any], fmt: str, fmap: Mapping[str, Iterable[str]], source: object) -> Module:
+    """Create a const_loader from ``code`` and ``fmap``, the two maps of `const_loader` (R2). Core registers this creator.
+
+    Raises
+    ------
+    FormatError
+        As for `const_loader`; or a format or a source is given.
+    """
+    if fmt:
+        raise FormatError(f"const_loader has no format {fmt!r}; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
+    if source:
+        raise FormatError("const_loader has no source; call create('const_loader', tensors, '', by_symbol)", kind=KIND)
+    return const_loader(code, fmap)
+
+
+# The layout: two msgpack objects, one after the other.
+#
+#   map   str (a constant's name; written in the order of the names) -> array of 3:
+#           0  [code u8, bits u8, lanes u16], DLPack's data type
+#           1  array of its dimensions
+#           2  bin, the elements in C order, little-endian
+#   map   str (an init symbol) -> array of names
+def load_from_bytes(data: memoryview) -> Module:
+    """Load a module from the bytes of `Module.save_to_bytes`. The constants are slices of `data`.
+
+    Raises
+    ------
+    FormatError
+        `data` is not the bytes of such a module; the message has the constant and the offset.
+    """
+    reader = Reader(_wire.read_only_view(data), f"the bytes of the {KIND} module", KIND)
+    tensors: dict[str, ConstantTensor] = {}
+    reader.field = "constants"
+    for _ in range(reader.read_map()):
+        reader.field = "constants"
+        name = reader.read_key(tensors)
+        reader.field = f"constant {quote_name(name)}"
+        tensors[name] = _read_constant(reader)
+    by_symbol: dict[str, list[str]] = {}
+    reader.field = "init symbols"
+    for _ in range(reader.read_map()):
+        reader.field = "init symbols"
+        symbol = reader.read_key(by_symbol)
+        reader.field = f"init symbol {quote_name(symbol)}"
+        by_symbol[symbol] = [reader.read_str() for _ in range(reader.read_array())]
+    reader.finish()
+    return ConstLoaderModule(tensors, by_symbol, wire=reader.data)
+
+
+def _read_constant(reader: Reader) -> ConstantTensor:
+    start = reader.at
+    count = reader.read_array()
+    if count != 3:
+        raise reader.error(f"expected [type, shape, elements], found an array of {count}", start)
+    dtype = _wire.read_dtype(reader)
+    dimensions = reader.read_array()
+    if dimensions > MAX_DIMENSIONS:
+        raise reader.error(f"{dimensions} dimensions, and the maximum is {MAX_DIMENSIONS}", start)
+    shape = tuple(reader.read_int(0, 2**63 - 1) for _ in range(dimensions))
+    at = reader.at
+    data = reader.read_bin()
+    if len(data) != array_bytes(dtype, shape):
+        raise reader.error(f"{len(data)} bytes for {dtype_name(dtype)} of shape {shape}, which takes {array_bytes(dtype, shape)}", at)
+    return ConstantTensor(dtype, shape, data)
+
+
+def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]) -> tuple[Binary, ...]:
+    parts: list[Binary] = []
+    head = bytearray(_wire.map_header(len(tensors)))
+    for name, constant in tensors.items():
+        what = f"the constant {quote_name(name)} of the {KIND} module"
+        head += _wire.pack(name, what, KIND) + _wire.array_header(3) + _wire.pack(constant.dtype, what, KIND)
+        head += _wire.pack(constant.shape, what, KIND)
+        _wire.append_binary(parts, head, constant.data, what, KIND)
+    parts.append(bytes(head) + _wire.pack({symbol: list(names) for symbol, names in by_symbol.items()}, f"the {KIND} module", KIND))
+    return tuple(parts)
+
+
+# -- from arrays
+
+
+def _items(given: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
+    if not hasattr(given, "items"):
+        raise FormatError(f"const_loader: {what} is a map of names, not {type(given).__name__}", kind=KIND)
+    items = list(given.items())
+    for name, _ in items:
+        if not isinstance(name, str):
+            raise FormatError(f"const_loader: {what} is a map of names; {name!r} is not a string", kind=KIND)
+    return items
+
+
+def _constant(name: str, tensor: Any) -> ConstantTensor:
+    from devmod._device.array import Array, HostArray
+
+    if isinstance(tensor, HostArray):  # its buffer has integers for bfloat16 and fp8
+        return ConstantTensor(parse_dtype(tensor.dtype), tensor.shape, tensor.data)
+    if isinstance(tensor, Array):
+        tensor = tensor.numpy()
+    try:
+        view = memoryview(tensor)
+    except (TypeError, ValueError, BufferError):
+        return _through_numpy(name, tensor)
+    dtype = _dtype_of(name, view)
+    if view.readonly and view.c_contiguous:
+        return ConstantTensor(dtype, view.shape or (), _wire.flat(view))
+    return ConstantTensor(dtype, view.shape or (), view.tobytes())
+
+
+def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
+    """Return the constant of an array without a plain buffer: DLPack, and NumPy arrays of the types in ml_dtypes."""
+    what = f"const_loader: the constant {name!r}"
+    if not hasattr(tensor, "__dlpack__"):
+        raise FormatError(f"{what} is a host array (NumPy, DLPack or another buffer), not {type(tensor).__name__}", kind=KIND)
+    try:
+        import numpy as np
+    except ImportError:
+        raise FormatError(f"{what} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
+    from devmod._device.elements import elements_of, name_of
+
+    try:
+        array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
+        return ConstantTensor(parse_dtype(name_of(array.dtype)), array.shape, elements_of(array.copy(order="C")).tobytes())
+    except (BufferError, TypeError, ValueError, RuntimeError) as error:
+        raise FormatError(f"{what} cannot be read: {error}", kind=KIND) from error
+
+
+def _dtype_of(name: str, view: memoryview) -> DType:
+    import sys
+
+    code = view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">"))
+    found = _FORMATS.get(code)
+    if found is None:
+        raise FormatError(
+            f"const_loader: the constant {name!r} has elements of the format {view.format!r}, which is not supported", kind=KIND
+        )
+    return parse_dtype(f"{found}{8 * view.itemsize}" if found in ("int", "uint") else found)

@@ -1,0 +1,222 @@
+"""Creating and loading a module of one kind. Only this file decides between the runtime's module and the fallback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from devmod._modules.module import Module
+from devmod._plugins import registry
+from devmod._plugins.lookup import lookup
+from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
+from devmod._util.environment import environment_flag
+from devmod.errors import ArgumentError, FormatError, NotRegisteredError, describe_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from typing_extensions import Buffer
+
+    from devmod._values.code import Code, Source
+    from devmod._values.info import FunctionInfo
+    from devmod._values.spec import TargetSpec
+
+    #: For const_loader, the two are its maps.
+    AnyCode = Code | Mapping[str, Any]
+    AnyFunctions = Mapping[str, FunctionInfo] | Mapping[str, Iterable[str]]
+
+CREATE = "devmod.create"
+LOAD_FROM_BYTES = "devmod.load_from_bytes"
+LOAD_FROM_FILE = "devmod.load_from_file"
+_FORCE = "DEVMOD_COMPILE_FORCE_FALLBACK"
+
+
+def create(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
+    """Create the runtime's module of a payload. The first get_function opens the driver, not this function.
+
+    Parameters
+    ----------
+    kind
+        The backend's kind, such as "cuda"; or "const_loader", with the two maps of `devmod.const_loader`.
+    code
+        The payload: bytes, or for the multi-shader kinds (metal, vulkan, webgpu) a map of entry name to bytes. const_loader: a map
+        of name to array.
+    fmt
+        The payload's format, such as "ptx"; "" for const_loader.
+    fmap
+        The functions by name. const_loader: a map of init symbol to the names of its constants.
+    source
+        Source and listings by format, for inspection. They are never saved.
+
+    Raises
+    ------
+    NotRegisteredError
+        The kind's runtime is not installed; the message has the command that installs it.
+    PluginError, ConflictError
+        The installed runtime is broken, or two distributions provide it.
+    FormatError
+        The payload is invalid for the kind.
+
+    Notes
+    -----
+    Follows TVM's ``ffi.Module.create.<kind>`` (PR 19449).
+    """
+    creator = lookup(CREATE, kind)
+    return _create_checked(creator, find_spec(kind), kind, code, fmt, fmap, source)
+
+
+def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Source | None = None) -> Module:
+    """Create the runtime's module if the kind's runtime is installed, and a fallback otherwise.
+
+    The fallback has the same kind and saves the same bytes; it cannot run. The environment variable DEVMOD_COMPILE_FORCE_FALLBACK forces
+    a fallback, unless it is empty, "0" or "false" (in any case). The parameters are those of `create`.
+
+    Raises
+    ------
+    NotRegisteredError
+        The runtime is not installed, and the kind has no target spec, which a fallback needs.
+    PluginError, ConflictError
+        The installed runtime is broken, or two distributions provide it. A fallback never hides this error.
+    FormatError
+        The payload is invalid for the kind.
+    """
+    forced = environment_flag(_FORCE)
+    spec = find_spec(kind)
+    if spec is None or not forced:
+        try:
+            creator = lookup(CREATE, kind)
+        except NotRegisteredError:
+            if spec is None:
+                raise
+        else:
+            return _create_checked(creator, spec, kind, code, fmt, fmap, source)
+    from devmod._modules.fallback import FallbackModule
+
+    assert spec is not None
+    payload: Any = (fmt, fmap, code, source)  # FallbackModule checks them
+    module = FallbackModule(spec, *payload)
+    if forced:
+        module.variable = _FORCE
+    elif (excluded := registry.excluded_claim(CREATE, kind)) is not None:
+        claim, module.variable = excluded
+        module.excluded = claim.distribution
+    return module
+
+
+def load_from_bytes(kind: str, data: Buffer) -> Module:
+    """Load the runtime's module from the bytes of `Module.save_to_bytes`.
+
+    Parameters
+    ----------
+    kind
+        The kind, or an alias of one ("hsaco", "hip").
+    data
+        Any object with the buffer protocol. The loader receives a flat, read-only memoryview. Only a strided buffer is copied.
+
+    Raises
+    ------
+    NotRegisteredError
+        The kind's runtime is not installed. Loading never returns a fallback.
+    ArgumentError
+        `data` has no buffer.
+    Exception
+        Exceptions of the loader are raised unchanged.
+    """
+    loader = lookup(LOAD_FROM_BYTES, kind)
+    try:
+        view = memoryview(data).toreadonly()
+    except TypeError:
+        raise ArgumentError(
+            f"load_from_bytes({kind!r}, data): data is bytes or another buffer, not {type(data).__name__}"
+            + (". devmod.load_from_file(path) takes a path" if isinstance(data, (str, os.PathLike)) else ""),
+            kind=kind,
+            argument="data",
+        ) from None
+    if not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    elif view.format != "B" or view.ndim != 1:
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+    spec = spec_of_loader(kind)
+    return _check_result(registry.call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
+
+
+def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
+    """Load the runtime's module from a raw payload and the metadata file beside it, or the tree of a ``.devmod`` file.
+
+    Parameters
+    ----------
+    path
+        The payload's file.
+    fmt
+        The payload's format. "": the format of the file's suffix.
+
+    Raises
+    ------
+    NotRegisteredError
+        The runtime for that format is not installed.
+    FormatError
+        The format is unknown, the file or its metadata is invalid, or the file is not a regular file.
+    OSError
+        The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
+    """
+    from devmod._util.paths import path_to_str
+    from devmod._util.regular_files import check_regular
+
+    name = path_to_str(path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory")
+    if not fmt:
+        suffix = os.path.splitext(name)[1][1:].lower()
+        if not suffix:
+            raise FormatError(f"{name!r} has no suffix, so its format is unknown; pass the format: load_from_file(path, 'ptx')")
+        fmt = format_of_suffix(suffix)
+    loader = lookup(LOAD_FROM_FILE, fmt)
+    check_regular(name)  # a plugin's loader would block on a pipe
+    return _check_result(registry.call_entry(LOAD_FROM_FILE, fmt, loader, name, fmt), LOAD_FROM_FILE, fmt, "")
+
+
+def load_shared_object(path: str, fmt: str) -> Module:
+    """Load a ``.so`` through the loader of its ELF machine, ``devmod.load_from_file.so_<machine>``."""
+    from devmod._util.elf import MACHINE_END, machine_name
+    from devmod._util.regular_files import open_regular
+
+    with open_regular(path) as file:
+        machine = machine_name(file.read(MACHINE_END))
+    if not machine:
+        raise FormatError(f"{path!r} is not a shared object: it does not begin with an ELF header")
+    name = f"so_{machine}"
+    loader = lookup(LOAD_FROM_FILE, name)
+    return _check_result(registry.call_entry(LOAD_FROM_FILE, name, loader, path, fmt), LOAD_FROM_FILE, name, "")
+
+
+def _create_checked(creator: Any, spec: TargetSpec | None, kind: str, code: Any, fmt: str, fmap: Any, source: Source | None) -> Module:
+    from devmod._modules.payload import check_fmap, check_payload
+
+    if spec is not None:
+        fmt, fmap, code, source = check_payload(spec, fmt, fmap, code, source)
+    elif kind != "const_loader":  # its creator checks the maps
+        fmap, source = check_fmap(kind, fmap), dict(source or {})
+    return _check_result(registry.call_entry(CREATE, kind, creator, code, fmt, fmap, source), CREATE, kind, kind)
+
+
+def _check_result(module: object, group: str, name: str, kind: str) -> Module:
+    """Return `module` if it is a runtime's module of `kind` ("" for any), or raise PluginError with the distribution."""
+    fallback = sys.modules.get("devmod._modules.fallback")  # not imported: no fallback exists
+    cause: Exception | None = None
+    if not isinstance(module, Module):
+        wrong = f"returned {type(module).__name__}, not a devmod.Module"
+    elif fallback is not None and isinstance(module, fallback.FallbackModule):
+        wrong = "returned a fallback; a fallback exists at build time only"
+    elif not kind:
+        return module
+    else:
+        try:
+            if module.kind == kind:
+                return module
+            wrong = f"returned a module of kind {module.kind!r}, not {kind!r}"
+        except Exception as error:  # noqa: BLE001 - a plugin's own property, which may raise anything
+            wrong = f"returned a module whose kind cannot be read ({describe_error(error)})"
+            cause = error
+    from devmod._plugins.messages import wrong_result
+
+    raise wrong_result(group, name, wrong, kind or name, registry.used_claim(group, name)) from cause

@@ -1,0 +1,168 @@
+"""Module: the base class of every backend's module.
+
+A module is a unit of device code of one *kind* ("cuda", "opencl", …). It has functions, a source, bytes for saving, and imports of other
+modules, so that a program is a tree. A backend subclasses Module and implements `kind` and `get_function`. The default of every other
+method returns an empty result or raises FormatError.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from devmod._util.text import escape_line, shorten
+from devmod.errors import FormatError, function_not_found
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+    from typing import Any
+
+    from devmod._device.array import Array
+    from devmod._values.info import FunctionInfo
+    from devmod._values.origin import Origin
+
+#: The bits of `Module.property_mask`, TVM's `ffi::Module::ModulePropertyMask`.
+BINARY_SERIALIZABLE = 1
+RUNNABLE = 2
+COMPILATION_EXPORTABLE = 4
+
+
+class Module(ABC):
+    """A unit of device code. Abstract in `kind` and `get_function`.
+
+    A subclass need not call ``super().__init__()``. A subclass that can be saved overrides `save_to_bytes` or `wire_parts`; the default of
+    each calls the other.
+    """
+
+    # -- properties
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The backend's kind, such as "cuda"; the same for the runtime's module and the fallback."""
+
+    @property
+    def format(self) -> str:
+        """The format of the payload, such as "ptx"; "" without a payload."""
+        return ""
+
+    @property
+    def functions(self) -> Mapping[str, FunctionInfo]:
+        """The functions by name, in the order of the payload."""
+        return {}
+
+    @property
+    def source(self) -> Mapping[str, str | bytes]:
+        """Source and listings by format, as passed to create. They are in memory only and never saved."""
+        return {}
+
+    @property
+    def origin(self) -> Origin | None:
+        """The origin of the payload (target, toolchain, options); None if it is unknown."""
+        return self.__dict__.get("_devmod_origin")
+
+    @property
+    def property_mask(self) -> int:
+        """TVM's bits: 1 can be saved to bytes, 2 can run, 4 can be exported through a host compiler."""
+        own = type(self)
+        saves = own.save_to_bytes is not Module.save_to_bytes or own.wire_parts is not Module.wire_parts
+        return RUNNABLE | (BINARY_SERIALIZABLE if saves else 0)
+
+    # -- the tree
+
+    @property
+    def imports(self) -> tuple[Module, ...]:
+        """The modules that this one imports, in order."""
+        found: tuple[Module, ...] = self.__dict__.get("_devmod_imports", ())
+        return found
+
+    def import_module(self, other: Module) -> None:
+        """Add `other` to the imports.
+
+        Raises
+        ------
+        FormatError
+            `other` is this module or imports it: a program is a tree.
+        """
+        if not isinstance(other, Module):
+            raise FormatError(f"{self.kind}: a module imports a Module, not {type(other).__name__}")
+        from devmod._modules.tree import walk
+
+        if any(module is self for module in walk(other)):
+            raise FormatError(f"{self.kind}: importing the {other.kind} module would make a cycle: it is this module or imports it")
+        self.__dict__["_devmod_imports"] = (*self.imports, other)
+
+    # -- functions, globals and source
+
+    @abstractmethod
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        """Return a callable function.
+
+        Parameters
+        ----------
+        name
+            A key of `functions`.
+        query_imports
+            Whether to search the imports, in order, if this module has no such function.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such function; the message lists the functions.
+        RuntimeNotLinkedError, DeviceNotFoundError, CompileError, FormatError
+            The function cannot run here; the message has the reason.
+        """
+
+    def __getitem__(self, name: str) -> Any:
+        return self.get_function(name)
+
+    def get_global(self, name: str) -> Array:
+        """Return a global array (`__device__` data, a const_loader's tensor).
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such global.
+        """
+        raise function_not_found(self.kind, name, (), what="global")
+
+    def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
+        """Return the text in a format; for "" the source, or else a payload that is text. Return "" if there is no such text."""
+        return ""
+
+    # -- bytes
+
+    def save_to_bytes(self) -> bytes:
+        """Return the module's bytes, without its imports.
+
+        Raises
+        ------
+        FormatError
+            This kind of module cannot be saved, or a part is too large for the format.
+        """
+        if type(self).wire_parts is Module.wire_parts:
+            raise FormatError(f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind)
+        return b"".join(self.wire_parts())
+
+    def wire_parts(self) -> Sequence[bytes | memoryview]:
+        """Return the bytes of `save_to_bytes` in parts, without copying them."""
+        if type(self).save_to_bytes is Module.save_to_bytes:
+            raise FormatError(f"a module of kind {self.kind!r} cannot be saved to bytes", kind=self.kind)
+        return (self.save_to_bytes(),)
+
+    def write_to_file(self, path: str | PathLike[str]) -> None:
+        """Write the raw payload, and beside it ``<stem>.tvm_meta.json`` with the metadata of its functions.
+
+        Raises
+        ------
+        FormatError
+            The payload is not one file, the suffix belongs to another format, or an existing metadata file describes other functions.
+        """
+        raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
+
+    def __repr__(self) -> str:
+        names = list(self.functions)
+        shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+        text = escape_line(f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>")
+        return shorten(text)

@@ -1,0 +1,193 @@
+"""PayloadModule: the base class of modules with one payload, and the checks of a payload.
+
+`PayloadModule` is the common part of fallbacks and runtime modules: kind, format, functions, source, inspection, bytes, files. The kind's
+TargetSpec describes the payload. The subclasses differ in `get_function`.
+"""
+
+from __future__ import annotations
+
+from devmod._formats import wire as _wire
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod._modules.tree import owner_of
+from devmod._values.info import FunctionInfo
+from devmod.errors import FormatError, function_not_found
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from os import PathLike
+
+    from devmod._values.code import Binary, Code, Source
+    from devmod._values.spec import TargetSpec
+
+
+class PayloadModule(Module):
+    """A module with one payload of a kind with a TargetSpec. Abstract in `get_function`.
+
+    Parameters
+    ----------
+    spec
+        The kind's TargetSpec.
+    fmt, fmap, code, source
+        As for `devmod.create`. The constructor checks them and does not parse `code`.
+    wire
+        The bytes from which the module was loaded; they are saved unchanged (R19). None for a new module.
+
+    Raises
+    ------
+    FormatError
+        The format is not one of the kind's, or an argument has the wrong type.
+    """
+
+    def __init__(
+        self,
+        spec: TargetSpec,
+        fmt: str,
+        fmap: Mapping[str, FunctionInfo],
+        code: Code,
+        source: Source | None = None,
+        *,
+        wire: Binary | None = None,
+    ) -> None:
+        self._spec = spec
+        self._wire_format, self._functions, self._code, self._source = check_payload(spec, fmt, fmap, code, source)
+        self._format = spec.canonical_format(self._wire_format)
+        self._wire = wire
+
+    @property
+    def kind(self) -> str:
+        return self._spec.kind
+
+    @property
+    def format(self) -> str:
+        return self._format
+
+    @property
+    def functions(self) -> Mapping[str, FunctionInfo]:
+        return self._functions
+
+    @property
+    def source(self) -> Source:
+        return self._source
+
+    @property
+    def code(self) -> Code:
+        """The payload: bytes, or a map of entry name to bytes."""
+        return self._code
+
+    @property
+    def property_mask(self) -> int:
+        return BINARY_SERIALIZABLE | RUNNABLE
+
+    def find_function(self, name: str, query_imports: bool = False) -> tuple[Module, FunctionInfo]:
+        """Return the module that has the function `name`, this one or one of its imports, and the function's info.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no such function.
+        """
+        if name in self.functions:
+            return self, self.functions[name]
+        owner = owner_of(name, *self.imports) if query_imports else None
+        if owner is not None:
+            return owner, owner.functions[name]
+        raise function_not_found(self.kind, name, self.functions)
+
+    def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
+        """Return the text in a format (R26): a source under that key, else the default source, else the code if it is text."""
+        return inspect_payload(self._spec, self.format, self.code, self._source, format)
+
+    def wire_parts(self) -> Sequence[Binary]:
+        if self._wire is not None:
+            return (self._wire,)
+        return _wire.encode(self._spec, self._wire_format, self.functions, self.code)
+
+    def write_to_file(self, path: str | PathLike[str]) -> None:
+        from devmod._formats.raw import write_payload
+
+        write_payload(self._spec, self.format, self.functions, self.code, path)
+
+
+def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, wanted: str) -> str:
+    """Return the text in the format `wanted` (R26): a source under that key, else the default source, else the code if it is text.
+
+    A source that is bytes is never returned as text.
+    """
+    for key in (wanted, *(spec.default_source if not wanted else ())):
+        text = source.get(key)
+        if isinstance(text, str):
+            return text
+    if wanted in ("", fmt) and fmt in spec.text_formats:
+        return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
+    return ""
+
+
+def check_payload(
+    spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: Code, source: Source | None
+) -> tuple[str, Mapping[str, FunctionInfo], Code, Source]:
+    """Check the arguments of create, and return copies that the caller cannot change.
+
+    Raises
+    ------
+    FormatError
+        An argument is invalid for the kind.
+    """
+    kind = spec.kind
+    if spec.canonical_format(fmt) not in spec.formats:
+        raise FormatError(f"{kind} has no format {fmt!r}; its formats: {', '.join(spec.formats)}", kind=kind)
+    return fmt, check_fmap(kind, fmap), _check_code(spec, code), _check_source(kind, source)
+
+
+def check_fmap(kind: str, fmap: Mapping[str, FunctionInfo]) -> Mapping[str, FunctionInfo]:
+    """Return a copy of an fmap, or raise FormatError if it is not a map of str to FunctionInfo."""
+    if isinstance(fmap, _wire.StoredFunctions):
+        return fmap  # immutable, and each function is checked at its first use
+    try:
+        copy = dict(fmap)
+    except (TypeError, ValueError):
+        raise FormatError(f"{kind}: the fmap is a map of name to FunctionInfo, not {type(fmap).__name__}", kind=kind) from None
+    for name, info in copy.items():
+        if not isinstance(name, str) or not isinstance(info, FunctionInfo):
+            raise FormatError(f"{kind}: the fmap is a map of str to FunctionInfo; it has {name!r}: {type(info).__name__}", kind=kind)
+    return copy
+
+
+def _check_code(spec: TargetSpec, code: Code) -> Code:
+    kind = spec.kind
+    if not spec.shader_map:
+        if isinstance(code, (bytes, bytearray, memoryview)):
+            return _immutable(code)
+        raise FormatError(f"{kind}: the code is bytes, not {type(code).__name__}", kind=kind)
+    if isinstance(code, (bytes, bytearray, memoryview, str)) or not hasattr(code, "items"):
+        raise FormatError(f"{kind}: the code is a map of entry name to bytes, not {type(code).__name__}", kind=kind)
+    shaders: dict[str, Binary] = {}
+    for name, shader in code.items():
+        if not isinstance(name, str) or not isinstance(shader, (bytes, bytearray, memoryview)):
+            raise FormatError(f"{kind}: the code is a map of str to bytes; it has {name!r}: {type(shader).__name__}", kind=kind)
+        shaders[name] = _immutable(shader)
+    return shaders
+
+
+def _immutable(data: bytes | bytearray | memoryview) -> Binary:
+    """Return `data` unchanged if it is immutable (a payload may be large), else a copy."""
+    if type(data) is bytes:
+        return data
+    return _wire.read_only_view(data) if isinstance(data, memoryview) else bytes(data)
+
+
+def _check_source(kind: str, source: Source | None) -> Source:
+    if source is None:
+        return {}
+    try:
+        copy = dict(source)
+    except (TypeError, ValueError):
+        raise FormatError(f"{kind}: the source is a map of format to text, not {type(source).__name__}", kind=kind) from None
+    for key, text in copy.items():
+        if not isinstance(key, str) or not isinstance(text, (str, bytes)):
+            raise FormatError(f"{kind}: the source is a map of format to text; it has {key!r}: {type(text).__name__}", kind=kind)
+    return copy
+
+
+def _text(data: Binary) -> str:
+    return str(data, "utf-8", "replace")

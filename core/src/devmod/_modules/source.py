@@ -1,0 +1,111 @@
+"""Reading the source of `devmod.compile`: text, bytes or a file, and its language."""
+
+from __future__ import annotations
+
+import os
+
+from devmod.errors import CompileError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._values.spec import TargetSpec
+
+    Source = str | os.PathLike[str]
+
+
+def read_source(
+    source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
+) -> tuple[str, bytes | None, str, str, str]:
+    """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
+    from devmod._util.source_text import check_source_text, decode_source
+
+    binary = _binary_languages(spec)
+    if isinstance(source, (bytes, bytearray, memoryview)) and binary:
+        if language not in (None, *binary, *binary.values()):
+            what = ", ".join(binary.values())
+            raise CompileError(f"the source is bytes, which are {what} and not {language}", kind=spec.kind)
+        return "", bytes(source), "", "", next(iter(binary))
+    if isinstance(source, str):
+        if language in (*binary, *binary.values()):
+            raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path", kind=spec.kind)
+        suffix = os.path.splitext(source.strip())[1][1:].lower()
+        if "\n" not in source.strip() and suffix and suffix in _suffixes(spec):
+            raise CompileError(
+                f"the source is a str of one line that ends in '.{suffix}': a str is always text. {file_hint(source)}",
+                kind=spec.kind,
+            )
+        return check_source_text(source, "<text>", spec.kind), None, "", "", ""
+    if not isinstance(source, os.PathLike):
+        what = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
+        raise CompileError(f"a source is {what}, not {type(source).__name__}", kind=spec.kind)
+    path = os.path.abspath(os.fsdecode(source))
+    with open(path, "rb") as file:
+        data = file.read()
+    folder, name = os.path.split(path)
+    suffix = os.path.splitext(name)[1][1:].lower()
+    if language is None and suffix not in spec.languages:
+        _check_suffix(spec, name, suffix)
+    if (suffix if language is None else language) in (*binary, *(() if language is None else binary.values())):
+        return "", data, name, folder, suffix
+    return decode_source(data, name, spec.kind), None, name, folder, suffix
+
+
+def resembles_path(text: str) -> bool:
+    """Return whether a source that does not compile may be intended as a path: one word with a slash or a dot."""
+    word = text.strip()
+    return len(word.split()) == 1 and not set(word) & set("{}()#;") and bool(set(word) & set("/\\."))
+
+
+def file_hint(path: str) -> str:
+    return f"For the file, pass pathlib.Path({path.strip()!r})"
+
+
+def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
+    """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
+    other = other_target(spec, suffix)
+    if other is not None:
+        own = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+        default = next(iter(spec.languages.values()))
+        raise CompileError(
+            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {own}. If the suffix "
+            f"is wrong, pass the language: devmod.compile(…, language={default!r})",
+            kind=spec.kind,
+        )
+
+
+def other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
+    """Return another target whose source files have this suffix; None if it is this target's own or unknown."""
+    from devmod._plugins.specs import find_spec
+    from devmod.targets import KINDS
+
+    if suffix in spec.languages or not spec.languages:
+        return None
+    return next((other for other in filter(None, map(find_spec, KINDS)) if suffix in other.languages), None)
+
+
+def _binary_languages(spec: TargetSpec) -> dict[str, str]:
+    """Return the languages that are not text: their files are binary payloads."""
+    return {
+        suffix: language
+        for suffix, language in spec.languages.items()
+        if spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
+    }
+
+
+def _suffixes(spec: TargetSpec) -> set[str]:
+    """Return the suffixes of source and payload files of the target and of core's targets."""
+    from devmod._plugins.specs import find_spec
+    from devmod.targets import KINDS
+
+    specs = [spec, *filter(None, map(find_spec, KINDS))]
+    return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {"c", "cc", "cpp", "h", "hpp"}
+
+
+def language_of(spec: TargetSpec, language: str | None, suffix: str) -> str:
+    if language is None:
+        return spec.languages.get(suffix, "")
+    known = {**spec.languages, **{name: name for name in spec.languages.values()}}
+    if language not in known:
+        names = ", ".join(map(repr, dict.fromkeys(spec.languages.values()))) or "none"
+        raise CompileError(f"{spec.kind} has no language {language!r}; its languages: {names}", kind=spec.kind)
+    return known[language]

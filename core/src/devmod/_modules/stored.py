@@ -1,0 +1,335 @@
+"""Stored modules: the modules of a file, which are listed and inspected without a backend, and loaded at the first use (R24).
+
+Only this file decides between stored and real. Opening a file imports this and little else; the parser of module bytes is imported
+at its first use.
+"""
+
+from __future__ import annotations
+
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod.errors import FormatError, FunctionNotFoundError, function_not_found, list_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from os import PathLike
+    from typing import Any
+
+    from devmod._device.array import Array
+    from devmod._util.once import Once
+    from devmod._values.code import Binary, Code
+    from devmod._values.info import FunctionInfo
+    from devmod._values.origin import Origin
+    from devmod._values.spec import TargetSpec
+
+#: The kind of the host library at the root of a tree of TVM. It has no bytes.
+LIBRARY = "_lib"
+_CONSTANTS = "const_loader"
+
+
+class StoredModule(Module):
+    """A module of any kind as its bytes. The first `get_function` loads the real one; nothing before that imports a backend.
+
+    A module of a kind without an installed target spec can be listed, saved and loaded too; only the names of its functions are known.
+
+    Parameters
+    ----------
+    kind
+        The kind, as the file has it.
+    wire
+        The module's bytes. Saving the module returns them unchanged.
+    fmt, names
+        The format and the names of its functions in the index; None: they are read from the bytes.
+    variant
+        The architecture in the index; None: it is read from the payload.
+    read_origin
+        Decodes the origin, at its first use; None if there is none.
+    digest
+        The SHA-256 of the bytes, which is checked before they are used; None: it is unknown.
+    place
+        Where the bytes came from, for messages: "'k.devmod'".
+    index
+        The index of the bundle, for the hook ``devmod_verify``; None: the module is not from a bundle.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        wire: memoryview,
+        *,
+        fmt: str | None = None,
+        names: Iterable[str] | None = None,
+        variant: str | None = None,
+        read_origin: Callable[[], Origin] | None = None,
+        digest: bytes | None = None,
+        place: str = "",
+        index: memoryview | None = None,
+    ) -> None:
+        self._kind = kind
+        self._wire = wire
+        self._format = fmt
+        self._names = None if names is None else tuple(names)
+        self._variant = variant
+        self._read_origin = read_origin
+        self._digest = digest
+        self._place = place
+        self._index = index
+
+    # -- properties
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    @property
+    def format(self) -> str:
+        if self._format is None:
+            contents = self._contents()
+            self._format = contents[0] if contents else ""
+        return self._format
+
+    @property
+    def functions(self) -> Mapping[str, FunctionInfo]:
+        contents = self._contents()
+        if contents is None:
+            from devmod._values.info import FunctionInfo
+
+            return {name: FunctionInfo(name, ()) for name in self._names or ()}
+        if self._names is not None and tuple(contents[1]) != self._names:
+            raise FormatError(
+                f"{self.place}: the index gives the {self.kind} module the functions {list_names(self._names)}, "
+                f"and its bytes have {list_names(contents[1])}",
+                kind=self.kind,
+            )
+        return contents[1]
+
+    @property
+    def function_names(self) -> tuple[str, ...]:
+        """The names of `functions`. If the index has them, the module's bytes are not read."""
+        if self._names is None:
+            contents = self._contents()
+            self._names = tuple(contents[1]) if contents else ()
+        return self._names
+
+    @property
+    def variant(self) -> str | None:
+        """The architecture of the payload in the index; None if there is no index."""
+        return self._variant
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where the payload came from; None if the index has no origin. FormatError if the index has an invalid one."""
+        if self._read_origin is None:
+            return None
+        origin: Origin = self._once.get("origin", self._read_origin)
+        return origin
+
+    @property
+    def place(self) -> str:
+        """Where the bytes came from, for messages."""
+        return self._place or "the stored bytes"
+
+    @property
+    def code(self) -> Code:
+        """The payload, as slices of the stored bytes; b"" for a kind whose target spec is not installed."""
+        contents = self._contents()
+        return contents[2] if contents else b""
+
+    @property
+    def property_mask(self) -> int:
+        return BINARY_SERIALIZABLE | RUNNABLE
+
+    def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
+        contents, spec = self._contents(), self._spec()
+        if contents is None or spec is None:
+            return ""
+        from devmod._modules.payload import inspect_payload
+
+        return inspect_payload(spec, contents[0], contents[2], {}, format)
+
+    # -- functions
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        """Return the function of the real module, which is loaded at the first use.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no function of that name; nothing was loaded.
+        FormatError
+            The bytes have another digest than the index: they are damaged.
+        NotRegisteredError
+            The kind's runtime is not installed.
+        """
+        if name in self.function_names:
+            return self._use(lambda real: real.get_function(name))
+        from devmod._modules.tree import owner_of
+
+        owner = owner_of(name, *self.imports) if query_imports else None
+        if owner is None:
+            raise function_not_found(self.kind, name, self.function_names)
+        return owner.get_function(name)
+
+    def get_global(self, name: str) -> Array:
+        array: Array = self._use(lambda real: real.get_global(name))
+        return array
+
+    # -- bytes
+
+    def wire_parts(self) -> Sequence[Binary]:
+        self.verify()
+        return (self._wire,)
+
+    def write_to_file(self, path: str | PathLike[str]) -> None:
+        contents, spec = self._contents(), self._spec()
+        if contents is None or spec is None:
+            return super().write_to_file(path)
+        from devmod._formats.raw import write_payload
+
+        self.verify()
+        return write_payload(spec, *contents, path)
+
+    def verify(self) -> None:
+        """Raise FormatError if the bytes have another digest than the index. They are hashed once (R41)."""
+        if self._digest is not None:
+            self._once.get("digest", self._check_digest)
+
+    def check(self, digest: bytes) -> None:
+        """Raise FormatError if `digest`, which was computed from the bytes, is not the one in the index."""
+        if self._digest is not None and digest != self._digest:
+            names = f" with {list_names(self._names)}" if self._names else ""
+            raise FormatError(
+                f"{self.place}: the {self.kind} module{names} is damaged: its SHA-256 is not the one in the index. "
+                "Nothing of it was used. Get the file again from where it came",
+                kind=self.kind,
+            )
+
+    @property
+    def has_digest(self) -> bool:
+        """Whether the index has a digest for `verify`."""
+        return self._digest is not None
+
+    @property
+    def unverified(self) -> tuple[Binary, ...]:
+        """The bytes without a check, for a caller that hashes them and calls `check`."""
+        return (self._wire,)
+
+    # -- inside
+
+    @property
+    def _once(self) -> Once:
+        """The values that are made once for all threads. Most modules of a file are never used, so this is created at the first use."""
+        once: Once | None = self.__dict__.get("_values")
+        if once is None:
+            from devmod._util.once import Once
+
+            once = self.__dict__.setdefault("_values", Once())  # one operation, also between threads
+        return once
+
+    def _check_digest(self) -> bool:
+        from devmod._util.digest import sha256_of
+
+        self.check(sha256_of(self._wire))
+        return True
+
+    def _use(self, act: Callable[[Module], Any]) -> Any:
+        """Return what `act` returns for the real module. The look-ups of a first use share one scan: hooks, loader, spec, compiler."""
+        if "real" in self._once:
+            return act(self._real())
+        from devmod._plugins.discovery import shared_scan
+
+        with shared_scan():
+            return act(self._real())
+
+    def _real(self) -> Module:
+        module: Module = self._once.get("real", self._load)
+        return module
+
+    def _load(self) -> Module:
+        from devmod._modules.create import load_from_bytes
+
+        self.verify()
+        if self._index is not None:
+            from devmod._plugins import hooks as _hooks
+
+            _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
+        return load_from_bytes(self.kind, self._wire)
+
+    def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
+        """Return `_contents` of constants, which have no spec: their functions are the init symbols."""
+        from devmod._modules.const_loader import load_from_bytes
+
+        return "", load_from_bytes(self._wire).functions, b""
+
+    def _spec(self) -> TargetSpec | None:
+        from devmod._plugins.specs import find_spec
+
+        return find_spec(self.kind)
+
+    def _contents(self) -> tuple[str, Mapping[str, FunctionInfo], Code] | None:
+        """Return the format, the functions and the code in the bytes; None for a kind without an installed spec."""
+        spec = self._spec()
+        if spec is None:
+            return self._once.get("contents", self._constants) if self._kind == _CONSTANTS else None
+        from devmod._formats.wire import decode
+
+        contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
+        return contents
+
+
+def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
+    """Return a module's target spec, format, functions and code; None for a kind without a spec.
+
+    Parameters
+    ----------
+    module
+        Any module, real, fallback or stored.
+    parts
+        Its bytes, if the caller has them. A module of a class without ``code`` is read from them.
+
+    Raises
+    ------
+    FormatError
+        Its bytes are not of the kind's form.
+    """
+    from devmod._formats.wire import decode
+    from devmod._modules.payload import PayloadModule
+    from devmod._plugins.specs import find_spec
+
+    spec = find_spec(module.kind)
+    if spec is None:
+        return None
+    if isinstance(module, (PayloadModule, StoredModule)):
+        return spec, spec.canonical_format(module.format), module.functions, module.code
+    fmt, fmap, code = decode(spec, b"".join(parts or module.wire_parts()))
+    return spec, fmt, fmap, code
+
+
+class LibraryModule(Module):
+    """The root of a tree that TVM exported. It represents the host library, whose functions are not in the tree."""
+
+    @property
+    def kind(self) -> str:
+        return LIBRARY
+
+    @property
+    def property_mask(self) -> int:
+        return RUNNABLE
+
+    def get_function(self, name: str, query_imports: bool = False) -> Any:
+        """Return the function of the first import that has it, if `query_imports` is true.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            There is no function of that name. If an import has it, the message has the call that returns it.
+        """
+        from devmod._modules.tree import owner_of
+
+        owner = owner_of(name, *self.imports)
+        if owner is None:
+            raise function_not_found(self.kind, name, ())
+        if not query_imports:
+            text = f"{function_not_found(self.kind, name, ())}. Its {owner.kind} import has it: get_function({name!r}, query_imports=True)"
+            raise FunctionNotFoundError(text, kind=self.kind, function=name)
+        return owner.get_function(name)

@@ -1,0 +1,1 @@
+"""The registry of backends: claims, discovery, loading, hooks. It imports no module, format or device."""

@@ -1,0 +1,126 @@
+"""Claims: the entries of distributions and of this process under keys of the plugin interface. No plugin is imported."""
+
+from __future__ import annotations
+
+import time
+
+#: When this module was imported, in ns since the epoch. Python's listings of folders may lack later changes.
+STARTED = time.time_ns()
+
+#: The groups of the plugin interface and the arguments of their entries: None for an object without a call.
+GROUPS: dict[str, tuple[str, ...] | None] = {
+    "devmod.create": ("code", "fmt", "fmap", "source"),
+    "devmod.load_from_bytes": ("data",),
+    "devmod.load_from_file": ("path", "fmt"),
+    "devmod.targets": None,
+    "devmod.device": (),
+    "devmod.hooks": None,
+    "devmod.conformance": None,
+    "devmod.commands": None,
+    "devmod.bundles": None,
+    "devmod.protocol": None,
+}
+
+#: The groups in which several distributions may use one name.
+SHARED_GROUPS = ("devmod.hooks", "devmod.protocol")
+
+#: The versions of the plugin protocol that this core supports.
+PROTOCOLS = frozenset({"1"})
+
+#: The name of core's own distribution.
+CORE = "devmod-core"
+
+
+class Distribution:
+    """A distribution with devmod entry points.
+
+    Attributes
+    ----------
+    name, version
+        The name and the version in its metadata.
+    location
+        The path of its metadata folder, which may be inside an archive.
+    changed
+        The time of the last change of its metadata, in ns since the epoch; 0 if unknown.
+    problem
+        Why its entries cannot be used; "" if they can.
+    entries
+        (group, name, value) of each entry point.
+    """
+
+    __slots__ = ("changed", "entries", "location", "name", "problem", "version")
+
+    def __init__(self, name: str, version: str, location: str, changed: int = 0, problem: str = "") -> None:
+        self.name = name
+        self.version = version
+        self.location = location
+        self.changed = changed
+        self.problem = problem
+        self.entries: list[tuple[str, str, str]] = []
+
+
+class Claim:
+    """An entry: the object that a distribution or this process provides under a name of a group.
+
+    Attributes
+    ----------
+    group, name
+        The key, such as "devmod.create" and "cuda".
+    value
+        The entry point, ``"module:attribute"``; for an object registered in this process, its qualified name or type.
+    object
+        The object registered in this process, else None.
+    distribution, version
+        The distribution with the entry point; both "" for an object registered in this process.
+    protocols
+        The protocol versions that the distribution declares.
+    location
+        The folder of its metadata; "" for an object registered in this process.
+    changed
+        The time of the last change of its metadata, in ns since the epoch; 0 if unknown.
+    problem
+        Why the entry cannot be used, according to its metadata; "" otherwise.
+    """
+
+    __slots__ = ("changed", "distribution", "group", "location", "name", "object", "problem", "protocols", "value", "version")
+
+    def __init__(self, group: str, name: str, value: str, source: Distribution | None = None, obj: object = None) -> None:
+        self.group = group
+        self.name = name
+        self.value = value
+        self.object = obj
+        self.distribution = source.name if source else ""
+        self.version = source.version if source else ""
+        self.location = source.location if source else ""
+        self.changed = source.changed if source else 0
+        self.problem = source.problem if source else ""
+        declared = tuple(entry for each, entry, _ in source.entries if each == "devmod.protocol") if source else ()
+        self.protocols = declared or ("1",)
+
+    @property
+    def key(self) -> str:
+        """The group and the name, for messages."""
+        return f"{self.group}.{self.name}"
+
+    @property
+    def provider(self) -> str:
+        """The distribution and its version, or "in this process", for messages."""
+        return f"{self.distribution} {self.version}".rstrip() if self.distribution else "in this process"
+
+    @property
+    def supports_protocol(self) -> bool:
+        """Whether the distribution declares a protocol version of this core (R44)."""
+        return not PROTOCOLS.isdisjoint(self.protocols)
+
+    def __repr__(self) -> str:
+        from devmod._util.text import escape_line
+
+        return escape_line(f"<Claim {self.key} = {self.value} {'of ' if self.distribution else ''}{self.provider}>")
+
+
+def normalize_name(name: str) -> str:
+    """Return a distribution's name normalized by PEP 503: lower case, one hyphen for each run of ``-_.``."""
+    name = name.lower().replace("_", "-").replace(".", "-")
+    while "--" in name:
+        name = name.replace("--", "-")
+    return name

@@ -1,0 +1,179 @@
+"""Discovery of the distributions with devmod entries. Each folder of sys.path has a small index in the cache.
+
+This module is the warm path: it reads the indexes and checks that they are current. `devmod._plugins.scan` reads the metadata of a
+folder without a current index, and is imported only for that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+
+from devmod._plugins.claim import normalize_name
+from devmod._plugins.index_file import Folder, read_index, stamp_from_stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+
+    from devmod._plugins.claim import Distribution
+
+#: Listing a folder with fewer names and no metadata takes less time than reading an index.
+_MANY_NAMES = 500
+
+#: The folders that this process has read, by real path. Each use checks them for changes.
+_folders_read: dict[str, Folder] = {}
+
+
+class _Scan:
+    """The results of one shared scan: the distributions (None until they are read), and the results of `once_per_scan`."""
+
+    __slots__ = ("distributions", "results")
+
+    def __init__(self) -> None:
+        self.distributions: list[Distribution] | None = None
+        self.results: dict[tuple[str, ...], Any] = {}
+
+
+#: The shared scans by process and thread. A forked child inherits the entries of the parent's other threads.
+_shared: dict[tuple[int, int], _Scan] = {}
+
+
+class shared_scan:
+    """Context manager: within it, this thread scans sys.path at most once. A look-up and its error then agree."""
+
+    def __enter__(self) -> None:
+        self.thread = os.getpid(), get_ident()
+        self.nested = self.thread in _shared
+        if not self.nested:
+            _shared[self.thread] = _Scan()
+
+    def __exit__(self, *_: object) -> None:
+        if not self.nested:
+            _shared.pop(self.thread, None)
+
+
+def distributions() -> Iterable[Distribution]:
+    """Return every distribution with devmod entries that this process can import now, in the order of sys.path.
+
+    If two distributions have one name, the first is used, as in importlib.metadata. One with valid metadata replaces a broken one.
+    """
+    scan = _shared.get((os.getpid(), get_ident()))
+    if scan is None:
+        return _scan_all()
+    if scan.distributions is None:
+        scan.distributions = list(_scan_all())
+    return scan.distributions
+
+
+def in_shared_scan() -> bool:
+    """Return whether this thread is within `shared_scan`."""
+    return (os.getpid(), get_ident()) in _shared
+
+
+def once_per_scan(key: tuple[str, ...], make: Callable[[], Result]) -> Result:
+    """Return ``make()``. Within `shared_scan` the result is cached under `key`; outside nothing is cached (R3)."""
+    scan = _shared.get((os.getpid(), get_ident()))
+    if scan is None:
+        return make()
+    results = scan.results
+    if key not in results:
+        results[key] = make()
+    return results[key]  # type: ignore[no-any-return]
+
+
+def _scan_all() -> Iterator[Distribution]:
+    earlier: list[Folder] = []
+    seen: set[str] = set()
+    broken: list[Distribution] = []
+    for folder, found in _sources():
+        for distribution in found:
+            name = normalize_name(distribution.name)
+            if distribution.problem:
+                broken.append(distribution)
+            elif name not in seen and not any(f" {name} " in one.names for one in earlier):
+                seen.add(name)
+                yield distribution
+        if folder is not None:
+            earlier.append(folder)
+    yield from broken
+
+
+def _sources() -> Iterator[tuple[Folder | None, Iterable[Distribution]]]:
+    """Yield the folders of sys.path with their distributions, and those of other finders, in the order of sys.meta_path.
+
+    Other finders have no folder and no index.
+    """
+    folders_done = False
+    for finder in list(sys.meta_path):
+        if _searches_sys_path(finder):
+            if not folders_done:
+                folders_done = True
+                yield from _folders()
+        elif hasattr(finder, "find_distributions"):
+            from devmod._plugins.scan import distributions_of_finder
+
+            yield None, distributions_of_finder(finder)
+    if not folders_done:
+        yield from _folders()
+
+
+def _searches_sys_path(finder: object) -> bool:
+    """Return whether it is PathFinder, or the finder that importlib_metadata (or a vendored copy) adds when it is imported."""
+    cls = finder if isinstance(finder, type) else type(finder)
+    return (cls.__name__ == "PathFinder" and "importlib" in cls.__module__) or (
+        cls.__name__ == "MetadataPathFinder" and "importlib_metadata" in cls.__module__
+    )
+
+
+def _folders() -> Iterator[tuple[Folder, Iterable[Distribution]]]:
+    seen = set()
+    for entry in list(sys.path):
+        if isinstance(entry, str):
+            try:
+                path = os.path.realpath(entry)  # '' and relative entries are relative to the working directory
+                found = os.stat(path)
+            except (OSError, ValueError):
+                continue
+            if path not in seen:
+                seen.add(path)
+                folder = _folder(path, found)
+                yield folder, folder.distributions
+
+
+def _folder(path: str, found: os.stat_result) -> Folder:
+    stamp = stamp_from_stat(found)
+    known = _folders_read.get(path)
+    if known is None or not known.is_current(stamp):
+        known = read_index(path)
+        if known is None or not known.is_current(stamp):
+            names = _names_in(path)
+            infos = [name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)]
+            known = Folder(path, stamp)
+            if not infos and 0 < len(names) < _MANY_NAMES:
+                return known
+            from devmod._plugins.scan import scan
+
+            if not scan(known, infos, found):
+                _folders_read.pop(path, None)
+                return known
+        _folders_read[path] = known
+    return known
+
+
+def _names_in(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []  # an archive, or a folder without permission
+
+
+def _is_metadata(path: str, name: str) -> bool:
+    low = name.lower()
+    if low.endswith((".dist-info", ".egg-info")):
+        return low[0] != "~"  # pip's prefix of a folder that it could not remove
+    return low == "egg-info" and path.lower().endswith(".egg")

@@ -1,0 +1,148 @@
+"""The index of one folder of sys.path: its text form, its reader and its writer.
+
+An index is a text file (UTF-8) in ``<cache>/discovery/``. Its first line is ``devmod-index-1``, the check value and the
+length of the rest. Each further line is a letter and its fields, separated by tabs::
+
+    F  stamp  path                                  the folder: its stamp, its real path
+    N  names                                        the normalized names of all its distributions, a space at both ends of each
+    D  name  version  location  changed  problem    a distribution with devmod entries
+    E  group  name  value                           an entry of the distribution above
+    W  stamp  path                                  another file or folder that must be unchanged
+
+A backslash, a tab and a newline in a field are written ``\\\\``, ``\\t`` and ``\\n``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod._plugins.claim import Distribution
+from devmod._util.cache_folder import cache_dir, read_private
+
+MAGIC = "devmod-index-1"
+_MAX_SIZE = 1 << 24  # of an index, in bytes
+_PRIME = (1 << 128) - 159
+#: The largest number of indexes. Every folder that was ever on sys.path may have one.
+_MAX_INDEXES = 256
+_MAX_BYTES = 64 << 20
+
+
+class Folder:
+    """The devmod distributions of one folder or archive of sys.path, with the stamps that detect a change.
+
+    Attributes
+    ----------
+    path
+        Its real path.
+    stamp
+        The stamp of the folder itself when it was read.
+    names
+        The normalized names of all its distributions, a space at both ends of each.
+    distributions
+        The distributions with devmod entries.
+    watched
+        (stamp, path) of the other files and folders that must be unchanged.
+    """
+
+    __slots__ = ("distributions", "names", "path", "stamp", "watched")
+
+    def __init__(self, path: str, stamp: str) -> None:
+        self.path = path
+        self.stamp = stamp
+        self.names = " "
+        self.distributions: list[Distribution] = []
+        self.watched: list[tuple[str, str]] = []
+
+    def is_current(self, stamp: str) -> bool:
+        """Return whether nothing has changed. `stamp` is the folder's present stamp."""
+        return self.stamp == stamp and all(stamp_of(path) == recorded for recorded, path in self.watched)
+
+
+def stamp_of(path: str) -> str:
+    """Return the stamp of the file or folder at `path`; "" if it is missing."""
+    try:
+        return stamp_from_stat(os.stat(path))
+    except (OSError, ValueError):
+        return ""
+
+
+def stamp_from_stat(found: os.stat_result) -> str:
+    """Return device, inode, times and size as one string to compare."""
+    return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_size}"
+
+
+def check_value(data: bytes) -> str:
+    """Return a check value that detects damage, but no attack. It is a residue modulo a prime: hash modules are slow to import."""
+    return f"{int.from_bytes(data, 'little') % _PRIME:032x}"
+
+
+def index_path(path: str) -> str:
+    """Return the path of a folder's index file; "" without a cache. `path` is the folder's real path."""
+    base = cache_dir()
+    return os.path.join(base, "discovery", check_value(os.fsencode(path)) + ".txt") if base else ""
+
+
+def read_index(path: str) -> Folder | None:
+    """Return a folder's index; None if it is missing, damaged, or not private to this user. `path` is the folder's real path."""
+    name = index_path(path)
+    if not name:
+        return None
+    data = read_private(name, _MAX_SIZE)  # an index has names of code to import
+    return parse_index(path, data) if data is not None else None
+
+
+def parse_index(path: str, data: bytes) -> Folder | None:
+    """Parse an index file. Return None if it is damaged or has another version."""
+    head, _, body = data.partition(b"\n")
+    if head != f"{MAGIC} {check_value(body)} {len(body)}".encode():
+        return None
+    folder = Folder(path, "")
+    try:
+        for line in body.decode("utf-8", "surrogateescape").split("\n"):
+            letter, *fields = line.split("\t")
+            if "\\" in line:
+                fields = [_unescape(field) for field in fields]
+            if letter == "E":
+                group, entry, value = fields
+                folder.distributions[-1].entries.append((group, entry, value))
+            elif letter == "W":
+                stamp, watched = fields
+                folder.watched.append((stamp, watched))
+            elif letter == "D":
+                name, version, location, changed, problem = fields
+                folder.distributions.append(Distribution(name, version, location, int(changed), problem))
+            elif letter == "N":
+                (folder.names,) = fields
+            elif letter == "F":
+                folder.stamp, _ = fields  # the path is for readers of the file
+            elif line:
+                return None
+    except (ValueError, IndexError):
+        return None
+    return folder
+
+
+def write_index(folder: Folder) -> bool:
+    """Write the index of a folder into the cache. Return whether that succeeded."""
+    from devmod._util.cache_files import files, remove_oldest
+    from devmod._util.cache_folder import write_private
+
+    body = _line("F", folder.stamp, folder.path) + _line("N", folder.names)
+    for each in folder.distributions:
+        body += _line("D", each.name, each.version, each.location, str(each.changed), each.problem)
+        body += "".join(_line("E", *entry) for entry in each.entries)
+    body += "".join(_line("W", stamp, path) for stamp, path in folder.watched)
+    data = body.encode("utf-8", "surrogateescape")
+    path = index_path(folder.path)
+    written = bool(path) and write_private(path, f"{MAGIC} {check_value(data)} {len(data)}\n".encode() + data)
+    if written:
+        remove_oldest(files(os.path.dirname(path)), _MAX_BYTES, _MAX_INDEXES)
+    return written
+
+
+def _line(*fields: str) -> str:
+    return "\t".join(field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") for field in fields) + "\n"
+
+
+def _unescape(field: str) -> str:
+    return "\\".join(part.replace("\\t", "\t").replace("\\n", "\n") for part in field.split("\\\\"))

@@ -1,0 +1,142 @@
+"""Import the object of a claim, and check that it is valid for its group."""
+
+from __future__ import annotations
+
+import sys
+
+from devmod._plugins.claim import GROUPS, STARTED
+from devmod._util.log import debug
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._plugins.claim import Claim, Distribution
+
+_FUNCTION = type(lambda: None)
+_VARARGS = 0x04  # inspect.CO_VARARGS
+
+
+def load(claim: Claim, core: Distribution) -> object:
+    """Import the object of a claim, and check it. `core` is core's distribution, for the errors.
+
+    Raises
+    ------
+    PluginError
+        The object cannot be imported or is invalid. The cause is chained. The next call tries again.
+    """
+    if claim.problem:
+        from devmod._plugins import messages
+
+        raise messages.unusable_entry(claim, claim.problem)
+    module, _, attribute = claim.value.partition("[")[0].partition(":")
+    module, attribute = module.strip(), attribute.strip()
+    # A pluggy plugin may be a module. No other group accepts a module.
+    attributes = attribute.split(".") if attribute or claim.group != "devmod.hooks" else []
+    if not all(part.isidentifier() for part in (*module.split("."), *attributes)):
+        from devmod._plugins import messages
+
+        raise messages.broken_entry(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
+    debug(f"{claim.key} is {claim.value} of {claim.provider}")  # before the import, which may crash the process
+    found = _import_for(claim, module, core)
+    at = module
+    for part in attributes:
+        try:
+            found = getattr(found, part)
+        except Exception as error:
+            from devmod._plugins import messages
+            from devmod.errors import describe_error
+
+            raise messages.broken_entry(
+                claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})"
+            ) from error
+        at += f".{part}"
+    check(claim, found)
+    return found
+
+
+def check(claim: Claim, found: object) -> None:
+    """Raise PluginError unless `found` is valid for the group of the claim."""
+    wrong = _mismatch(claim, found)
+    if wrong:
+        from devmod._plugins import messages
+
+        raise messages.broken_entry(claim, wrong)
+
+
+def _import_for(claim: Claim, module: str, core: Distribution) -> object:
+    # Python caches the listing of each folder. It does not notice a new module within one tick of the file system's clock.
+    refreshed = claim.changed > STARTED
+    if refreshed:
+        _invalidate_listings()
+    while True:
+        try:
+            return _import(module)
+        except (Exception, SystemExit) as error:
+            missing = isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}.")
+            if missing and not refreshed:
+                refreshed = True
+                _invalidate_listings()
+                continue
+            from devmod._plugins import messages
+            from devmod.errors import describe_error
+
+            if missing and messages.is_editable(claim) and claim.changed > messages.process_started(STARTED):
+                raise messages.restart_needed(claim, module) from error
+            if messages.is_missing_core_name(error):
+                raise messages.core_mismatch(claim, f"importing {module} failed ({describe_error(error)})", core) from error
+            raise messages.broken_entry(claim, f"importing {module} failed ({describe_error(error)})") from error
+
+
+def _import(module: str) -> object:
+    """Import a module and its parents. If the import fails in another thread, this thread repeats it, and gets the cause too."""
+    found: object = None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        name = ".".join(parts[:count])
+        while True:
+            # If another thread's import fails, Python returns the incomplete module to the threads that waited for it.
+            found = __import__(name, fromlist=("__name__",))
+            if sys.modules.get(name) is found:
+                break
+    return found
+
+
+def _invalidate_listings() -> None:
+    import importlib
+
+    importlib.invalidate_caches()
+
+
+def _mismatch(claim: Claim, found: object) -> str:
+    """Return why an object is invalid for the group of the claim; "" if it is valid."""
+    what = claim.value if claim.distribution else "the object"
+    if claim.group == "devmod.targets":
+        from devmod._values.spec import TargetSpec
+
+        if not isinstance(found, TargetSpec):
+            return f"{what} is of type {type(found).__name__}, not a devmod.TargetSpec"
+        return "" if found.kind == claim.name else f"{what} is the TargetSpec of the kind {found.kind!r}"
+    if claim.group == "devmod.commands":
+        from click import Command
+
+        return "" if isinstance(found, Command) else f"{what} is of type {type(found).__name__}, not a click command"
+    arguments = GROUPS[claim.group]
+    if arguments is None:
+        return f"{what} is None" if found is None else ""
+    call = f"f({', '.join(arguments)})"
+    if not callable(found):
+        return f"{what} is of type {type(found).__name__} and cannot be called; it is called as {call}"
+    if type(found) is _FUNCTION and not _accepts(found, len(arguments)):
+        return f"{what} cannot be called as {call}"
+    return ""
+
+
+def _accepts(function: object, count: int) -> bool:
+    """Return whether a Python function accepts `count` positional arguments. inspect is slow to import."""
+    code = function.__code__  # type: ignore[attr-defined]
+    required = code.co_argcount - len(function.__defaults__ or ())  # type: ignore[attr-defined]
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return (
+        required <= count
+        and (count <= code.co_argcount or bool(code.co_flags & _VARARGS))
+        and set(named) <= set(function.__kwdefaults__ or ())  # type: ignore[attr-defined]
+    )

@@ -1,0 +1,258 @@
+"""The texts of the registry's errors. Each function receives the claims that its text names. No function does a look-up."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, normalize_name
+from devmod._util.text import escape
+from devmod.errors import ConflictError, DevmodError, FormatError, NotRegisteredError, PluginError, admission_hint, did_you_mean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devmod._values.spec import TargetSpec
+
+_NOUNS = {
+    "devmod.load_from_file": "format",
+    "devmod.hooks": "hook",
+    "devmod.commands": "command",
+}
+
+
+def unknown_group() -> FormatError:
+    """Return the error for an unknown group."""
+    return FormatError(f"unknown group of entry points; the groups are {', '.join(GROUPS)}")
+
+
+def ignored_entry(claim: Claim, core: Distribution) -> str:
+    """Return the text for an entry point in a group that this core does not have. It is misspelt, or a newer core has it."""
+    advice = did_you_mean(claim.group, GROUPS, cutoff=0.8) or f". The groups are {', '.join(GROUPS)}"
+    return (
+        f"{claim.provider} declares the entry point {claim.name!r} in the group {claim.group!r}, which {core.name} {core.version} does not "
+        f"have, so the entry point is ignored{advice}"
+    )
+
+
+def invalid_name(group: str, name: object) -> FormatError:
+    """Return the error for an invalid name. The name may come from an untrusted file, so the text does not quote it."""
+    noun = _NOUNS.get(group, "kind")
+    if group == "devmod.protocol":
+        return FormatError("devmod.protocol has the entry points of distributions alone; no object can be looked up or registered in it")
+    form = f"a {noun} is of the form [a-z][a-z0-9_]{{0,31}}" + (", optionally followed by .<kind>" if noun == "hook" else "")
+    if noun == "command":
+        return FormatError("a command is of the form [a-z][a-z-]*")
+    if isinstance(name, str) and noun == "hook":
+        return FormatError(form)
+    if not isinstance(name, str):
+        return FormatError(f"{form}; got an object of type {type(name).__name__}")
+    if not name:
+        return FormatError(f"{form}; got an empty string")
+    if len(name) > 32:
+        return FormatError(f"{form}; got {len(name)} characters")
+    from devmod._util.names import is_valid_name
+
+    at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
+    return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}")
+
+
+def excluded_error(claim: Claim, variable: str) -> NotRegisteredError:
+    """Return the error for a key whose distribution an environment variable excludes."""
+    return NotRegisteredError(
+        f"{claim.key} is not registered: {claim.provider} provides it, and the environment variable {variable} excludes it. "
+        f"To use it, {admission_hint(claim.distribution, variable)}",
+        kind=claim.name,
+        key=claim.key,
+        distribution=claim.distribution,
+    )
+
+
+def not_registered(
+    group: str, name: str, spec: TargetSpec | None, other: str, suggestion: str, installed: Sequence[Distribution]
+) -> NotRegisteredError:
+    """Return the error for a missing key (R4).
+
+    Parameters
+    ----------
+    group, name
+        The key.
+    spec
+        The spec of the kind that the key belongs to; None if it is unknown.
+    other
+        A description of the name, if it has a meaning outside this group; "" otherwise.
+    suggestion
+        A further sentence, or "".
+    installed
+        The distributions with devmod entries.
+    """
+    key = f"{group}.{name}"
+    if other:
+        distribution = ""
+        text = f"{key} is not registered: {name} is {other}"
+    elif spec is None:
+        distribution = f"devmod-{name}"
+        text = (
+            f"{key} is not registered, and no known distribution provides it. By convention it would be {distribution}; "
+            f"install that only if you trust its publisher{suggestion}"
+        )
+    else:
+        distribution = spec.distribution
+        present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
+        if present is None:
+            text = f"{key} is not registered: the {spec.title} runtime is not installed. To add it: {spec.install}"
+        else:
+            text = (
+                f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
+                f"To upgrade it: pip install --upgrade {distribution}"
+            )
+    for each in installed:
+        if each.problem and not each.entries:
+            text += f". {unreadable_entries(each)}"
+    return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
+
+
+def conflict(candidates: Sequence[Claim], chosen: str) -> ConflictError:
+    """Return the error for a key of several distributions (R9). The text has the setting that selects each of them.
+
+    `chosen` is the distribution that DEVMOD_PLUGINS_CHOOSE has for the key, or "".
+    """
+    key = candidates[0].key
+    providers = " and ".join(claim.provider for claim in candidates)
+    if chosen:
+        providers += f"; {chosen}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
+    names = [normalize_name(claim.distribution) for claim in candidates]
+    settings = {name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}" for name in names}
+    if CORE in settings:
+        surplus = " or ".join(name for name in names if name != CORE)
+        choices = "; ".join(
+            f"{setting} selects devmod's own"
+            if name == CORE
+            else f"{setting} replaces it by {name}'s, which is safe only if you trust its publisher"
+            for name, setting in settings.items()
+        )
+    else:
+        surplus = "one" if len(names) == 2 else "all but one"
+        choices = " or ".join(settings.values())
+    todo = f"Uninstall {surplus}, or choose one by the environment variable: {choices}"
+    return ConflictError(f"{key} is claimed by {providers}. {todo}", kind=candidates[0].name, key=key)
+
+
+def already_registered(group: str, name: str, by: str) -> ConflictError:
+    """Return the error for a registration under a name that is in use in this process."""
+    return ConflictError(
+        f"{group}.{name} is already registered in this process, as {by}. To replace it: "
+        f"devmod.register({group!r}, {name!r}, obj, replace=True)",
+        kind=name,
+        key=f"{group}.{name}",
+    )
+
+
+def broken_entry(claim: Claim, why: str) -> PluginError:
+    """Return the error for an invalid entry (R8)."""
+    if not claim.distribution:
+        return _plugin_error(claim, f"{claim.key} cannot be registered: {why}")
+    again = f"pip install --force-reinstall {claim.distribution}" + (f"=={claim.version}" if claim.version else "")
+    return _plugin_error(
+        claim, f"{claim.key} is broken: {claim.provider}: {why}. Install it again ({again}), or report it to its publisher"
+    )
+
+
+def wrong_result(group: str, name: str, wrong: str, kind: str, claim: Claim | None) -> PluginError:
+    """Return the error for an entry with an invalid result.
+
+    `wrong` begins with "returned". `claim` is None for an object that was registered in this process.
+    """
+    provider = claim.provider if claim else "the function registered in this process"
+    todo = ". Report it to its publisher, or uninstall it" if claim else ""
+    key = f"{group}.{name}"
+    return PluginError(f"{key} is broken: {provider} {wrong}{todo}", kind=kind, key=key, distribution=claim.distribution if claim else "")
+
+
+def unusable_entry(claim: Claim, why: str) -> PluginError:
+    """Return the error for an entry with invalid metadata."""
+    if claim.version and PROTOCOLS.isdisjoint(claim.protocols):
+        return _plugin_error(claim, f"{claim.key} cannot be used: {why}")
+    return _plugin_error(claim, f"{claim.key} is broken: {why}. Remove {claim.location!r}, and install its distribution again")
+
+
+def protocol_mismatch(claim: Claim, core: Distribution) -> str:
+    """Return the text for a distribution without a protocol version of this core (R44). It names the side to upgrade."""
+    mine = " and ".join(sorted(PROTOCOLS, key=int))
+    theirs = " and ".join(claim.protocols)
+    if all(version.isdecimal() for version in claim.protocols):
+        behind = claim.distribution if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS)) else core.name
+        todo = f"Upgrade {behind}: pip install --upgrade {behind}"
+    else:
+        todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
+    mismatch = (
+        f"{claim.provider} supports version {theirs} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
+    )
+    return f"{mismatch}. {todo}"
+
+
+def restart_needed(claim: Claim, module: str) -> PluginError:
+    """Return the error for an editable install after the start of this process. Python reads .pth files only at its start."""
+    return _plugin_error(
+        claim,
+        f"{claim.key} cannot be used yet: {claim.provider} is an editable install made after this process began, and {module} is found "
+        "only by a process that begins after it. Restart Python",
+    )
+
+
+def is_missing_core_name(error: BaseException) -> bool:
+    """Return whether a plugin's import failed because core has no such module or name: their versions do not match."""
+    if isinstance(error, ImportError):
+        name = error.name or ""
+    else:
+        name = getattr(error.obj, "__name__", "") if isinstance(error, AttributeError) else ""
+    return isinstance(name, str) and f"{name}.".startswith("devmod.")
+
+
+def core_mismatch(claim: Claim, why: str, core: Distribution) -> PluginError:
+    """Return the error for a plugin that imports a name which this core does not have."""
+    return _plugin_error(
+        claim,
+        f"{claim.key} cannot be used: {claim.provider}: {why}, so it was written for another version of {core.name} than the "
+        f"{core.version} installed here. Upgrade both: pip install --upgrade {core.name} {claim.distribution}",
+    )
+
+
+def unreadable_entries(source: Distribution) -> str:
+    """Return the sentence about a distribution with a damaged entry_points.txt."""
+    return f"The entry points of {source.name} at {source.location!r} are unknown: {source.problem}"
+
+
+def add_note(error: BaseException, claim: Claim | None) -> None:
+    """Add a note with the distribution to an exception of its entry. devmod's own errors name the distribution already."""
+    if claim is not None and claim.distribution != CORE and not isinstance(error, DevmodError):
+        note = escape(f"devmod: {claim.key} of {claim.provider} raised this")
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+
+
+def is_editable(claim: Claim) -> bool:
+    """Return whether the distribution was installed with -e."""
+    import json
+
+    try:
+        with open(os.path.join(claim.location, "direct_url.json"), encoding="utf-8") as file:
+            return bool(json.load(file)["dir_info"]["editable"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def process_started(default: int) -> int:
+    """Return when this process began, in ns since the epoch. `default`, a later time, is the result without a /proc file system."""
+    try:
+        with open("/proc/self/stat") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return default
+    return min(default, time.time_ns() - since_boot)
+
+
+def _plugin_error(claim: Claim, text: str) -> PluginError:
+    return PluginError(text, kind=claim.name, key=claim.key, distribution=claim.distribution)

@@ -1,0 +1,115 @@
+"""The error for a missing key: the distribution that provides it, or what the name means otherwise (R4)."""
+
+from __future__ import annotations
+
+from devmod._plugins import messages, registry, specs
+from devmod._plugins.discovery import distributions, shared_scan
+from devmod.errors import PluginError, did_you_mean
+from devmod.targets import KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._values.spec import TargetSpec
+    from devmod.errors import NotRegisteredError
+
+#: The kinds of core without a backend, with a description.
+_CORE_KINDS = {
+    "const_loader": "a kind of core, without devices and payload files; devmod.const_loader(tensors, by_symbol) makes its modules",
+    "bundle": "a node of candidates, which has no bytes of its own; devmod.bundle(*modules) makes one, and devmod.save writes it",
+}
+#: The machines in ``so_<machine>``: of devices, with the content and the format of the file; and of hosts.
+_DEVICE_MACHINES = {"amdgpu": ("an AMD code object", "hsaco"), "cuda": ("a cubin", "cubin")}
+_HOST_MACHINES = ("x86", "x86_64", "arm", "aarch64", "riscv")
+
+
+def not_registered(group: str, name: str) -> NotRegisteredError:
+    """Return the error for a missing key. The name is valid."""
+    with shared_scan():
+        refused = registry.excluded_claim(group, name)
+        if refused is not None:
+            return messages.excluded_error(*refused)
+        spec = _spec(group, name)
+        other = explain_name(group, name) if spec is None else ""
+        suggestion = _suggestion(group, name) if spec is None and not other else ""
+        return messages.not_registered(group, name, spec, other, suggestion, list(distributions()))
+
+
+def _spec(group: str, name: str) -> TargetSpec | None:
+    """Return the spec of the kind that the key belongs to; None if it is unknown."""
+    if group in ("devmod.targets", "devmod.hooks", "devmod.commands", "devmod.bundles"):
+        return None
+    try:
+        if group == "devmod.load_from_file":
+            return specs.spec_of_format(name)
+        return specs.spec_of_loader(name) if group == "devmod.load_from_bytes" else specs.find_spec(name)
+    except PluginError:
+        return None
+
+
+def _suggestion(group: str, name: str) -> str:
+    """Return a sentence with the nearest name, and for targets the list of names; "" for the other groups.
+
+    In the other groups a miss is common, and difflib is slow to import.
+    """
+    if group not in ("devmod.targets", "devmod.device", "devmod.conformance"):
+        return ""
+    known = sorted({*registry.registered(group), *KINDS})
+    text = did_you_mean(name, known, cutoff=0.7)
+    if group == "devmod.targets":
+        text += f"{'' if text else '.'} The targets here: {', '.join(known)}"
+    return text
+
+
+def explain_name(group: str, name: str) -> str:
+    """Return what a name means outside this group, with the call to use instead; "" if it is unknown.
+
+    It may be an alias of a kind, a format in place of a kind, or a kind or the suffix of a source in place of a format.
+    """
+    if group == "devmod.hooks":
+        return ""
+    if name in _CORE_KINDS and group != "devmod.targets":
+        return _CORE_KINDS[name]
+    try:
+        if group == "devmod.load_from_file":
+            spec = specs.find_spec(name)
+            if spec is not None:
+                return f"a kind, not a file format; the file formats of {name}: {', '.join(dict.fromkeys(spec.suffixes.values()))}"
+            spec = specs.spec_of_language(name)
+            if spec is not None:
+                compiled = f"devmod.compile(pathlib.Path(path), {spec.kind!r})"
+                return f"the suffix of a source ({spec.languages[name]}), not a payload format; {compiled} compiles it"
+            return _shared_object(name)
+        spec = specs.spec_of_loader(name)
+        if spec is not None and spec.kind != name:
+            return f"an alias of {spec.kind}, under which its bytes are loaded; everywhere else the kind is {spec.kind}"
+        if name == "devmod":
+            return "the format of bundles, not a kind; devmod.loads(data) reads a bundle in memory, devmod.load(path) a file"
+        spec = specs.spec_of_format(name)
+    except PluginError:
+        return ""
+    return "" if spec is None else f"a format of {spec.kind}, not a kind; {_with_format(group, spec.kind, name)}"
+
+
+def _shared_object(name: str) -> str:
+    """Return a description of the files of ``so_<machine>``; "" for another name or an unknown machine."""
+    machine = name.removeprefix("so_") if name.startswith("so_") else ""
+    if machine in _DEVICE_MACHINES:
+        what, fmt = _DEVICE_MACHINES[machine]
+        return f"a shared object that holds {what}; devmod.load_from_file(path, {fmt!r}) reads it"
+    if machine in _HOST_MACHINES:
+        return (
+            f"a shared object for the processor {machine}, which has no device kernels; "
+            "devmod.interop.tvm.load_library(path) reads the modules of one that TVM exported"
+        )
+    return ""
+
+
+def _with_format(group: str, kind: str, fmt: str) -> str:
+    """Return the call for a payload of a format that was passed as a kind."""
+    create = f"devmod.create({kind!r}, code, {'so' if fmt.startswith('so_') else fmt!r}, fmap)"
+    if group == "devmod.load_from_bytes":
+        return (
+            f"devmod.load_from_bytes({kind!r}, data) takes what Module.save_to_bytes returned, {create} a payload in memory, "
+            "devmod.load_from_file(path) a payload file"
+        )
+    return f"call {create}" if group == "devmod.create" else f"the kind is {kind!r}"

@@ -1,0 +1,338 @@
+"""The registry: the look-up in every group of the plugin interface. Objects registered in this process precede entry points.
+
+A hit is cached, a miss is not, so a program finds a distribution that is installed while it runs. A plugin is imported when its key is
+first used. No lock is held during an import: Python's import lock synchronizes threads that look up one key.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, SHARED_GROUPS, Claim, Distribution, normalize_name
+from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
+from devmod._util.environment import environment_items, environment_text
+from devmod._util.names import is_valid_name
+from devmod.targets import KINDS, spec_entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
+CORE_ENTRIES = {
+    "devmod.targets": {kind: spec_entry(kind) for kind in KINDS},
+    "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
+    "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
+    "devmod.load_from_file": {
+        "devmod": "devmod._formats.bundle_file:load_from_file",
+        "so": "devmod._modules.create:load_shared_object",
+    },
+    "devmod.protocol": {"1": "devmod"},
+}
+
+_cache: dict[tuple[str, str], object] = {}
+_owners: dict[tuple[str, str], Claim] = {}
+_registered: dict[tuple[str, str], object] = {}
+
+
+def cached_object(group: str, name: str) -> Any:
+    """Return the cached object of a key; None if there is none."""
+    try:
+        return _cache.get((group, name))
+    except TypeError:  # an unhashable object is not a name
+        return None
+
+
+def find(group: str, name: str) -> Any:
+    """Return the object under `name` in `group`: the cached one, one registered in this process, or an entry point; None on a miss.
+
+    Raises
+    ------
+    PluginError, ConflictError
+        The entry is broken, or two distributions provide the key.
+    FormatError
+        `name` is invalid.
+    """
+    found = cached_object(group, name)
+    if found is None:
+        check_name(group, name)
+        if (group, name) in _registered:
+            return _find(group, name)
+        found = once_per_scan((group, name), lambda: _find(group, name))
+    return found
+
+
+def used_claim(group: str, name: str) -> Claim | None:
+    """Return the claim of the object that the last look-up returned; None if that was registered in this process."""
+    return _owners.get((group, name))
+
+
+def call_entry(group: str, name: str, entry: Any, *arguments: object) -> Any:
+    """Call an entry. Its exceptions pass through. A foreign one gets a note with the distribution."""
+    try:
+        return entry(*arguments)
+    except Exception as error:
+        from devmod._plugins.messages import add_note
+
+        add_note(error, used_claim(group, name))
+        raise
+
+
+def is_claimed(group: str, name: str) -> bool:
+    """Return whether a valid or a broken entry has the name. No plugin is imported."""
+    return bool(claims(group, name))
+
+
+def claims(group: str, name: str = "") -> list[Claim]:
+    """Return the claims in `group` (under `name`), first those registered in this process. No plugin is imported.
+
+    The distributions that DEVMOD_PLUGINS_ALLOW or DEVMOD_PLUGINS_DENY excludes are omitted. Several claims of one name are a
+    conflict, except in the groups ``devmod.hooks`` and ``devmod.protocol``.
+    """
+    check_group(group)
+    found = [
+        Claim(each, entry, _value_of(obj), obj=obj)
+        for (each, entry), obj in list(_registered.items())
+        if each == group and name in ("", entry)
+    ]
+    return found + [claim for claim in declared_claims(group, name) if not excluding_variable(claim)]
+
+
+def declared_claims(group: str, name: str = "") -> list[Claim]:
+    """Return the claims of core and of all distributions, including excluded ones. `group=""` means all groups."""
+    if name and in_shared_scan() and name not in once_per_scan(("names", group), lambda: _names(group)):
+        return []
+    table = [
+        (each, entry, value)
+        for each, entries in CORE_ENTRIES.items()
+        for entry, value in entries.items()
+        if group in ("", each) and name in ("", entry)
+    ]
+    result = []
+    if table:
+        core = core_distribution()
+        result = [Claim(each, entry, value, core) for each, entry, value in table]
+    for source in distributions():
+        for each, entry, value in source.entries:
+            if group in ("", each) and name in ("", entry):
+                claim = Claim(each, entry, value, source)
+                if not claim.problem and not claim.supports_protocol:
+                    from devmod._plugins.messages import protocol_mismatch
+
+                    claim.problem = protocol_mismatch(claim, core_distribution())
+                result.append(claim)
+    return result
+
+
+def ignored_entries() -> list[Claim]:
+    """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
+    from devmod._plugins.messages import ignored_entry
+
+    found = [
+        Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
+    ]
+    for claim in found:
+        claim.problem = ignored_entry(claim, core_distribution())
+    return found
+
+
+def _names(group: str) -> frozenset[str]:
+    """Return the names of all claims in a group."""
+    of_core = (entry for each, entries in CORE_ENTRIES.items() for entry in entries if group in ("", each))
+    return frozenset(of_core).union(entry for source in distributions() for each, entry, _ in source.entries if group in ("", each))
+
+
+def unreadable_distributions() -> list[Distribution]:
+    """Return the distributions with a damaged entry_points.txt. Their devmod entries are unknown."""
+    return [source for source in distributions() if source.problem and not source.entries]
+
+
+def load_claim(claim: Claim) -> Any:
+    """Return the object of a claim, imported and checked.
+
+    Raises
+    ------
+    PluginError
+        It cannot be imported, or is invalid for its group. The cause is chained.
+    """
+    if claim.object is not None:
+        return claim.object
+    from devmod._plugins.load import load
+
+    return load(claim, core_distribution())
+
+
+def excluding_variable(claim: Claim) -> str:
+    """Return the environment variable that excludes the claim's distribution; "" if none does."""
+    name = normalize_name(claim.distribution)
+    if name not in ("", CORE):
+        for variable, excludes_listed in (("DEVMOD_PLUGINS_ALLOW", False), ("DEVMOD_PLUGINS_DENY", True)):
+            listed = [normalize_name(each) for each in environment_items(variable)]
+            if listed and (name in listed) == excludes_listed:
+                return variable
+    return ""
+
+
+def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
+    """Return the first claim of a name that an environment variable excludes, with the variable; None if there is none."""
+    if not environment_text("DEVMOD_PLUGINS_ALLOW") and not environment_text("DEVMOD_PLUGINS_DENY"):
+        return None
+    return next(((claim, variable) for claim in declared_claims(group, name) if (variable := excluding_variable(claim))), None)
+
+
+def register(group: str, name: str, obj: object, *, replace: bool = False) -> None:
+    """Register an object in this process. It precedes the entry points of distributions.
+
+    Parameters
+    ----------
+    group
+        A group of the plugin interface, such as "devmod.create", except "devmod.protocol".
+    name
+        The kind, the format or the hook.
+    obj
+        An object that is valid for the group. None with ``replace=True`` removes the registration, if there is one.
+    replace
+        Whether to replace an earlier registration in this process.
+
+    Raises
+    ------
+    FormatError
+        The group is unknown, or `name` is invalid.
+    PluginError
+        `obj` is invalid for the group. Nothing was changed.
+    ConflictError
+        The name is already registered in this process, and `replace` is False. Nothing was changed.
+    """
+    check_name(group, name)
+    key = (group, name)
+    if obj is None and replace:
+        _registered.pop(key, None)
+    else:
+        from devmod._plugins.load import check
+
+        check(Claim(group, name, _value_of(obj)), obj)
+        if replace:
+            _registered[key] = obj
+        elif _registered.setdefault(key, obj) is not obj:
+            from devmod._plugins.messages import already_registered
+
+            raise already_registered(group, name, _value_of(_registered.get(key)))
+    _cache.pop(key, None)
+
+
+def registered(group: str) -> Mapping[str, Claim]:
+    """Return the claims of a group by name. No plugin is imported.
+
+    Returns
+    -------
+    Mapping[str, Claim]
+        The claim that a look-up of the name uses. ``.distribution`` and ``.version`` are its provider (``.provider`` for messages),
+        ``.value`` is its entry point. ``.problem`` is the reason if it cannot be used, such as a conflict.
+
+    Raises
+    ------
+    FormatError
+        The group is unknown.
+    """
+    by_name: dict[str, list[Claim]] = {}
+    for claim in claims(group):
+        by_name.setdefault(claim.name, []).append(claim)
+    result = {}
+    for name, several in by_name.items():
+        candidates = _candidates(several)
+        result[name] = candidates[0]
+        if len(candidates) > 1 and group not in SHARED_GROUPS:
+            from devmod._plugins.messages import conflict
+
+            candidates[0].problem = str(conflict(candidates, chosen_distribution(candidates[0].key)))
+        elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
+            from devmod._plugins.messages import invalid_name
+
+            candidates[0].problem = str(invalid_name(group, name))
+    return result
+
+
+def check_group(group: str) -> None:
+    """Raise FormatError unless `group` is a group of the plugin interface."""
+    if not isinstance(group, str) or group not in GROUPS:
+        from devmod._plugins.messages import unknown_group
+
+        raise unknown_group()
+
+
+def check_name(group: str, name: str) -> None:
+    """Raise FormatError unless `name` is valid in `group`. Names may come from untrusted files, so this check is the first."""
+    check_group(group)
+    if not is_name(group, name) or group == "devmod.protocol":
+        from devmod._plugins.messages import invalid_name
+
+        raise invalid_name(group, name)
+
+
+def is_name(group: str, name: object) -> bool:
+    """Return whether `name` is a valid name in a group."""
+    if group == "devmod.commands":
+        return isinstance(name, str) and 0 < len(name) <= 32 and name[0] != "-" and all(char == "-" or "a" <= char <= "z" for char in name)
+    if group == "devmod.hooks" and isinstance(name, str) and name.count(".") == 1:
+        return all(is_valid_name(part) for part in name.split("."))
+    return is_valid_name(name)
+
+
+def _find(group: str, name: str) -> object | None:
+    key = (group, name)
+    while True:
+        registration = found = _registered.get(key)
+        if found is not None:
+            _owners.pop(key, None)
+        else:
+            candidates = _candidates(claims(group, name))
+            if not candidates:
+                return None
+            if len(candidates) > 1 and group not in SHARED_GROUPS:
+                from devmod._plugins.messages import conflict
+
+                raise conflict(candidates, chosen_distribution(candidates[0].key))
+            found = load_claim(candidates[0])
+            _owners[key] = candidates[0]
+        cached = _cache.setdefault(key, found)
+        # If another thread has registered an object since the check above, the cached one is stale.
+        if _registered.get(key) is registration:
+            return cached
+        _cache.pop(key, None)
+
+
+def _candidates(several: list[Claim]) -> list[Claim]:
+    """Return the claims that compete for one name: more than one is a conflict."""
+    if several and several[0].object is not None:
+        return several[:1]
+    # The metadata of an interrupted install does not compete with a valid distribution.
+    whole = [claim for claim in several if not claim.problem or claim.version]
+    several = list({normalize_name(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
+    if len(several) > 1:
+        wanted = chosen_distribution(several[0].key)
+        several = [claim for claim in several if normalize_name(claim.distribution) == wanted] or several
+    return several
+
+
+def chosen_distribution(key: str) -> str:
+    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none."""
+    for choice in environment_items("DEVMOD_PLUGINS_CHOOSE"):
+        left, _, right = choice.partition("=")
+        if left.strip() == key:
+            return normalize_name(right.strip())
+    return ""
+
+
+def core_distribution() -> Distribution:
+    """Return core's own distribution. It needs no metadata."""
+    import devmod
+
+    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
+    core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
+    return core
+
+
+def _value_of(obj: object) -> str:
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', '')}"

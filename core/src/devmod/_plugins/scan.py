@@ -1,0 +1,201 @@
+"""Read the metadata in a folder of sys.path, and write its index: the cold path of `devmod._plugins.discovery`."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from devmod._plugins.claim import CORE, Distribution, normalize_name
+from devmod._plugins.index_file import stamp_from_stat, write_index
+from devmod._util.log import debug
+from devmod.errors import describe_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from devmod._plugins.index_file import Folder
+
+_SECOND = 1_000_000_000
+#: The coarsest resolution of file times, in ns (FAT).
+_RESOLUTION = 2 * _SECOND
+
+
+def scan(folder: Folder, infos: list[str], found: os.stat_result) -> bool:
+    """Read the metadata folders `infos`, or the archive, into `folder`. Return whether the result may be cached.
+
+    It may be cached if a later change would change the file times: they are at least two seconds old, and they have fractions of a
+    second. Images with normalized times (squashfs, a reproducible ext4 image) have whole seconds. Two such images may have the same
+    times, inodes and names, so their folders are read at each use.
+    """
+    began = time.time_ns()
+    lasting = _shows_change(found, found.st_dev, began) and found.st_ctime_ns % _SECOND != 0
+    if stat.S_ISDIR(found.st_mode):
+        for name in infos:
+            lasting = _read(folder, name, found.st_dev, began if lasting else 0) and lasting
+        folder.distributions.sort(key=lambda each: (bool(each.problem), -each.changed, each.location))
+    elif stat.S_ISREG(found.st_mode):
+        _read_archive(folder)
+    else:
+        lasting = False
+    folder.names = f" {' '.join(sorted(set(folder.names.split())))} "
+    if lasting and not write_index(folder):
+        debug(f"cannot write the index of {folder.path!r} in the cache folder")
+    reason = "" if lasting else "; its times would not show a change, so it has no index"
+    debug(f"read {folder.path!r}: {len(folder.distributions)} distributions with devmod entries{reason}")
+    return lasting
+
+
+def distributions_of_finder(finder: Any) -> list[Distribution]:
+    """Return the distributions with devmod entries that a finder of `sys.meta_path` lists."""
+    try:
+        return _with_entries(list(finder.find_distributions(_context())))
+    except Exception as error:  # noqa: BLE001 - one failing finder must not disable the others
+        debug(f"{finder!r} cannot list distributions: {describe_error(error)}")
+        return []
+
+
+def _context(**limits: object) -> Any:
+    from importlib_metadata import DistributionFinder
+
+    result: Any = DistributionFinder.Context
+    return result(**limits)
+
+
+def _read(folder: Folder, entry: str, device: int, began: int) -> bool:
+    """Read one metadata folder into `folder`. Return whether a later change would change its times; `began=0` disables the check."""
+    inside = f"{folder.path}{os.sep}{entry}"
+    egg = not entry.lower().endswith(".dist-info")
+    files = (f"{inside}{os.sep}entry_points.txt", f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}")
+    name = _name_in(folder.path if entry.lower() == "egg-info" else entry)
+    try:
+        declares = b"devmod." in _content(files[0])
+    except NotADirectoryError:
+        folder.names += f" {name}"  # a file, which distutils wrote; it has no entries
+        return True
+    except OSError as error:
+        debug(f"cannot read {files[0]!r}: {error}")
+        declares = False
+    whole = os.path.exists(files[1])
+    if whole:
+        folder.names += f" {name}"
+    if declares and name != CORE:  # the registry has a table of core's entries
+        try:
+            from importlib_metadata import Distribution as Metadata
+        except ImportError:
+            problem = "its metadata cannot be read without importlib-metadata. To add it: pip install importlib-metadata"
+            folder.distributions.append(Distribution(name, "", inside, 0, problem))
+            return False
+        folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)
+    if not began:
+        return False
+    watched = [inside]  # an installer may still write to it
+    # These files may change in place: each build writes egg-info again; unpacking may overwrite dist-info.
+    if declares or egg or not whole or name.startswith("devmod"):
+        watched += files
+    lasting = True
+    for path in watched:
+        try:
+            about = os.stat(path)
+        except OSError:
+            stamp = ""
+        else:
+            stamp = stamp_from_stat(about)
+            lasting = lasting and _shows_change(about, device, began)
+        if len(watched) > 1:
+            folder.watched.append((stamp, path))
+    return lasting
+
+
+def _content(path: str) -> bytes:
+    """Return the content of a file; b"" if it is missing. It runs for every distribution, so it uses the system calls."""
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return b""
+    try:
+        result = part = os.read(file, 1 << 16)
+        while part:
+            part = os.read(file, 1 << 16)
+            result += part
+        return result
+    finally:
+        os.close(file)
+
+
+def _read_archive(folder: Folder) -> None:
+    try:
+        from importlib_metadata import MetadataPathFinder
+
+        MetadataPathFinder.invalidate_caches()
+        found = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
+    except Exception as error:  # noqa: BLE001 - a damaged archive must not disable the others
+        debug(f"cannot read the archive {folder.path!r}: {describe_error(error)}")
+        return
+    folder.distributions = _with_entries(found)
+    for each in found:
+        location = str(getattr(each, "_path", ""))
+        folder.names += f" {_name_in(location.rstrip('/'))}"
+
+
+def _with_entries(found: list[Any]) -> list[Distribution]:
+    result: list[Distribution] = []
+    for each in found:
+        location = str(getattr(each, "_path", ""))
+        try:
+            text = each.read_text("entry_points.txt") or ""
+        except Exception as error:  # noqa: BLE001 - as above
+            debug(f"cannot read the entry points of {location!r}: {describe_error(error)}")
+            continue
+        if "devmod." in text:
+            result += [one for one in _distribution_of(each, location) if normalize_name(one.name) != CORE]
+    return result
+
+
+def _distribution_of(found: Any, location: str, *, without: bool = False) -> Iterator[Distribution]:
+    """Convert a distribution of importlib_metadata. Yield it if it has an entry in a devmod group.
+
+    `without` is True if the metadata folder has no METADATA. The name is then read from the folder's name.
+    """
+    where = os.path.basename(location.rstrip("/"))
+    name = version = problem = ""
+    if without:
+        problem = f"{where} has no METADATA, as an interrupted install or uninstall leaves it"
+    else:
+        try:
+            name, version = (str(found.metadata.get(field, "")) for field in ("Name", "Version"))
+        except Exception as error:  # noqa: BLE001 - broken metadata may raise anything, and must not disable other distributions
+            problem = f"the METADATA in {where} cannot be read ({describe_error(error)})"
+        if not name or not version:
+            problem = problem or f"the METADATA in {where} has no {'Version' if name else 'Name'}"
+    name = name or where.partition("-")[0]
+    result = Distribution(name, version, location, _changed(location), problem)
+    try:
+        result.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
+    except Exception as error:  # noqa: BLE001 - as above
+        result.problem = problem or f"the entry_points.txt in {where} cannot be read ({describe_error(error)})"
+        yield result
+        return
+    if result.entries:
+        yield result
+
+
+def _name_in(path: str) -> str:
+    """Return the normalized distribution name in the name of a metadata folder."""
+    return normalize_name(os.path.splitext(os.path.basename(path))[0].partition("-")[0])
+
+
+def _changed(path: str) -> int:
+    try:
+        about = os.stat(path)
+    except (OSError, ValueError):
+        return 0  # inside an archive
+    return max(about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _shows_change(about: os.stat_result, device: int, began: int) -> bool:
+    """Return whether a change after `began` would change these times. On another device they must have fractions of a second."""
+    settled = max(about.st_mtime_ns, about.st_ctime_ns) <= began - _RESOLUTION
+    return settled and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)

@@ -1,0 +1,93 @@
+"""Look-ups of target specs by kind, alias, format and suffix: core's specs, and those of installed wheels."""
+
+from __future__ import annotations
+
+import os
+
+from devmod._plugins import registry
+from devmod._plugins.discovery import once_per_scan, shared_scan
+from devmod.targets import ALIASES, KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod._values.spec import TargetSpec
+
+
+def find_spec(kind: str) -> TargetSpec | None:
+    """Return the spec of a kind, core's or an installed wheel's; None if the kind is unknown.
+
+    Raises
+    ------
+    PluginError
+        The wheel with the kind's spec is broken, or two wheels have one.
+    """
+    found: TargetSpec | None = registry.find("devmod.targets", kind)  # the registry checks its type
+    return found
+
+
+def spec_of_format(fmt: str) -> TargetSpec | None:
+    """Return the spec of the kind with payload files of this format; None if there is none.
+
+    The format of a shared object has its machine (``so_hexagon``), which is the kind.
+    """
+    if fmt.startswith("so_"):
+        spec = find_spec(fmt[3:])
+        return spec if spec is not None and "so" in spec.formats else None
+    with shared_scan():
+        return next((spec for spec in _specs() if fmt in spec.suffixes.values()), None)
+
+
+def spec_of_language(suffix: str) -> TargetSpec | None:
+    """Return the spec of the first kind with a compiler for sources of this suffix; None if there is none."""
+    with shared_scan():
+        return next((spec for spec in _specs() if suffix in spec.languages), None)
+
+
+def spec_of_loader(name: str) -> TargetSpec | None:
+    """Return the spec of the kind that ``devmod.load_from_bytes.<name>`` loads: the kind of that name or alias."""
+    with shared_scan():
+        found = find_spec(ALIASES.get(name, name))
+        return found or next((spec for spec in _specs(core=False) if name in spec.aliases), None)
+
+
+def spec_of_suffix(suffix: str) -> TargetSpec | None:
+    """Return the spec of the kind with payload files of this suffix (without the dot); None if there is none."""
+    with shared_scan():
+        return next((spec for spec in _specs() if suffix in spec.suffixes), None)
+
+
+def format_of_suffix(suffix: str) -> str:
+    """Return the format of files with this suffix (without the dot); the suffix itself if it is unknown."""
+    spec = spec_of_suffix(suffix)
+    return suffix if spec is None else spec.suffixes[suffix]
+
+
+def loading_hint(name: str) -> str:
+    """Return the sentence with the calls that read a file which is no bundle; "" if its suffix is unknown."""
+    suffix = os.path.splitext(name)[1][1:].lower()
+    calls = []
+    if suffix:
+        source = spec_of_language(suffix)
+        if source is not None and source.compiler:
+            calls.append(f"devmod.compile(pathlib.Path({name!r}), {source.kind!r}) compiles a source")
+        if (spec_of_suffix(suffix) or spec_of_format(suffix)) is not None:
+            calls.append(f"devmod.load_from_file({name!r}) reads a payload that has a metadata file beside it")
+        if suffix == "so":
+            calls.append(f"devmod.interop.tvm.load_library({name!r}) reads a library that TVM exported")
+    return f". {'; '.join(calls)}" if calls else ""
+
+
+def _specs(*, core: bool = True) -> Iterator[TargetSpec]:
+    """Yield core's specs, then those of installed wheels. Broken wheels are skipped."""
+    from devmod.errors import PluginError
+
+    others = once_per_scan(("devmod.targets",), lambda: [kind for kind in registry.registered("devmod.targets") if kind not in KINDS])
+    for kind in (*(KINDS if core else ()), *others):
+        try:
+            spec = find_spec(kind)
+        except PluginError:
+            continue
+        if spec is not None:
+            yield spec

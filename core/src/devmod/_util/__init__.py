@@ -1,0 +1,1 @@
+"""Files, caches, logging and names. Of devmod it imports errors alone."""

@@ -1,0 +1,343 @@
+"""Atomic writing of files: a file is written whole, or not at all."""
+
+from __future__ import annotations
+
+import binascii
+import errno
+import functools
+import os
+import stat
+from contextlib import ExitStack, suppress
+from io import FileIO
+
+from devmod._util.regular_files import file_type
+from devmod.errors import FormatError
+
+try:
+    import fcntl
+except ImportError:  # Windows. An open file cannot be removed there.
+    fcntl = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from devmod._values.code import Binary
+
+#: The largest number of temporary files for one target. Each process that saves to it at the same time has one.
+_SLOTS = 8
+
+
+class Replacement:
+    """A temporary file beside `path` that is moved over it when it is complete.
+
+    Call `open`, `finish`, `move` in this order, and finally `discard` in every case. If the process is killed before `move`, the old file
+    is unchanged. The next save to `path` on this machine removes the ``.partial`` file.
+
+    A symbolic link is followed, so it still points to the file. The new file has the permission bits, the owner and the group of an
+    existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
+
+    Parameters
+    ----------
+    path
+        The file's path.
+    size
+        The number of bytes to write, if it is known. They are reserved first, so a full disk is detected before the write, and the
+        file system allocates the space at once.
+    sync
+        Flush the file before it is moved, and its folder after it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False) -> None:
+        self._name = os.fsdecode(path)
+        self._path = os.path.realpath(self._name)
+        self._size = size
+        self._sync = sync
+        self._file: BinaryIO | None = None
+        self._partial = ""
+        self._lock: FileIO | None = None  # open and locked while the temporary file has its name
+        self._old: os.stat_result | None = None
+        self._new: os.stat_result | None = None
+
+    def open(self) -> BinaryIO:
+        """Return the temporary file, open for writing.
+
+        Raises
+        ------
+        OSError
+            The system's error, with `path` as its file name: FileNotFoundError for a missing folder, PermissionError,
+            IsADirectoryError, ENOSPC for a full disk.
+        FormatError
+            `path` is a device, a pipe or a socket.
+        """
+        try:
+            self._old = self._target()
+            _remove_stale(self._path)
+            self._file = self._create()
+            self._set_mode(self._file.fileno())
+            self._reserve(self._file.fileno())
+        except OSError as error:
+            raise self.renamed(error) from None
+        return self._file
+
+    def finish(self) -> None:
+        """Flush and close the file.
+
+        Raises
+        ------
+        OSError
+            The system's error, such as a full disk, with `path` as its file name.
+        """
+        assert self._file is not None
+        try:
+            self._file.flush()
+            if self._sync:
+                os.fsync(self._file.fileno())
+            self._new = os.fstat(self._file.fileno())
+            self._file.close()  # before the move: a network file system may report a full disk only now
+        except OSError as error:
+            raise self.renamed(error) from None
+
+    def move(self) -> None:
+        """Move the finished file to `path`.
+
+        Raises
+        ------
+        OSError
+            The system's error, with `path` as its file name.
+        """
+        try:
+            os.replace(self._partial, self._path)
+        except OSError as error:
+            raise self.renamed(error) from None
+        self._partial = ""
+        if self._sync:
+            _sync_folder(os.path.dirname(self._path))
+
+    def undo(self) -> None:
+        """Remove the moved file if `path` did not exist before. A newer file of another process is not removed."""
+        if self._old is not None or self._new is None or self._partial:
+            return
+        with suppress(OSError):
+            if os.path.samestat(self._new, os.lstat(self._path)):
+                os.unlink(self._path)
+
+    def discard(self) -> None:
+        """Close the temporary file, and remove it unless it was moved."""
+        if fcntl is not None:
+            self._unlink()  # while it is locked: another save may use the name afterwards
+        for file in (self._file, self._lock):
+            if file is not None:
+                with suppress(OSError):  # closing flushes the buffer, which fails again on a full disk
+                    file.close()
+        if fcntl is None:
+            self._unlink()
+
+    def _unlink(self) -> None:
+        """Remove the temporary file if it has not been moved. Ctrl-C may come between the move and the assignment after it."""
+        if not self._partial:
+            return
+        with suppress(OSError):
+            if self._lock is None or os.path.samestat(os.fstat(self._lock.fileno()), os.lstat(self._partial)):
+                os.unlink(self._partial)
+        self._partial = ""
+
+    def renamed(self, error: OSError) -> OSError:
+        """Return the same error with the path that the caller gave as its file name."""
+        return OSError(error.errno, error.strerror, self._name)
+
+    def _target(self) -> os.stat_result | None:
+        """Return the state of the file that will be replaced; None if there is none."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError(f"{self._name!r} is {file_type(found.st_mode)}, which saving would replace. Give the path of a regular file")
+        if not os.access(self._path, os.W_OK):  # a move would replace it all the same
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return found
+
+    def _create(self) -> BinaryIO:
+        # Before `_set_mode` the group and others have no permissions, which could be wider than those of the target.
+        mode = 0o666 if self._old is None else 0o600
+        names = _partials(self._path)
+        # A random name, which no later save removes, in case all others are in use or belong to another user.
+        names.append(f"{names[0].removesuffix('0.partial')}{os.urandom(4).hex()}.partial")
+        for partial in names:
+            try:
+                # A partial object as the opener runs no bytecode, so that Ctrl-C cannot come before the file object has the descriptor.
+                file = open(partial, "xb", opener=functools.partial(os.open, mode=mode))  # noqa: SIM115 - `discard` closes it
+            except FileExistsError:
+                continue
+            self._file = file
+            if fcntl is None or self._take_lock(partial):
+                self._partial = partial
+                return file
+            file.close()  # another save removes it as stale, before it was locked
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+    def _take_lock(self, partial: str) -> bool:
+        """Lock a new temporary file. Return False if another save removes it."""
+        assert self._file is not None
+        try:
+            lock = FileIO(partial, "r+")
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # the umask denies the owner access
+        self._lock = lock
+        mine = True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = os.fstat(lock.fileno())
+            mine = found.st_nlink > 0 and os.path.samestat(found, os.fstat(self._file.fileno()))  # a third save may use the name
+        except BlockingIOError:
+            mine = False
+        except OSError:
+            pass  # the file system has no locks, so no save removes the file of another one
+        if not mine:
+            lock.close()
+            self._lock = None
+        return mine
+
+    def _set_mode(self, file: int) -> None:
+        """Give the temporary file the owner, the group and the permission bits of the target."""
+        old = self._old
+        if old is None or not hasattr(os, "fchmod"):
+            return
+        bits = old.st_mode & 0o777
+        new = os.fstat(file)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            for owner in (old.st_uid, -1):
+                try:
+                    os.fchown(file, owner, old.st_gid)
+                    break
+                except OSError:
+                    continue
+            else:  # the group differs, so it has the permissions of others
+                bits &= ~0o070 | bits << 3
+        os.fchmod(file, bits)
+
+    def _reserve(self, file: int) -> None:
+        if not self._size or not hasattr(os, "posix_fallocate"):
+            return
+        try:
+            os.posix_fallocate(file, 0, self._size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+
+
+class replacing:
+    """A context manager over `Replacement`: its file is moved to `path` at the end of the block, or removed if the block raises.
+
+    Parameters and errors are those of `Replacement`. An OSError of the block that names no file gets `path` as its file name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False) -> None:
+        self._replacement = Replacement(path, size=size, sync=sync)
+
+    def __enter__(self) -> BinaryIO:
+        try:
+            return self._replacement.open()
+        except BaseException:
+            self._replacement.discard()
+            raise
+
+    def __exit__(self, failed: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            if failed is None:
+                self._replacement.finish()
+                self._replacement.move()
+            elif isinstance(error, OSError) and error.filename is None and error.errno is not None:
+                raise self._replacement.renamed(error) from error  # a full disk, while writing
+        finally:
+            self._replacement.discard()
+
+
+def write_together(files: Sequence[tuple[str, Binary]]) -> None:
+    """Write several files atomically. The first is moved to its place when all are complete on the disk.
+
+    They are moved in their order. If one cannot be moved, the files that were moved to new paths before are removed.
+
+    Parameters
+    ----------
+    files
+        The path and the bytes of each file.
+
+    Raises
+    ------
+    OSError, FormatError
+        As for `Replacement`.
+    """
+    with ExitStack() as cleanup:
+        replacements = []
+        for path, data in files:
+            replacement = Replacement(path, size=len(data))
+            replacements.append(replacement)
+            cleanup.callback(replacement.discard)
+            file = replacement.open()
+            try:
+                file.write(data)
+            except OSError as error:
+                raise replacement.renamed(error) from None
+            replacement.finish()
+        try:
+            for replacement in replacements:
+                replacement.move()
+        except BaseException:
+            for replacement in replacements:
+                replacement.undo()
+            raise
+
+
+# -- temporary files of killed processes
+
+
+def _partials(path: str) -> list[str]:
+    """Return the names of the temporary files for `path` on this machine.
+
+    Their number is small and fixed, so a save finds stale ones without a listing of the folder, which may be large. In a network file
+    system each machine has its own names, because other machines may not see a lock.
+    """
+    folder, name = os.path.split(path)
+    host = os.uname().nodename if hasattr(os, "uname") else ""
+    tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
+    # The name may have the largest length of the system, so a longer one has only a part of it.
+    return [os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)]
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the temporary files of killed processes for `path`. A process that still writes has locked its file."""
+    for partial in _partials(path):
+        if fcntl is None:
+            with suppress(OSError):
+                os.unlink(partial)
+            continue
+        try:
+            file = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another save may use the name now. The name of a locked file does not change: only the owner of the lock removes or moves it.
+            if os.path.samestat(os.fstat(file), os.lstat(partial)):
+                os.unlink(partial)
+        except OSError:
+            continue  # a process still writes it, or the file system has no locks
+        finally:
+            os.close(file)
+
+
+def _sync_folder(folder: str) -> None:
+    if os.name == "nt":  # folders cannot be flushed there
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,130 @@
+"""The files of all caches: listing them, and removing the least recently used."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from devmod._util.cache_folder import folder_problem
+from devmod._util.names import is_valid_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: The unit of disk space, in bytes.
+_BLOCK = 4096
+#: The age in ns at which a temporary file of a killed process is removed.
+_STALE_AGE = 3600 * 1_000_000_000
+_HEX = frozenset("0123456789abcdef")
+#: The largest number of entries of all kinds. Listing them takes a fraction of a second.
+_MAX_ENTRIES = 16384
+#: The bytes that this process has written into each cache folder since it last listed it.
+_written: dict[str, int] = {}
+
+
+class CacheFile:
+    """A file of a cache: an entry, or the temporary file of a process that was killed while it wrote one."""
+
+    __slots__ = ("path", "size", "temporary", "used")
+
+    def __init__(self, path: str, size: int, used: int, temporary: bool) -> None:
+        self.path = path
+        self.size = size  # of disk space
+        self.used = used  # the time of its last use or write, in ns since the epoch
+        self.temporary = temporary
+
+
+def kinds(base: str) -> list[str]:
+    """Return the kinds with a folder in the cache folder `base`, sorted."""
+    try:
+        with os.scandir(base) as listed:
+            return sorted(each.name for each in listed if is_valid_name(each.name) and each.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def files(folder: str) -> Iterator[CacheFile]:
+    """Yield the files of one kind's folder. Other files are ignored: they are never counted or removed."""
+    try:
+        with os.scandir(folder) as listed:
+            for each in listed:
+                name, _, rest = each.name.partition(".")
+                suffix, _, rest = rest.partition(".")
+                if len(name) not in (32, 64) or not _HEX.issuperset(name) or suffix not in ("bin", "txt"):
+                    continue
+                if rest and not rest.endswith(".tmp"):
+                    continue
+                try:
+                    about = each.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # another process has removed it
+                if stat.S_ISREG(about.st_mode):
+                    yield CacheFile(each.path, disk_usage(about.st_size), about.st_mtime_ns, bool(rest))
+    except OSError:
+        return
+
+
+def disk_usage(size: int) -> int:
+    """Return the disk space of a file of that size."""
+    return -(-size // _BLOCK) * _BLOCK
+
+
+def enforce_bound(base: str, size: int, bound: int) -> None:
+    """Remove the least recently used entries if all may take more than `bound` bytes. `size` bytes were just written.
+
+    Listing a large cache takes longer than writing one entry, so it is listed once for each 1/32 of the bound that is written. That
+    much is left free, so one process stays within the bound. A process starts at a random point of the interval: many processes with
+    few writes together list the cache as often as one process with many.
+    """
+    margin = bound // 32
+    written = _written.get(base)
+    if written is None:
+        written = int.from_bytes(os.urandom(8), "little") % (margin + 1)
+    _written[base] = written + disk_usage(size)
+    if _written[base] <= margin:
+        return
+    _written[base] = 0
+    folders = [os.path.join(base, kind) for kind in kinds(base) if kind != "discovery"]
+    remove_oldest((each for folder in folders if not folder_problem(folder) for each in files(folder)), bound - margin, _MAX_ENTRIES)
+
+
+def remove_oldest(found: Iterable[CacheFile], bound: int, most: int = 0) -> None:
+    """Remove the least recently used files until at most `bound` bytes and `most` files are left.
+
+    Parameters
+    ----------
+    found
+        The files. A temporary file is removed if it is an hour old, and is not counted.
+    bound
+        The largest disk space in bytes.
+    most
+        The largest number of files; 0 for no bound.
+    """
+    now = time.time_ns()
+    entries = []
+    for each in found:
+        if not each.temporary:
+            entries.append(each)
+        elif each.used < now - _STALE_AGE:
+            remove(each)
+    total, count = sum(each.size for each in entries), len(entries)
+    if total <= bound and (not most or count <= most):
+        return
+    for each in sorted(entries, key=lambda each: (each.used, each.path)):
+        if total <= bound and (not most or count <= most):
+            return
+        remove(each)
+        total, count = total - each.size, count - 1
+
+
+def remove(file: CacheFile) -> bool:
+    """Remove a file. Return whether it is removed, by this process or another one."""
+    try:
+        os.unlink(file.path)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True

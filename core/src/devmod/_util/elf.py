@@ -1,0 +1,106 @@
+"""The fields of an ELF header that describe a code object. Nothing here raises, whatever the bytes are.
+
+The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
+
+    0  magic 7f 45 4c 46     4  class: 2 (1)    5  data: 1 little-endian, 2 big-endian     7  OS ABI    8  ABI version
+    18 machine, u16          40 (32) offset of the section headers, u64 (u32)
+    48 (36) flags, u32       58 (46) size of a section header, 60 (48) number of them, 62 (50) number of the section of names
+
+`machine_name` takes files of both byte orders, `elf_header` little-endian files alone. The symbols of shared libraries are read by
+pyelftools (`devmod.interop._elf`).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod._values.code import Binary
+
+ELF_MAGIC = b"\x7fELF"
+#: The number of bytes that `machine_name` needs.
+MACHINE_END = 20
+
+HEXAGON = 164
+CUDA = 190
+AMDGPU = 224
+#: The names of machines, as the format ``so_<machine>`` has them.
+_MACHINES = {
+    3: "x86",
+    40: "arm",
+    62: "x86_64",
+    HEXAGON: "hexagon",
+    183: "aarch64",
+    CUDA: "cuda",
+    AMDGPU: "amdgpu",
+    243: "riscv",
+    247: "bpf",
+}
+
+#: More sections than any code object here has. The names of a file with more are not searched.
+_MAX_SECTIONS = 65536
+
+
+class ElfHeader:
+    """The fields `machine`, `flags`, `osabi` and `abi_version` of a header."""
+
+    __slots__ = ("_code", "_wide", "abi_version", "flags", "machine", "osabi")
+
+    def __init__(self, code: Binary, wide: bool) -> None:
+        self._code, self._wide = code, wide
+        self.osabi, self.abi_version = code[7], code[8]
+        self.machine = read_uint(code, 18, 2)
+        self.flags = read_uint(code, 48 if wide else 36, 4)
+
+    def section(self, name: bytes) -> bytes:
+        """Return the contents of the first section of that name; b"" if there is none or the file is damaged."""
+        code, wide = self._code, self._wide
+        table = read_uint(code, 40, 8) if wide else read_uint(code, 32, 4)
+        step, count, names = (read_uint(code, (58 if wide else 46) + 2 * index, 2) for index in range(3))
+        if step < (64 if wide else 40) or count > _MAX_SECTIONS or names >= count or table + step * count > len(code):
+            return b""
+
+        def extent(index: int) -> tuple[int, int]:
+            """Return the offset and the size of a section."""
+            at = table + step * index
+            return (
+                (read_uint(code, at + 24, 8), read_uint(code, at + 32, 8))
+                if wide
+                else (read_uint(code, at + 16, 4), read_uint(code, at + 20, 4))
+            )
+
+        start, size = extent(names)
+        if start + size > len(code):
+            return b""
+        wanted = name + b"\0"
+        for index in range(count):
+            at = start + read_uint(code, table + step * index, 4)
+            if at + len(wanted) <= start + size and bytes(code[at : at + len(wanted)]) == wanted:
+                first, length = extent(index)
+                return bytes(code[first : first + length]) if first + length <= len(code) else b""
+        return b""
+
+
+def is_elf(data: Binary) -> bool:
+    """Return whether the bytes begin with the ELF magic."""
+    return bytes(data[:4]) == ELF_MAGIC
+
+
+def machine_name(data: Binary) -> str:
+    """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not begin with an ELF header."""
+    if len(data) < MACHINE_END or not is_elf(data) or data[5] not in (1, 2):
+        return ""
+    machine = int.from_bytes(data[18:20], "little" if data[5] == 1 else "big")
+    return _MACHINES.get(machine, str(machine))
+
+
+def elf_header(code: Binary) -> ElfHeader | None:
+    """Return the header of a little-endian ELF file; None for other bytes."""
+    if len(code) < 52 or not is_elf(code) or code[5] != 1 or code[4] not in (1, 2):
+        return None
+    wide = code[4] == 2
+    return ElfHeader(code, wide) if len(code) >= (64 if wide else 52) else None
+
+
+def read_uint(code: Binary, at: int, size: int) -> int:
+    """Return the little-endian number of `size` bytes at `at`. Bytes beyond the end count as zero."""
+    return int.from_bytes(code[at : at + size], "little")

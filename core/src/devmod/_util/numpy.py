@@ -1,0 +1,39 @@
+"""NumPy, imported at its first use. The reference stays, because finalizers at the interpreter's exit cannot import."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+
+class _NumPy:
+    """NumPy's attributes."""
+
+    _module: ModuleType | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.load(), name)
+
+    def load(self) -> ModuleType:
+        """Import NumPy once, and return it."""
+        module = self._module
+        if module is None:
+            import numpy
+
+            module = numpy
+
+            self._module = module
+        return module
+
+
+np = _NumPy()
+
+
+def keep_numpy() -> None:
+    """Reference NumPy if the program has imported it."""
+    if np._module is None and "numpy" in sys.modules:
+        np.load()

@@ -1,0 +1,104 @@
+"""Make a value once for all threads that request it at the same time (R32).
+
+Python may raise KeyboardInterrupt whenever a call returns or a function begins. The code is correct at all these points:
+
+- The thread that makes the value acquires the lock of its attempt in a ``with`` statement. The lock is written in C, so CPython raises no
+  exception between the acquisition and the block, or between the end of the block and the release.
+- Each other change is one operation of a dict.
+- An interrupted attempt has neither a value nor an error. The next thread that acquires its lock makes the value.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import RLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from typing import Any
+
+#: The number of forks between the first process and this one. A forked child inherits the attempts of the parent's other threads.
+_forks = 0
+
+
+class Once:
+    """Values by key. The first thread that requests a value makes it, while others wait.
+
+    An exception is raised in every thread that waited. It is not cached: the next call tries again. Threads with different keys do not
+    wait for each other.
+
+    Examples
+    --------
+    >>> once = Once()
+    >>> once.get("answer", lambda: 42)
+    42
+    """
+
+    __slots__ = ("_attempts", "_values")
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, Any] = {}
+        self._attempts: dict[Hashable, _Attempt] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Return whether the value is made."""
+        return key in self._values
+
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return the value of `key`. If there is none, call ``make()``.
+
+        Raises
+        ------
+        Exception
+            The exception of `make`, in this thread or in the thread that this one waited for.
+        RuntimeError
+            `make` requests the value of `key` itself.
+        """
+        try:
+            return self._values[key]  # the common case takes no lock
+        except KeyError:
+            pass
+        place = (_forks, key)
+        while True:
+            attempt = self._attempts.setdefault(place, _Attempt())
+            if attempt.lock._is_owned():
+                raise RuntimeError(f"making {key!r} needs {key!r} itself")
+            with attempt.lock:
+                if attempt.error is not None:
+                    raise attempt.error
+                if key in self._values:
+                    self._attempts.pop(place, None)  # another thread has made it since the first look
+                    return self._values[key]
+                if self._attempts.get(place) is attempt:
+                    return self._make(key, place, attempt, make)
+
+    def _make(self, key: Hashable, place: Hashable, attempt: _Attempt, make: Callable[[], Any]) -> Any:
+        """Make the value. The thread has acquired the lock of the attempt."""
+        try:
+            result = self._values[key] = make()
+        except Exception as error:
+            self._attempts.pop(place, None)  # first: later calls start a new attempt
+            attempt.error = error
+            raise
+        self._attempts.pop(place, None)
+        return result
+
+
+class _Attempt:
+    """An attempt to make a value: its lock, and the error for the threads that wait."""
+
+    __slots__ = ("error", "lock")
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.lock: Any = RLock()
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_count_fork)

@@ -1,0 +1,70 @@
+"""Open regular files alone: opening a pipe waits for its writer, and opening a device may have effects."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_TYPES = (
+    (stat.S_ISFIFO, "a pipe (FIFO)"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+)
+
+
+def open_regular(path: str | os.PathLike[str], *, hint: str = "") -> BinaryIO:
+    """Open a regular file for reading in binary mode.
+
+    Parameters
+    ----------
+    path
+        The file; a symbolic link is followed.
+    hint
+        What to do instead, for the message.
+
+    Raises
+    ------
+    FormatError
+        `path` is a pipe, a socket or a device.
+    OSError
+        The system's error, with `path` as its file name.
+    """
+    check_regular(path, hint=hint)  # before it is opened: opening a tape may rewind it
+    file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    try:
+        _refuse(path, os.fstat(file.fileno()).st_mode, hint)  # the file may have been replaced
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(path: str | os.PathLike[str], *, hint: str = "") -> None:
+    """Raise FormatError if `path` is a pipe, a socket or a device. Opening a folder or a missing file raises later."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    _refuse(path, mode, hint)
+
+
+def file_type(mode: int) -> str:
+    """Return the type of a file with that mode, such as "a pipe (FIFO)"; "" for a regular file or a folder."""
+    return next((name for test, name in _TYPES if test(mode)), "")
+
+
+def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
+    found = file_type(mode)
+    if found:
+        raise FormatError(f"{os.fsdecode(path)!r} is {found}; expected a regular file{hint and f'. {hint}'}")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

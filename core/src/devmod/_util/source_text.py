@@ -1,0 +1,36 @@
+"""Decode and check the text of source files: UTF-8 without a zero character."""
+
+from __future__ import annotations
+
+from devmod.errors import CompileError
+
+
+def decode_source(data: bytes, name: str, kind: str) -> str:
+    """Return the text of a source file in UTF-8, without a byte-order mark.
+
+    Raises
+    ------
+    CompileError
+        The file is not UTF-8, or has a zero byte.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CompileError(
+            f"{name}:{line}: the source is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; save the file as UTF-8",
+            kind=kind,
+        ) from None
+    return check_source_text(text, name, kind)
+
+
+def check_source_text(text: str, name: str, kind: str) -> str:
+    """Return `text`. Raise CompileError if UTF-8 cannot encode it, or if it has a zero character."""
+    import re
+
+    bad = re.search("[\0\ud800-\udfff]", text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        what = "a zero character" if bad[0] == "\0" else f"the character {bad[0]!r}, which UTF-8 cannot encode"
+        raise CompileError(f"{name}:{line}: the source has {what}", kind=kind)
+    return text

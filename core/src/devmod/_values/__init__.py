@@ -1,0 +1,1 @@
+"""The value types: function infos, dtypes, targets, origins. Of devmod they import errors and `_util` alone."""

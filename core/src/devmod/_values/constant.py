@@ -1,0 +1,77 @@
+"""The constants of pipelines that an interface has."""
+
+from __future__ import annotations
+
+from devmod._values.dtypes import NUMBERS
+from devmod._values.value import Value
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Number = bool | int | float
+
+_TYPES = NUMBERS | {"bool"}
+
+
+class PipelineConstant(Value):
+    """A constant of a pipeline.
+
+    Parameters
+    ----------
+    name
+        The name in the source; "" if it is unknown.
+    type
+        Its type, such as "int32".
+    id
+        The number by which the driver identifies it; None if the driver uses the name.
+    default
+        The default value; None if there is none.
+
+    Raises
+    ------
+    FormatError
+        A field is invalid.
+    """
+
+    __slots__ = ("default", "id", "name", "type")
+    name: str
+    type: str
+    id: int | None
+    default: Number | None
+
+    def __init__(self, name: str, type: str, id: int | None = None, default: Number | None = None) -> None:  # noqa: A002 - the format's names
+        if not isinstance(name, str):
+            raise FormatError("a constant's name is a string")
+        if not isinstance(type, str) or type not in _TYPES:
+            raise FormatError(f"the constant {name!r} has the type {type!r}; expected a number type or 'bool'")
+        if id is not None and (not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**32):
+            raise FormatError(f"the constant {name!r} has the id {id!r}; an id is a number from 0 to 2**32 - 1")
+        if default is not None and not isinstance(default, (bool, int, float)):
+            raise FormatError(f"the constant {name!r} has the default {default!r}; expected a number")
+        if id is None and not name:
+            raise FormatError("a constant has neither a name nor an id")
+        self._set(name=name, type=type, id=id, default=default)
+
+    @property
+    def label(self) -> str:
+        """Its key in `Function.specialize`: the name, or the number if it has no name."""
+        return self.name or str(self.id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map that files have."""
+        result: dict[str, Any] = {"name": self.name}
+        if self.id is not None:
+            result["id"] = self.id
+        result["type"] = self.type
+        if self.default is not None:
+            result["default"] = self.default
+        return result
+
+    @classmethod
+    def from_dict(cls, data: object) -> PipelineConstant:
+        """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
+        if not isinstance(data, dict):
+            raise FormatError("a constant of an interface is a map")
+        return cls(data.get("name", ""), data.get("type", ""), data.get("id"), data.get("default"))

@@ -1,0 +1,85 @@
+"""The origin of a payload (R42): target, toolchain, options and sources."""
+
+from __future__ import annotations
+
+from devmod._values.value import Value
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+class Origin(Value):
+    """The origin of a payload (R42). It has no times and no paths, so the same inputs have the same origin on every host.
+
+    Parameters
+    ----------
+    target
+        The text of the Target, such as "cuda -arch=sm_90".
+    toolchain
+        The compiler and its version, such as "libclang 18.1.1"; "" if none was used.
+    options
+        The build options, in order.
+    sources
+        The SHA-256 in hexadecimal of each source, by the name in the include directive.
+    extra
+        Unknown keys, unchanged.
+
+    Raises
+    ------
+    FormatError
+        A field is invalid.
+    """
+
+    __slots__ = ("extra", "options", "sources", "target", "toolchain")
+    target: str
+    toolchain: str
+    options: tuple[str, ...]
+    sources: Mapping[str, str]
+    extra: Mapping[str, Any]
+
+    def __init__(
+        self,
+        target: str,
+        toolchain: str = "",
+        options: Iterable[str] = (),
+        sources: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(target, str) or not isinstance(toolchain, str):
+            raise FormatError("the target and the toolchain of an origin are strings")
+        listed = tuple(options) if hasattr(options, "__iter__") else (options,)
+        if isinstance(options, str) or not all(isinstance(option, str) for option in listed):
+            raise FormatError("the options of an origin are a list of strings")
+        if sources is None:
+            sources = {}
+        if not hasattr(sources, "items") or not all(isinstance(part, str) for item in sources.items() for part in item):
+            raise FormatError("the sources of an origin are a map of strings")
+        self._set(target=target, toolchain=toolchain, options=listed, sources=dict(sources), extra=dict(extra or {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map that a bundle's index has."""
+        result: dict[str, Any] = {"target": self.target}
+        if self.toolchain:
+            result["toolchain"] = self.toolchain
+        if self.options:
+            result["options"] = list(self.options)
+        if self.sources:
+            result["sources"] = dict(self.sources)
+        return result | dict(self.extra)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Origin:
+        """Return the origin of a map from `to_dict`. Raise FormatError for other objects."""
+        if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+            raise FormatError("an origin is a map with string keys")
+        rest = dict(data)
+        target, toolchain = rest.pop("target", ""), rest.pop("toolchain", "")
+        options, sources = rest.pop("options", []), rest.pop("sources", {})
+        if not isinstance(options, list):
+            raise FormatError("the options of an origin are a list of strings")
+        if not isinstance(sources, dict):
+            raise FormatError("the sources of an origin are a map of strings")
+        return cls(target, toolchain, options, sources, rest)

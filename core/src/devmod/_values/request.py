@@ -1,0 +1,135 @@
+"""The input of a target's compiler (CompileRequest) and its result (Payload)."""
+
+from __future__ import annotations
+
+from devmod._values.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from devmod._values.code import Code, Source
+    from devmod._values.info import FunctionInfo
+    from devmod._values.origin import Origin
+
+
+class CompileRequest(Value):
+    """The input of a target's compiler. `devmod.compile` makes it from its arguments.
+
+    Parameters
+    ----------
+    text
+        The source; "" if it is not text.
+    name
+        The source's name in diagnostics and origins: the file's name without folders, or "<text>".
+    folder
+        The folder for relative includes; "" for a source given as a string. It is never written to a file.
+    stem
+        The name of a shader with the entry point `main`.
+    target
+        The Target.
+    language
+        The language of the source; "" for the target's default.
+    fmap
+        The caller's declarations of the functions, or None.
+    options, defines, include, name_expressions
+        The arguments of `devmod.compile`.
+    data
+        The source if it is not text (SPIR-V); b"" otherwise.
+    warnings_as_errors
+        Whether the compiler's warnings are errors. The payload does not depend on this.
+    """
+
+    __slots__ = (
+        "data",
+        "defines",
+        "fmap",
+        "folder",
+        "include",
+        "language",
+        "name",
+        "name_expressions",
+        "options",
+        "stem",
+        "target",
+        "text",
+        "warnings_as_errors",
+    )
+    text: str
+    name: str
+    folder: str
+    stem: str
+    target: Any
+    language: str
+    fmap: Mapping[str, FunctionInfo] | None
+    options: tuple[str, ...]
+    defines: Mapping[str, str | None]
+    include: tuple[str, ...]
+    name_expressions: tuple[str, ...]
+    data: bytes
+    warnings_as_errors: bool
+
+    def __init__(
+        self,
+        text: str,
+        target: Any,
+        *,
+        name: str = "<text>",
+        folder: str = "",
+        stem: str = "main",
+        language: str = "",
+        fmap: Mapping[str, FunctionInfo] | None = None,
+        options: Iterable[str] = (),
+        defines: Mapping[str, str | None] | None = None,
+        include: Iterable[str] = (),
+        name_expressions: Iterable[str] = (),
+        data: bytes = b"",
+        warnings_as_errors: bool = False,
+    ) -> None:
+        self._set(
+            text=text,
+            target=target,
+            name=name,
+            folder=folder,
+            stem=stem,
+            language=language,
+            fmap=fmap,
+            options=tuple(options),
+            defines=dict(defines or {}),
+            include=tuple(include),
+            name_expressions=tuple(name_expressions),
+            data=data,
+            warnings_as_errors=warnings_as_errors,
+        )
+
+
+class Payload(Value):
+    """The result of a compiler: the arguments of `devmod.create`, and their origin.
+
+    Parameters
+    ----------
+    kind, code, fmt, fmap, source
+        The arguments of `devmod.create`.
+    origin
+        An Origin, or None.
+    """
+
+    __slots__ = ("code", "fmap", "fmt", "kind", "origin", "source")
+    kind: str
+    code: Code
+    fmt: str
+    fmap: Mapping[str, FunctionInfo]
+    source: Source
+    origin: Origin | None
+
+    def __init__(
+        self,
+        kind: str,
+        code: Code,
+        fmt: str,
+        fmap: Mapping[str, FunctionInfo],
+        source: Source | None = None,
+        origin: Origin | None = None,
+    ) -> None:
+        self._set(kind=kind, code=code, fmt=fmt, fmap=fmap, source=dict(source or {}), origin=origin)

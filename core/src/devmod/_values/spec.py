@@ -1,0 +1,170 @@
+"""TargetSpec: the properties of a kind by which core wraps, saves, loads and inspects its payloads.
+
+No toolchain, driver or runtime is needed for that.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+    from devmod._values.code import Binary
+
+
+class TargetSpec:
+    """The properties of a kind. This is the reference of its fields.
+
+    A spec is imported without a toolchain and without a driver.
+
+    Parameters
+    ----------
+    kind
+        The kind, a name of the form ``[a-z][a-z0-9_]{0,31}``.
+    title
+        The backend's name in messages, such as "OpenCL".
+    distribution
+        The wheel with the runtime, such as "devmod-opencl". Errors print ``pip install`` with this name.
+    formats
+        The formats of its payloads. The first is the default.
+    format_aliases
+        The formats of alias names, such as ``{"vulkan": "spv"}``. A payload with an alias is read and run as the format, and saved
+        with the alias.
+    text_formats
+        The formats with code in text (UTF-8).
+    source_formats
+        The text formats that are source: the receiver compiles them (R30), with a compiler that can be replaced (R31). None:
+        all text formats. CUDA's PTX is text but no source.
+    shader_map
+        Whether the code is a map of entry name to bytes instead of bytes.
+    fields
+        The fields of the module's bytes in their order (R17); ``("fmap", "code")`` for a kind with one format.
+    source_keys
+        The keys of sources and listings from a compiler of this kind.
+    default_source
+        The keys that ``inspect_source("")`` tries, in order, if the payload is not text.
+    suffixes
+        The formats of file suffixes (without the dot), for `devmod.load_from_file` and `write_to_file`.
+    aliases
+        Further names under ``devmod.load_from_bytes`` that load modules of this kind.
+    languages
+        The languages of source-file suffixes (without the dot). The first is the default language. If the suffix is that of a binary
+        payload (SPIR-V), the compiler receives the bytes in `CompileRequest.data`.
+    compiler
+        ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``; "" if there is none.
+    compiled_as
+        The format of bytes from a replaced compiler (R31), by their form: "elf", "spirv", "fatbin", "metallib", "offload_bundle",
+        "compressed_offload_bundle", "offload_binary", "pocl" (by the magic), or "text" for UTF-8 text. Other forms are rejected.
+    build_extra
+        The extra of devmod-core with the toolchain, such as "build-opencl"; "" if there is none.
+    architecture
+        ``f(fmt, code) -> str``: reads the variant of a binary from its bytes (R40); "" if it cannot be read. It never
+        raises. A string ``"module:function"`` is imported at the first call. None: every payload has the variant "".
+    rank
+        ``f(variant, arch) -> int | None``: rates a variant for a device of architecture `arch`. The greatest number is the best; None
+        means that the variant cannot run. It may be a string, as for `architecture`. None: all variants are equal.
+    has_grid
+        Whether a launch has a grid and a block. False for a kind whose launch is one call.
+    pack, unpack
+        Functions from a module's code to the bytes of its payload file, and back, for a kind where they differ (SPIR-V words with
+        their flag). None: they are equal.
+    """
+
+    __slots__ = (
+        "aliases",
+        "architecture",
+        "build_extra",
+        "compiled_as",
+        "compiler",
+        "default_source",
+        "distribution",
+        "fields",
+        "format_aliases",
+        "formats",
+        "has_grid",
+        "kind",
+        "languages",
+        "pack",
+        "rank",
+        "shader_map",
+        "source_formats",
+        "source_keys",
+        "suffixes",
+        "text_formats",
+        "title",
+        "unpack",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        title: str,
+        distribution: str,
+        formats: Iterable[str],
+        format_aliases: Mapping[str, str] | None = None,
+        text_formats: Iterable[str] = (),
+        source_formats: Iterable[str] | None = None,
+        shader_map: bool = False,
+        fields: Iterable[str] = ("fmt", "fmap", "code"),
+        source_keys: Iterable[str] = (),
+        default_source: Iterable[str] = (),
+        suffixes: Mapping[str, str] | None = None,
+        aliases: Iterable[str] = (),
+        languages: Mapping[str, str] | None = None,
+        compiler: str = "",
+        compiled_as: Mapping[str, str] | None = None,
+        build_extra: str = "",
+        architecture: Callable[[str, Binary], str] | str | None = None,
+        rank: Callable[[str, str], int | None] | str | None = None,
+        has_grid: bool = True,
+        pack: Callable[[Binary], Binary] | None = None,
+        unpack: Callable[[Binary], Binary] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.title = title
+        self.distribution = distribution
+        self.formats = tuple(formats)
+        self.format_aliases = dict(format_aliases or {})
+        self.text_formats = frozenset(text_formats)
+        self.source_formats = self.text_formats if source_formats is None else frozenset(source_formats)
+        self.shader_map = shader_map
+        self.fields = tuple(fields)
+        self.source_keys = tuple(source_keys)
+        self.default_source = tuple(default_source)
+        self.suffixes = dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
+        self.aliases = tuple(aliases)
+        self.languages = dict(languages or {})
+        self.compiler = compiler
+        self.compiled_as = dict(compiled_as or {})
+        self.build_extra = build_extra
+        self.architecture: Callable[[str, Binary], str] | None = _lazy(architecture) if isinstance(architecture, str) else architecture
+        self.rank: Callable[[str, str], int | None] | None = _lazy(rank) if isinstance(rank, str) else rank
+        self.has_grid = has_grid
+        self.pack = pack
+        self.unpack = unpack
+
+    @property
+    def install(self) -> str:
+        """The command that installs the runtime, for messages."""
+        return f"pip install {self.distribution}"
+
+    def canonical_format(self, name: str) -> str:
+        """Return the format of an alias; other names are unchanged."""
+        return self.format_aliases.get(name, name) if isinstance(name, str) else name
+
+    def __repr__(self) -> str:
+        from devmod._util.text import escape_line
+
+        return escape_line(f"<TargetSpec {self.kind}: {', '.join(self.formats)}>")
+
+
+def _lazy(reference: str) -> Callable[..., Any]:
+    """Return a function that imports ``"module:function"`` at its first call. Most users of a spec never call it."""
+    module, _, name = reference.partition(":")
+
+    def call(*args: Any) -> Any:
+        return getattr(__import__(module, fromlist=[name]), name)(*args)
+
+    return call

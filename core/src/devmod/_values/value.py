@@ -1,0 +1,53 @@
+"""The base class of immutable values."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class Value:
+    """An immutable value. Equality, hash and repr follow from its slots."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
+
+    def _fields(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        # The annotations are in the order of the constructor, the slots in alphabetical order.
+        fields = {name: getattr(self, name) for name in type(self).__annotations__}
+        shown = ", ".join(
+            f"{name}={value!r}"
+            for name, value in fields.items()
+            if value not in ("", (), {}, None) and (name, value) not in (("align", 0), ("size", 0))
+        )
+        return f"{type(self).__name__}({shown})"
+
+    # copy and pickle need this for immutable objects with slots. Process pools pickle values.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._fields())
+
+
+def _rebuild(cls: type[Value], fields: Sequence[object]) -> Value:
+    result = cls.__new__(cls)
+    result._set(**dict(zip(cls.__slots__, fields, strict=True)))
+    return result

@@ -1,0 +1,154 @@
+"""Python processes for work that may crash or hang. A process receives a request, and answers in lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from devmod._util.environment import environment_flag
+
+#: Exit statuses of a process that another process ended: by SIGINT, SIGKILL (as when memory is short) or SIGTERM.
+_KILLED = (-2, -9, -15)
+#: The code that the new process runs. It sets its sys.path to that of this process.
+_START = "import json,sys;r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
+
+
+def python_command(module: str) -> list[str]:
+    """Return the command of a process that calls ``main(request)`` of a module. It reads the request, a line of JSON with "path"."""
+    return [sys.executable, "-P", "-c", _START.format(module)]
+
+
+def search_path() -> list[str]:
+    """Return the absolute folders of sys.path: the other process may have another working directory."""
+    return [os.path.abspath(each) for each in sys.path]
+
+
+def describe_exit(code: int) -> str:
+    """Return a description of an exit status, for messages."""
+    return f"ends with signal {-code}" if code < 0 else f"ends with exit status {code}"
+
+
+def was_killed(code: int) -> bool:
+    """Return whether an exit status shows that another process ended the process."""
+    return code in _KILLED
+
+
+def can_start_python() -> bool:
+    """Return whether a Python process can be started. A frozen program has no interpreter."""
+    return not getattr(sys, "frozen", False) and bool(sys.executable)
+
+
+def answer_writer() -> Callable[[object], None]:
+    """Return the function with which the new process sends a JSON value. Other output goes to standard error."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def answer(value: object) -> None:
+        out.write(json.dumps(value) + "\n")
+        out.flush()
+
+    return answer
+
+
+def read_answers(output: bytes) -> list[Any]:
+    """Return the answers in the standard output of a process. An incomplete last line is ignored."""
+    return [json.loads(line) for line in output.split(b"\n")[:-1]]
+
+
+class Trial:
+    """A rule of a backend: another process builds a payload of unknown origin first, because a driver may crash on it.
+
+    ``DEVMOD_<KIND>_TRIAL=0`` (or ``false``) disables the rule. A frozen program has no interpreter, and tries no payloads.
+
+    Parameters
+    ----------
+    kind
+        The kind of the payloads.
+    payload
+        What the messages call a payload, such as "binary".
+    """
+
+    def __init__(self, kind: str, payload: str) -> None:
+        self._payload = payload
+        self._variable = f"DEVMOD_{kind.upper()}_TRIAL"
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether payloads are to be tried."""
+        return environment_flag(self._variable, default=True) and can_start_python()
+
+    def failure(self, what: str, why: str) -> str:
+        """Return the message for a payload that could not be tried.
+
+        Parameters
+        ----------
+        what
+            The payload, with its kind.
+        why
+            The reason, a sentence without its full stop.
+        """
+        return (
+            f"{what} was not loaded: devmod builds a new {self._payload} in another process first, and {why}. "
+            f"If you trust the {self._payload}, set {self._variable}=0 to build it in this process only"
+        )
+
+
+class Worker:
+    """A process that runs ``main(request)`` of a module. The end of the context kills it.
+
+    Parameters
+    ----------
+    module
+        The name of the module.
+    request
+        The argument of `main`, of JSON's types. The key "path" is added.
+    """
+
+    def __init__(self, module: str, request: dict[str, Any]) -> None:
+        self._process = subprocess.Popen(python_command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - this very Python
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._late = False
+        threading.Thread(target=self._read, daemon=True).start()
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({**request, "path": search_path()}).encode() + b"\n")
+        self._process.stdin.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put(b"")
+
+    def answer(self, seconds: float) -> Any:
+        """Return the next answer; None if the process ends before, or takes longer than `seconds`."""
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            line, self._late = b"", self._process.poll() is None
+        return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
+
+    @property
+    def end(self) -> str:
+        """A description of the end of the process, for messages."""
+        return "does not end" if self._late else describe_exit(self._process.wait())
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of the process, at most so many seconds."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return

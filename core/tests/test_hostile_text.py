@@ -1,0 +1,368 @@
+"""Text from files, compilers, drivers and plugins is printed without control characters."""
+
+from __future__ import annotations
+
+import ast
+import json
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from distributions import install
+from stored import Raw, entry, file_of
+from support import MAP_KINDS, sample
+
+import devmod
+from devmod import errors
+from devmod._cli import main
+from devmod.interop import tvm
+
+SOURCES = [Path(devmod.__file__).parent]
+SOURCES += [path for path in Path(__file__).resolve().parents[2].glob("*/*/src") if path.parent.parent.name in ("plugins", "examples")]
+SOURCES += [Path(__file__).resolve().parents[2] / "targets" / "src"]
+#: A title for the terminal's window, a colour, a bell, C1's CSI, a right-to-left override, separators, a byte order mark, a tag.
+HOSTILE = "k\x1b]0;owned\x07\x1b[31m\x9b2J\u202ekernel\u2066\u2028\u2029\ufeff\U000e0041\x7f\r"
+LONE = HOSTILE + "\udc9b\ud800"
+ERRORS = [getattr(errors, name) for name in errors.__all__]
+
+
+def assert_clean(text: str) -> None:
+    found = {char for char in text if not char.isprintable() and char not in "\n\t"}
+    assert not found, (sorted(map(ascii, found)), ascii(text))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    assert_clean(out)
+    assert_clean(err)
+    return code, out + err
+
+
+# -- errors
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_of_devmod_has_no_control_character(error: type[devmod.DevmodError]) -> None:
+    result = error(f"the name {LONE}\n\tis wrong", kind=LONE, function=LONE, log=f"k.cl:1: {LONE}\r\nsecond\tline")
+    result.add_note(f"note {LONE}")
+    assert str(result).startswith("the name k\\x1b]0;owned\\x07\\x1b[31m\\x9b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff")
+    assert str(result).endswith("\\x7f\\r\\udc9b\\ud800\n\tis wrong")
+    assert result.log.endswith("\\ud800\nsecond\tline")
+    for text in (str(result), repr(result), result.args[0], result.log, *result.__notes__, "".join(traceback.format_exception(result))):
+        assert_clean(text)
+    assert result.function == LONE  # for programs, which compare it
+    result.args = (HOSTILE,)
+    assert_clean(str(result))
+
+
+def test_the_length_of_an_error_is_bounded() -> None:
+    name = "n" * 1_000_000
+    error = devmod.FormatError(f"the file has no function {name!r}; compile it again", function=name)
+    assert str(error) == f"{f'the file has no function {name!r}'[:7000]}… (1000045 characters) …{'n' * 981}'; compile it again"
+    assert error.function == name
+    error.add_note(f"it is {name}")
+    assert len(error.__notes__[0]) == 8000 + len("… (1000006 characters) …")
+    assert str(devmod.FormatError(name[:8000])) == name[:8000]
+
+
+def test_text_without_control_characters_is_unchanged() -> None:
+    text = "the kernel «säuberung» 64×1×1 — naïve 漢字 🚀\n\tindented\\x1b"
+    assert str(devmod.DevmodError(text)) == text
+
+
+def test_foreign_exceptions_are_quoted_without_control_characters() -> None:
+    assert_clean(errors.describe_error(OSError(LONE)))
+
+
+# -- readers
+
+
+def wire(kind: str, **changes: Any) -> bytes:
+    fields = {"fmt": "cl", "fmap": {HOSTILE: [HOSTILE, [[3, 64, 1]], [HOSTILE], []]}, "code": b"x"} | changes
+    return b"".join(map(msgpack.packb, fields.values()))
+
+
+def interface(**fields: Any) -> bytes:
+    return wire("opencl", fmap={HOSTILE: ["k", [[3, 64, 1]], [], [], fields]})
+
+
+def stored(data: bytes) -> devmod.Module:
+    return devmod.loads(file_of({"roots": [0], "modules": [entry(data, functions=[HOSTILE])]}, data))
+
+
+def tvm_bytes(*parts: str | int | bytes) -> bytes:
+    result = b""
+    for part in parts:
+        if isinstance(part, int):
+            result += part.to_bytes(8, "little")
+        else:
+            data = part.encode() if isinstance(part, str) else part
+            result += len(data).to_bytes(8, "little") + data
+    return result
+
+
+def blob(*kinds: str, children: tuple[int, ...] = ()) -> bytes:
+    rows = b"".join(each.to_bytes(8, "little") for each in (0, *[len(children)] * len(kinds)))
+    body = (len(kinds) + 1).to_bytes(8, "little") + rows + len(children).to_bytes(8, "little")
+    body += b"".join(child.to_bytes(8, "little") for child in children) + b"".join(
+        tvm_bytes(kind) if kind == "_lib" else tvm_bytes(kind, b"") for kind in kinds
+    )
+    return len(body).to_bytes(8, "little") + body
+
+
+def metadata(**fields: Any) -> str:
+    return json.dumps({"func_info": {LONE: {"name": LONE, "arg_types": ["handle"]} | fields}})
+
+
+OPENCL = {"kind": "opencl", "format": "cl", "functions": [HOSTILE], "offset": 0, "size": 0, "sha256": bytes(32)}
+REFUSED: dict[str, Callable[[], object]] = {
+    "a key of the index twice": lambda: devmod.loads(
+        file_of(b"\x82" + msgpack.packb(HOSTILE) + b"\x80" + msgpack.packb(HOSTILE) + b"\x80")
+    ),
+    "a key of the index that is no value": lambda: devmod.loads(file_of(b"\x81" + msgpack.packb(HOSTILE) + b"\xc1")),
+    "a key of a module that is no value": lambda: devmod.loads(file_of(b"\x81\xa7modules\x91\x81" + msgpack.packb(HOSTILE) + b"\xc1")),
+    "a kind": lambda: devmod.loads(file_of({"roots": [0], "modules": [OPENCL | {"kind": HOSTILE}]})),
+    "a digest": lambda: devmod.loads(file_of({"roots": [0], "modules": [OPENCL]})).save_to_bytes(),
+    "an index that differs": lambda: stored(wire("opencl", fmap={"other" + HOSTILE: ["k", [], [], []]})).functions,
+    "a function twice": lambda: dict(
+        stored(b"\xa2cl\x82" + (msgpack.packb(HOSTILE) + b"\x94\xa1k\x90\x90\x90") * 2 + b"\xc4\x00").functions
+    ),
+    "a field of a function": lambda: dict(stored(wire("opencl", fmap={HOSTILE: [HOSTILE, [], [1], []]})).functions),
+    "an interface's params": lambda: dict(stored(interface(params=[{"name": HOSTILE, "kind": HOSTILE}])).functions),
+    "a param's access": lambda: dict(stored(interface(params=[{"name": HOSTILE, "kind": "buffer", "access": HOSTILE}])).functions),
+    "a param's type": lambda: dict(stored(interface(params=[{"name": HOSTILE, "kind": "buffer", "type": HOSTILE}])).functions),
+    "a param's place": lambda: dict(stored(interface(params=[{"name": HOSTILE, "kind": "buffer", "at": HOSTILE}])).functions),
+    "a block": lambda: dict(stored(interface(params=[], block=[HOSTILE, 1, 1])).functions),
+    "a format": lambda: devmod.create_with_fallback("opencl", b"", HOSTILE, {}),
+    "a function that is not there": lambda: stored(wire("opencl")).get_function(LONE),
+    "a function of a kind that is not installed": lambda: stored(wire("opencl")).get_function(HOSTILE),
+    "a function of a library": lambda: tvm.load_imports(blob("_lib", HOSTILE, children=(1,))).get_function(LONE),
+    "a bundle's function": lambda: devmod.bundle(stored(wire("opencl")), Raw("npu", b"", HOSTILE, (HOSTILE,))).get_function(LONE),
+    "a bundle's candidates": lambda: devmod.bundle(
+        stored(wire("opencl")), devmod.loads(devmod.dumps(Raw("npu", b"", HOSTILE, (HOSTILE,))))
+    ).get_function(HOSTILE),
+    "a constant": lambda: devmod.load_from_bytes("const_loader", b"\x81" + msgpack.packb(HOSTILE) + b"\x90\x80"),
+    "a constant that is not there": lambda: devmod.load_from_bytes(
+        "const_loader", b"\x81" + msgpack.packb(HOSTILE) + b"\x93\x93\x00\x08\x01\x90\xc4\x01x\x80"
+    ).get_global(LONE),
+    "an init symbol": lambda: devmod.load_from_bytes("const_loader", b"\x80" + msgpack.packb({HOSTILE: [HOSTILE]})),
+    "an array of constants": lambda: devmod.const_loader({LONE: object()}, {}),
+    "TVM's kind": lambda: tvm.load_module_bytes(LONE, b""),
+    "TVM's function": lambda: tvm.load_module_bytes("opencl", tvm_bytes("cl", 1, HOSTILE, "k", 9)),
+    "TVM's functions": lambda: tvm.load_module_bytes("opencl", tvm_bytes("cl", 2, HOSTILE, "k", 0, 0, 0, HOSTILE, "k", 0, 0, 0, b"")),
+    "TVM's constants": lambda: tvm.load_module_bytes("const_loader", tvm_bytes(2, HOSTILE, HOSTILE)),
+    "TVM's cycle": lambda: tvm.load_imports(blob(HOSTILE, children=(0,))),
+    "TVM's kind, saved": lambda: devmod.dumps(tvm.load_imports(blob(HOSTILE))),
+    "TVM's kind, asked": lambda: tvm.load_imports(blob(HOSTILE)).get_function(LONE),
+    "TVM's tag": lambda: tvm.dump_module_bytes(stored(wire("opencl"))),
+    "a module that cannot be saved": lambda: devmod.dumps(Raw(LONE, b"")),
+    "metadata's type": lambda: devmod.load_metadata_from_json(metadata(arg_types=[LONE])),
+    "metadata's fields": lambda: devmod.load_metadata_from_json(metadata(arg_types=LONE)),
+    "metadata's interface": lambda: devmod.load_metadata_from_json(metadata(interface={"params": [{"name": LONE, "kind": LONE}]})),
+    "metadata that is no JSON": lambda: devmod.load_metadata_from_json(HOSTILE),
+    "a file's name": lambda: devmod.load_from_file(f"/nowhere/{HOSTILE}.{HOSTILE}"),
+    "a target": lambda: devmod.Target.parse(f"opencl -{HOSTILE}"),
+    "a device": lambda: devmod.device(f"opencl:{HOSTILE}"),
+}
+
+
+@pytest.mark.row("R4", "R19", "R25")
+@pytest.mark.parametrize("act", REFUSED.values(), ids=REFUSED)
+def test_an_error_that_quotes_a_file_has_no_control_character(act: Callable[[], object]) -> None:
+    with pytest.raises(devmod.DevmodError) as caught:
+        act()
+    assert_clean(str(caught.value))
+    assert_clean("".join(traceback.format_exception(caught.value, chain=True)))
+
+
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "npu", LONE])
+def test_a_repr_has_no_control_character(kind: str) -> None:
+    code, fmt, _ = sample(kind if kind in ("opencl", "vulkan") else "opencl")
+    code = {HOSTILE: b"x"} if kind in MAP_KINDS else code
+    info = devmod.FunctionInfo(HOSTILE, [], [HOSTILE], interface=devmod.Interface(extra={HOSTILE: HOSTILE}))
+    module = (
+        Raw(kind, b"", HOSTILE, (HOSTILE,))
+        if kind not in ("opencl", "vulkan")
+        else devmod.create_with_fallback(kind, code, fmt, {HOSTILE: info})
+    )
+    loaded = devmod.loads(devmod.dumps(module)) if kind != LONE else module
+    for each in (module, loaded, devmod.bundle(module, loaded), info, devmod.Origin(HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE})):
+        assert_clean(repr(each))
+        assert "k\\x1b" in repr(each)
+
+
+class HostileDevice(devmod.Device):
+    kind, index, name, vendor, driver_version, arch, memory = "npu", 0, LONE, LONE, LONE, LONE, 0
+
+
+HostileDevice.__abstractmethods__ = frozenset()
+
+
+def test_the_repr_of_a_device_and_of_a_target_has_no_control_character() -> None:
+    spec = devmod.TargetSpec("npu", title=LONE, distribution=LONE, formats=[LONE])
+    for each in (HostileDevice(), spec):
+        assert_clean(repr(each))
+
+
+# -- commands
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Return a file of each format of `devmod inspect`, with control characters in all texts."""
+    info = devmod.FunctionInfo(
+        HOSTILE,
+        ["handle", "int32"],
+        [HOSTILE],
+        interface=devmod.Interface(
+            [devmod.Param(HOSTILE, "buffer", "float32", "rw"), devmod.Param(HOSTILE, "scalar", "int32", extra={HOSTILE: [HOSTILE, b"\0"]})],
+            extra={"constants": [{"name": HOSTILE, "type": "int32", "default": float("nan")}], HOSTILE: float("-inf")},
+        ),
+    )
+    opencl = devmod.create_with_fallback("opencl", b"x", "cl", {HOSTILE: info})
+    opencl.__dict__["_devmod_origin"] = devmod.Origin(HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE}, {HOSTILE: b"\xff"})
+    foreign = Raw("npu", b"", HOSTILE, (HOSTILE,))
+    foreign.import_module(opencl)
+    tree = devmod.bundle(opencl, foreign, opencl)
+    result = [tmp_path / "k.devmod", tmp_path / "k\x1b[31m\x9b\u202e.devmod", tmp_path / "k.cl", tmp_path / "k.tvmimports"]
+    devmod.save(tree, result[0])
+    devmod.save(tree, result[1])
+    plain = devmod.create_with_fallback("opencl", b"x", "cl", {HOSTILE: devmod.FunctionInfo(HOSTILE, ["handle"], [HOSTILE])})
+    plain.write_to_file(result[2])
+    result[3].write_bytes(blob("_lib", HOSTILE, children=(1,)))
+    return result
+
+
+def test_no_command_prints_a_control_character_of_a_file(capsys: pytest.CaptureFixture[str], files: list[Path]) -> None:
+    for file in files:
+        code, out = run(capsys, "inspect", file)
+        assert code == 0, out
+        assert "k\\x1b]0;owned\\x07" in out
+        code, out = run(capsys, "inspect", file, "--json")
+        assert code == 0
+        found = json.loads(out, parse_constant=pytest.fail)
+        assert repr(HOSTILE)[1:-1] in repr(found)  # JSON's escapes preserve the text
+    for name in (f"none{HOSTILE}.devmod", f"none.{HOSTILE}"):
+        for arguments in (("inspect",), ("inspect", "--debug"), ("inspect", "--json"), ("view", "--no-open"), ("compile", "-t", "opencl")):
+            assert run(capsys, *arguments, name)[0] != 0
+    for arguments in (
+        (HOSTILE,),
+        ("inspect", HOSTILE, HOSTILE),
+        ("inspect", f"--{HOSTILE}"),
+        ("conformance", HOSTILE),
+        ("new-backend", HOSTILE),
+    ):
+        assert run(capsys, *arguments)[0] != 0
+
+
+def test_json_output_has_the_escapes_of_json(capsys: pytest.CaptureFixture[str], files: list[Path]) -> None:
+    out = run(capsys, "inspect", files[0], "--json")[1]
+    assert '"target": "k\\u001b]0;owned\\u0007\\u001b[31m\\u009b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff\\udb40\\udc41\\u007f\\r"' in out
+    (origin, params, extra) = [
+        part for each in json.loads(out)["module"]["imports"][:1]
+        for part in (each["origin"], each["functions"][0]["interface"]["params"], each["functions"][0]["interface"])
+    ]  # fmt: skip
+    assert origin[HOSTILE] == {"base64": "/w=="}
+    assert params[1][HOSTILE] == [HOSTILE, {"base64": "AA=="}]
+    assert (extra[HOSTILE], extra["constants"][0]["default"]) == ("-Infinity", "NaN")
+
+
+def test_no_command_prints_a_control_character_of_a_plugin(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, register: Callable[..., None]
+) -> None:
+    broken = f"raise RuntimeError({HOSTILE!a})\n"
+    install(
+        tmp_path,
+        "devmod-npu",
+        "1.0",
+        {"devmod.create": {"npu": "npu_broken:create"}, "devmod.hooks": {"devmod_page": "npu_broken:page"}},
+        {"npu_broken": broken},
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for arguments in ((), ("--json",), ("--no-import",), ("--debug",)):
+        assert "devmod.create" in run(capsys, "plugins", *arguments)[1]
+    register("devmod.device", "npu", lambda: [HostileDevice()])
+    for arguments in ((), ("--json",)):
+        assert "npu" in run(capsys, "devices", *arguments)[1]
+
+    def fail() -> Any:
+        raise RuntimeError(LONE)
+
+    register("devmod.device", "apu", fail)
+    for arguments in ((), ("--json",), ("--debug",)):
+        assert "apu" in run(capsys, "devices", *arguments)[1]
+
+
+def test_the_lines_of_devmod_log_have_no_control_character(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    from devmod._util.log import debug
+
+    debug(f"{LONE}\n{LONE}")
+    err = capsys.readouterr().err
+    assert_clean(err)
+    assert err.count("\n") == 1
+
+
+# -- checks of the source code
+
+
+def sources() -> list[tuple[Path, ast.Module]]:
+    found = [path for folder in SOURCES for path in sorted(folder.rglob("*.py")) if "templates" not in path.parts]
+    assert len(found) > 80
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in found]
+
+
+def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
+
+
+def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> None:
+    own = {"_output.py": "click.echo", "log.py": "print"}
+    for path, tree in sources():
+        for call in calls(tree, "print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write", "error.show", "Console"):
+            function = ast.unparse(call.func)
+            files = [ast.unparse(each.value) for each in call.keywords if each.arg == "file"]
+            if function == "print" and files and files[0] not in ("sys.stdout", "sys.stderr"):
+                continue  # into a pipe
+            if "testing" in path.parts or path.name == "_process.py":
+                continue  # code for processes of the tests
+            if path.name == "_output.py":
+                continue
+            if function == "error.show":
+                assert [ast.unparse(each) for each in call.args] == ["usage"], path  # into a buffer
+                continue
+            assert own.get(path.name) == function, (path, ast.unparse(call))
+            assert "escape_line(" in ast.unparse(call), (path, ast.unparse(call))
+
+
+#: The unescaped parts that a `__repr__` may have: types, numbers, and objects with an escaping repr.
+PLAIN = {"self.device", "self._stream.device", "self.nbytes", "self.dtype", "list(self.shape)", "type(self).__name__", "name", "shown"}
+
+
+def test_every_repr_escapes_what_it_shows() -> None:
+    for path, tree in sources():
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef) or function.name not in ("__repr__",):
+                continue
+            escaped = [node for call in calls(function, "escape_line", "escape") for node in ast.walk(call)]
+            for part in ast.walk(function):
+                if isinstance(part, ast.FormattedValue) and part.conversion != ord("r") and part not in escaped:
+                    assert ast.unparse(part.value) in PLAIN, (path, ast.unparse(function))
+
+
+def test_every_warning_escapes_its_text() -> None:
+    for path, tree in sources():
+        for call in calls(tree, "warnings.warn"):
+            text = ast.unparse(call.args[0])
+            assert text.startswith("escape(") or text == "str(error)", (path, ast.unparse(call))
+
+
+def test_every_public_error_is_a_devmod_error() -> None:
+    """DevmodError escapes the text of every error."""
+    for error in ERRORS:
+        assert issubclass(error, devmod.DevmodError)
+        assert error is devmod.DevmodError or not {"__init__", "__str__", "add_note"} & set(vars(error)), error

@@ -1,5 +1,0 @@
-"""One of its formats has no file loader."""
-
-ROWS = ("R2-formats",)
-REASON = "devmod.load_from_file.toybin is not registered, and toy is"
-WITHOUT = (("devmod.load_from_file", "toybin"),)

@@ -1,0 +1,218 @@
+"""Trials: a separate process compiles a new shader first, because naga and drivers crash on some texts.
+
+No check of a text can find all of these. The result of a trial is stored in the disk cache, under a key of everything it depends on.
+A program that cannot start processes, or that runs only its own shaders, sets ``DEVMOD_WEBGPU_TRIAL=0``. Frozen programs have no
+interpreter to start, and skip the trial.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import tempfile
+import threading
+
+from devmod.backend import DiskCache
+from devmod.errors import CompileError
+from devmod.worker import Trial, python_command, search_path, was_killed
+from devmod_webgpu._driver import version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from devmod_webgpu._device import WebGPUDevice
+    from devmod_webgpu._pipeline import Groups
+
+#: The seconds after which a trial is killed, at its start and for each shader.
+TIMEOUT = 120.0
+#: The most idle processes that wait for the next shader.
+_MAX_IDLE = 2
+_PASSED = b"done\n"
+_CRASHED = b"ended\n"
+_CACHE = DiskCache("webgpu")
+#: The most bytes of a process's output in an error's log.
+_MAX_OUTPUT = 4000
+_TRIAL = Trial("webgpu", "shader")
+
+_idle: list[_Process] = []
+_tried: set[str] = set()
+
+
+class ProcessEndedError(Exception):
+    """The process has ended. `code` is its exit status, `printed` the end of its output."""
+
+    def __init__(self, code: int, printed: str) -> None:
+        super().__init__(code, printed)
+        self.code, self.printed = code, printed
+
+
+class _Process:
+    """A process that tries shaders."""
+
+    def __init__(self) -> None:
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - this interpreter
+                python_command("devmod_webgpu._trial_process"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                start_new_session=True,  # Ctrl-C in a terminal interrupts only this process
+            )
+        except BaseException:
+            self._printed.close()
+            raise
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return its answer.
+
+        Raises
+        ------
+        ProcessEndedError
+            The process has ended.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        watchdog = threading.Timer(TIMEOUT, self.process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except OSError:
+            line = b""
+        finally:
+            watchdog.cancel()
+        if line.endswith(b"\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        code = self.process.wait()
+        self._printed.seek(max(0, self._printed.seek(0, os.SEEK_END) - _MAX_OUTPUT))
+        raise ProcessEndedError(code, self._printed.read().decode("utf-8", "replace"))
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self._printed):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:  # the data that was not flushed
+                pass
+
+
+def try_shader(device: WebGPUDevice, name: str, text: str, entry: str, groups: Groups, constants: Mapping[str, bool | int | float]) -> None:
+    """Compile a shader in another process, unless a trial has passed before.
+
+    Raises
+    ------
+    CompileError
+        The process crashes, or cannot be started.
+    """
+    if not _TRIAL.is_enabled:
+        return
+    request = {"text": text, "entry": entry, "groups": groups, "constants": dict(constants)}
+    identity = json.dumps(request, sort_keys=True)
+    key = _CACHE.key("trial 1", version(), device.summary, device.driver_version, identity)
+    if key in _tried:
+        return
+    stored = _CACHE.read(key)
+    if stored != _PASSED:
+        printed = stored[len(_CRASHED) :].decode("utf-8", "replace") if stored and stored.startswith(_CRASHED) else None
+        if printed is None:
+            printed = _try(device, name, request)
+            _CACHE.write(key, _PASSED if printed is None else _CRASHED + printed.encode("utf-8", "replace"))
+        if printed is not None:
+            raise _crash_error(device, name, printed)
+    _tried.add(key)
+
+
+def _crash_error(device: WebGPUDevice, name: str, printed: str) -> CompileError:
+    panic = next((line.strip() for line in printed.splitlines() if "panicked at" in line), "")
+    detail = f" ({panic})" if panic else ""
+    return CompileError(
+        f"the webgpu shader of {name!r} crashes wgpu or the driver of {device}{detail}. A separate process compiled it first, so this "
+        "process is not affected. Change the shader: use simpler expressions, or avoid the construct that the log names",
+        kind="webgpu",
+        function=name,
+        log=printed,
+    )
+
+
+def _try(device: WebGPUDevice, name: str, request: Mapping[str, Any]) -> str | None:
+    """Return None if a process compiles the shader, and the end of its output if it crashes."""
+    request = {**request, "adapter": device.summary}
+    for _ in range(3):
+        try:
+            process, fresh = _idle.pop(), False
+        except IndexError:
+            process, fresh = _start_process(name), True
+        try:
+            answer = process.ask(request)
+        except ProcessEndedError as ended:
+            process.stop()
+            if ended.code == 0 or (not fresh and was_killed(ended.code)):
+                continue  # an idle process ends after a while
+            if was_killed(ended.code):
+                raise _trial_error(name, f"it ended with status {ended.code} (it took over {TIMEOUT:g} seconds, or was killed)") from ended
+            return ended.printed
+        except BaseException:
+            process.stop()
+            raise
+        if "problem" in answer or "lost" in answer:
+            process.stop()
+        elif len(_idle) < _MAX_IDLE:
+            _idle.append(process)
+        else:
+            process.stop()
+        if "problem" in answer:
+            raise _trial_error(name, answer["problem"])
+        if "lost" in answer:
+            return str(answer["lost"])
+        return None
+    raise _trial_error(name, "it ends before it compiles anything")
+
+
+def _start_process(name: str) -> _Process:
+    try:
+        process = _Process()
+    except OSError as error:
+        raise _trial_error(name, str(error)) from error
+    try:
+        process.ask({"path": search_path()})
+    except ProcessEndedError as ended:
+        process.stop()
+        last = ended.printed.strip().rpartition("\n")[2]
+        raise _trial_error(name, f"it ended with status {ended.code} at its start: {last}") from ended
+    except BaseException:
+        process.stop()
+        raise
+    return process
+
+
+def _trial_error(name: str, why: str) -> CompileError:
+    return CompileError(_TRIAL.failure(f"the webgpu shader of {name!r}", why), kind="webgpu", function=name)
+
+
+def _stop_all() -> None:
+    while _idle:
+        _idle.pop().stop()
+
+
+def _forget_in_child() -> None:
+    """Forget the processes in a forked child, because they belong to the parent."""
+    for each in _idle:
+        each.process.returncode = 0
+    _idle.clear()
+
+
+atexit.register(_stop_all)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,67 @@
+"""The command `devmod view`: a page with the tree, the sources and the kernels of a file, served on this machine."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import click
+
+from devmod.commands import debug_option
+
+
+@click.command(
+    "view",
+    short_help="Show a file in the browser.",
+    epilog="""\b
+Examples:
+  devmod view k.devmod
+  devmod view k.devmod --no-open --port 8000
+  devmod compile k.wgsl -t webgpu -o - | devmod view -    # standard input
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port on 127.0.0.1. [default: a free one]")
+@click.option("--no-open", is_flag=True, help="Print the address and open no browser.")
+@debug_option
+def command(file: Path, port: int, no_open: bool) -> None:
+    """Serve FILE, a .devmod bundle, and a page that shows it, to the browsers of this machine until Ctrl-C.
+
+    The page shows the modules, their functions and their sources. It runs the WebGPU kernels of devmod's examples (mandelbrot,
+    blur_rows, blur_columns), and marks their modules with "runs here". Of other kernels it shows how a program calls them.
+    """
+    from devmod.commands import STDIN, standard_input
+
+    if str(file) != STDIN:
+        _serve(file, str(file), port, no_open)
+        return
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="devmod-view-") as folder:
+        copy = Path(folder, "stdin.devmod")
+        copy.write_bytes(standard_input())
+        _serve(copy, "standard input", port, no_open)
+
+
+def _serve(file: Path, shown: str, port: int, no_open: bool) -> None:
+    """Serve a file, which `shown` names in messages, until Ctrl-C."""
+    import devmod
+    from devmod.commands import echo
+    from devmod_webgpu._page import page
+    from devmod_webgpu._serve import Server
+
+    devmod.load(file)  # an error in the file is shown here, and not in a page
+    server = Server(file.resolve(), page(), port, secrets.token_urlsafe(16))
+    echo(f"{shown} is shown at {server.url}")
+    echo("Ctrl-C ends it.")
+    if not no_open:
+        import webbrowser
+
+        if not webbrowser.open(server.url):
+            echo("No browser could be opened here; open that address in one.", err=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()

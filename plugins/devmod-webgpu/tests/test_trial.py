@@ -1,0 +1,138 @@
+"""Trials: a separate process compiles a new shader first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import Interface
+
+SET = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn k() {{ x[0] = {}u; }}"
+#: naga recurses along the chain of constants, and overflows its stack.
+CHAIN = (
+    "@compute @workgroup_size(1) fn k() { _ = c0; }\n" + "".join(f"const c{n} = c{n + 1};\n" for n in range(30_000)) + "const c30000 = 1;\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> None:
+    """Use an empty cache of trials."""
+    from devmod_webgpu import _trial
+
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEVMOD_WEBGPU_TRIAL", raising=False)
+    monkeypatch.setattr(_trial, "_tried", set())
+
+
+def create(text: str) -> devmod.Module:
+    return devmod.create("webgpu", {"k": text.encode()}, "wgsl", {"k": devmod.FunctionInfo("k", [], interface=Interface())})
+
+
+def break_process_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _trial
+
+    def popen(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    _trial._stop_all()
+    monkeypatch.setattr(_trial.subprocess, "Popen", popen)
+
+
+def message_of(module: devmod.Module) -> str:
+    with pytest.raises(devmod.CompileError) as caught:
+        module.get_function("k")
+    assert (caught.value.kind, caught.value.function) == ("webgpu", "k")
+    return str(caught.value)
+
+
+def test_a_shader_that_crashes_naga_does_not_crash_this_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        f"the webgpu shader of 'k' crashes wgpu or the driver of {device}. A separate process compiled it first, so this process is not "
+        "affected. Change the shader: use simpler expressions, or avoid the construct that the log names"
+    )
+    assert message_of(create(CHAIN)) == text
+    break_process_start(monkeypatch)
+    assert message_of(create(CHAIN)) == text  # from the cache
+
+
+def test_a_shader_that_passed_a_trial_starts_no_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _trial
+
+    assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
+    break_process_start(monkeypatch)
+    assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
+    monkeypatch.setattr(_trial, "_tried", set())  # as in another process
+    assert devmod.compile(SET.format(1), "webgpu", name="k").get_function("k")
+
+
+def test_one_process_serves_many_shaders(device: Any) -> None:
+    from devmod_webgpu import _trial
+
+    pids = []
+    for number in range(3):
+        assert devmod.compile(SET.format(number), "webgpu", name="k").get_function("k")
+        pids.append(_trial._idle[-1].process.pid)
+    assert len(set(pids)) == 1
+
+
+def test_a_process_that_was_killed_is_replaced(device: Any) -> None:
+    from devmod_webgpu import _trial
+
+    assert devmod.compile(SET.format(10), "webgpu", name="k").get_function("k")
+    for each in _trial._idle:
+        each.process.kill()
+    assert devmod.compile(SET.format(11), "webgpu", name="k").get_function("k")
+
+
+def test_the_error_if_no_process_can_be_started(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    break_process_start(monkeypatch)
+    module = devmod.compile(SET.format(20), "webgpu", name="k")
+    assert message_of(module) == (
+        "the webgpu shader of 'k' was not loaded: devmod builds a new shader in another process first, and [Errno 1] Operation not permitted. "
+        "If you trust the shader, set DEVMOD_WEBGPU_TRIAL=0 to build it in this process only"
+    )
+    monkeypatch.setenv("DEVMOD_WEBGPU_TRIAL", "0")
+    assert module.get_function("k")
+
+
+def test_the_error_of_an_invalid_shader_has_the_place_the_message_and_the_line(device: Any) -> None:
+    text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0].b = 1.0; }"
+    assert message_of(create(text)) == (
+        f"{device.name} cannot build the webgpu source: k.wgsl:2:43: invalid field accessor `b`\n"
+        "   @compute @workgroup_size(1) fn k() { x[0].b = 1.0; }\n"
+        "                                             ^ invalid accessor"
+    )
+
+
+def test_an_interrupted_trial_stops_its_process(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_webgpu import _trial
+
+    assert devmod.compile(SET.format(30), "webgpu", name="k").get_function("k")
+    module = devmod.compile(SET.format(31), "webgpu", name="k")
+    with monkeypatch.context() as patch:
+
+        def interrupted(line: bytes) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(_trial.json, "loads", interrupted)  # the answer is read, but not used
+        with pytest.raises(KeyboardInterrupt):
+            module.get_function("k")
+    assert _trial._idle == []
+    assert module.get_function("k")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+def test_a_forked_process_does_not_use_its_parents_process(device: Any) -> None:
+    from devmod_webgpu import _trial
+
+    assert devmod.compile(SET.format(40), "webgpu", name="k").get_function("k")
+    assert _trial._idle
+    child = os.fork()
+    if not child:
+        os._exit(len(_trial._idle))
+    assert os.waitpid(child, 0)[1] == 0
+    assert devmod.compile(SET.format(41), "webgpu", name="k").get_function("k")

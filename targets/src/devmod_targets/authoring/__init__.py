@@ -1,0 +1,45 @@
+"""The build-side API for authors of compilers: declared functions, self-contained sources and reflected shaders.
+
+A compiler (`TargetSpec.compiler`) takes a `devmod.backend.CompileRequest` and returns a `devmod.backend.Payload`.
+
+- `complete_source` puts the defines, options and includes of a request into the text of a source payload.
+- `reflected_function` turns a `ReflectedShader` into a `ReflectedFunction`.
+- `merge_declared` merges reflected functions with the fmap that the caller declares.
+- `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own because it imports ctypes.
+"""
+
+from __future__ import annotations
+
+from devmod_targets.authoring._declared import ReflectedFunction as ReflectedFunction
+from devmod_targets.authoring._declared import merge_declared as merge_declared
+from devmod_targets.authoring._declared import source_payload as source_payload
+from devmod_targets.authoring._declared import warn_caller as warn_caller
+from devmod_targets.authoring._includes import Inliner as Inliner
+from devmod_targets.authoring._includes import include_hint as include_hint
+from devmod_targets.authoring._includes import line_directive as line_directive
+from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
+from devmod_targets.authoring._shader import Member as Member
+from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
+from devmod_targets.authoring._shader import Resource as Resource
+from devmod_targets.authoring._shader import reflected_function as reflected_function
+from devmod_targets.authoring._source import SelfContainedSource as SelfContainedSource
+from devmod_targets.authoring._source import complete_source as complete_source
+from devmod_targets.authoring._source import options_and_defines as options_and_defines
+
+__all__ = [
+    "MAX_ARGUMENTS",
+    "Inliner",
+    "Member",
+    "ReflectedFunction",
+    "ReflectedShader",
+    "Resource",
+    "SelfContainedSource",
+    "complete_source",
+    "include_hint",
+    "line_directive",
+    "merge_declared",
+    "options_and_defines",
+    "reflected_function",
+    "source_payload",
+    "warn_caller",
+]

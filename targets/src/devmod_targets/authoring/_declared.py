@@ -1,0 +1,243 @@
+"""Merge reflected functions with the fmap that the caller declares, and make the payload of a source."""
+
+from __future__ import annotations
+
+from devmod import Block, FunctionInfo, Interface, Origin, Param
+from devmod.backend import Payload, Value, array_bytes, escape, parse_dtype, with_shared_memory_last
+from devmod.errors import CompileError, ToolchainNotFoundError, list_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod import TargetSpec
+    from devmod.backend import CompileRequest
+    from devmod_targets.authoring._source import SelfContainedSource
+
+#: One tag for each dimension of a launch. TVM's callers pass these dimensions as integers after the arguments.
+_GRID_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+
+class ReflectedFunction(Value):
+    """A function as a reader found it in the source or binary.
+
+    Parameters
+    ----------
+    symbol
+        Its symbol or entry point.
+    types
+        The type of each argument as in FunctionInfo.arg_types; "" for an unknown type.
+    params
+        The params of its interface, one for each argument.
+    block
+        Its fixed block of threads, or None.
+    location
+        Its place in the source for messages, such as "k.cl:12".
+    blocks
+        The blocks of memory that contain its scalars.
+    extra
+        The fields of its interface that only some kinds have.
+    """
+
+    __slots__ = ("block", "blocks", "extra", "location", "params", "symbol", "types")
+    block: tuple[int, int, int] | None
+    blocks: tuple[Block, ...]
+    extra: Mapping[str, Any]
+    params: tuple[Param, ...]
+    symbol: str
+    types: tuple[str, ...]
+    location: str
+
+    def __init__(
+        self,
+        symbol: str,
+        types: Sequence[str],
+        params: Sequence[Param],
+        block: tuple[int, int, int] | None = None,
+        location: str = "",
+        *,
+        blocks: Sequence[Block] = (),
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._set(
+            symbol=symbol,
+            types=tuple(types),
+            params=tuple(params),
+            block=block,
+            location=location,
+            blocks=tuple(blocks),
+            extra=dict(extra or {}),
+        )
+
+
+def merge_declared(
+    spec: TargetSpec, reflected: Mapping[str, ReflectedFunction] | None, declared: Mapping[str, FunctionInfo] | None
+) -> dict[str, FunctionInfo]:
+    """Return the fmap of a payload.
+
+    ``FunctionInfo.name`` of a declared function is its symbol. Its arg_types, tags and interface replace the reflected ones;
+    empty fields are filled in from reflection. Functions that are not declared are unchanged.
+
+    Parameters
+    ----------
+    spec
+        The kind's spec, which defines whether a launch has a grid.
+    reflected
+        The reflected functions, in the order of the source; None without reflection.
+    declared
+        The fmap argument of `devmod.compile`, or None.
+
+    Raises
+    ------
+    CompileError
+        A declared function is missing from the source or contradicts it, or a type is neither declared nor reflected.
+    """
+    declared = declared or {}
+    if reflected is None:
+        return {name: _with_tags(spec, info, info.arg_types, info.interface) for name, info in declared.items()}
+    by_symbol: dict[str, dict[str, FunctionInfo]] = {}
+    for name, info in declared.items():
+        if all(info.name != function.symbol for function in reflected.values()):
+            known = list_names(function.symbol for function in reflected.values())
+            raise CompileError(
+                f"the declared fmap maps {name!r} to the {spec.kind} function {info.name!r}, which is missing in the source. "
+                f"Functions in the source: {known}",
+                kind=spec.kind,
+                function=name,
+            )
+        by_symbol.setdefault(info.name, {})[name] = info
+    merged: dict[str, FunctionInfo] = {}
+    for name, function in reflected.items():
+        for key, info in by_symbol.get(function.symbol, {name: FunctionInfo(function.symbol, ())}).items():
+            merged[key] = _merge_one(spec, key, info, function)
+    return merged
+
+
+def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: ReflectedFunction) -> FunctionInfo:
+    types = info.arg_types or reflected.types
+    location = reflected.location
+    if len(types) != len(reflected.types):
+        raise CompileError(
+            f"the declared fmap gives the {spec.kind} function {name!r} {len(types)} arguments; "
+            f"at {location} it has {len(reflected.types)}",
+            kind=spec.kind,
+            function=name,
+        )
+    params = []
+    declared_params = info.interface.params if info.interface is not None else reflected.params
+    for index, (type_name, own_type, param, declared) in enumerate(
+        zip(types, reflected.types, reflected.params, declared_params, strict=True)
+    ):
+        argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
+        for trait, wanted, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
+            if wanted != actual and wanted is not None and actual is not None:
+                raise CompileError(
+                    f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the {trait} {wanted!r}; "
+                    f"at {location} it is {actual!r}",
+                    kind=spec.kind,
+                    function=name,
+                    argument=param.name,
+                )
+        if not type_name:
+            raise CompileError(
+                f"the {spec.kind} function {name!r} at {location} takes {argument} by value, and its type is unknown. Define the type, "
+                "or declare the function in fmap= with its arg_types",
+                kind=spec.kind,
+                function=name,
+                argument=param.name,
+            )
+        if own_type and not _same_type(type_name, own_type):
+            raise CompileError(
+                f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the type {type_name!r}; "
+                f"at {location} it is {own_type!r}",
+                kind=spec.kind,
+                function=name,
+                argument=param.name,
+            )
+        params.append(param if own_type else Param(param.name, param.kind, type_name))
+    interface = info.interface or Interface(params, reflected.blocks, reflected.block, reflected.extra)
+    return _with_tags(spec, info, types, interface)
+
+
+def _same_type(declared: str, reflected: str) -> bool:
+    """Return whether a call treats both types alike: they are equal, or a bool and a byte."""
+    if declared == reflected:
+        return True
+    one, other = parse_dtype(declared), parse_dtype(reflected)
+    return {one[0], other[0]} == {1, 6} and array_bytes(one) == array_bytes(other)
+
+
+def _with_tags(spec: TargetSpec, info: FunctionInfo, types: Sequence[str], interface: Interface | None) -> FunctionInfo:
+    tags = info.launch_param_tags
+    if spec.has_grid and not any(tag.startswith(("blockIdx.", "threadIdx.")) for tag in tags):
+        tags = (*_GRID_TAGS, *tags)
+    tags = with_shared_memory_last(tags)
+    return FunctionInfo(info.name, types, tags, info.arg_extra_tags, interface)
+
+
+def source_payload(
+    spec: TargetSpec,
+    fmt: str,
+    request: CompileRequest,
+    source: SelfContainedSource,
+    read: Callable[[], tuple[Mapping[str, ReflectedFunction], str]],
+    *,
+    empty_error: str,
+) -> Payload:
+    """Return the payload of a source that its receiver compiles.
+
+    Parameters
+    ----------
+    spec, fmt
+        The target's spec, and the source's format.
+    request
+        The compile request. Its fmap is merged with the reflected functions. If the reader's library is missing, a fmap
+        with all arg_types replaces reflection.
+    source
+        The self-contained source.
+    read
+        Returns the functions in the source by name, and the reader's name and version.
+    empty_error
+        The error text for a source without functions.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        `read` raised it, and the request's fmap is empty or incomplete.
+    CompileError
+        The source has no function, or a declared function contradicts it.
+    """
+    try:
+        reflected, toolchain = read()
+    except ToolchainNotFoundError:
+        # Without reflection, empty fields of a declared function cannot be filled in.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
+            raise
+        fmap, toolchain = merge_declared(spec, None, request.fmap), ""
+    else:
+        if not reflected:
+            raise CompileError(empty_error, kind=spec.kind)
+        fmap = merge_declared(spec, reflected, request.fmap)
+    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
+    origin = Origin(str(request.target), toolchain, options, source.sources)
+    data = source.text.encode()
+    return Payload(spec.kind, dict.fromkeys(fmap, data) if spec.shader_map else data, fmt, fmap, {fmt: source.text}, origin)
+
+
+def warn_caller(request: CompileRequest, texts: Sequence[str]) -> None:
+    """Issue a UserWarning for each text, attributed to the caller of `devmod.compile`.
+
+    Raises
+    ------
+    CompileError
+        ``--werror`` is set, and there is a warning.
+    """
+    if texts and request.warnings_as_errors:
+        kind = request.target.kind
+        raise CompileError(f"--werror turns this warning into an error: {texts[0]}", kind=kind, log="\n".join(texts))
+    import warnings
+
+    for text in texts:
+        # Frames between this one and the caller: the compiler, and two of devmod.compile.
+        warnings.warn(escape(text), UserWarning, stacklevel=5)

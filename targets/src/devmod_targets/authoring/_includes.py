@@ -1,0 +1,304 @@
+"""Replace the includes of user files by their text, so that a C preprocessor reads the same tokens.
+
+Nothing is evaluated: an include inside a condition is replaced inside that condition. A file with an include guard or ``#pragma once``
+that is outside of all conditions is embedded once. Every other include is replaced each time, because the receiver's preprocessor
+evaluates the conditions. ``#pragma once`` has no meaning in a single text, so a guard replaces it. The guard's macro is made of the
+file's digest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+from devmod.backend import decode_source
+from devmod.errors import CompileError, list_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from devmod.backend import CompileRequest
+
+_MAX_NESTING = 64
+_MAX_BYTES = 64 << 20
+
+#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition cannot backtrack over it.
+_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
+_TOKEN = re.compile(
+    r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
+    |(?P<line>\r\n|\n|\r)
+    |(?P<hash>\#)
+    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+    |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
+    |\w+|.""",
+    re.DOTALL | re.VERBOSE,
+)
+_DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
+_BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
+_INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def line_directive(number: int, name: str) -> str:
+    """Return the directive that sets the number and the file name of the next line."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {number} "{escaped}"\n'
+
+
+class _Directive:
+    """A preprocessor directive in a text.
+
+    Attributes
+    ----------
+    word : str
+        Its name, such as "include".
+    start, end : int
+        Its first character, and the character after it.
+    line : int
+        Its line, from 1.
+    depth : int
+        The number of conditions around it.
+    next, next_line : int
+        The first character of the line after it, and that line's number.
+    """
+
+    __slots__ = ("depth", "end", "line", "next", "next_line", "start", "word")
+
+    def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
+        self.word, self.start, self.end, self.line, self.depth = word, start, end, line, depth
+        self.next, self.next_line = 0, 0
+
+
+def _scan(text: str) -> tuple[list[_Directive], bool]:
+    """Return the directives of a text, and whether all its other tokens are inside conditions."""
+    directives: list[_Directive] = []
+    at, line, depth, line_start, guarded = 0, 1, 0, True, True
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        assert token is not None
+        end = token.end()
+        if token["line"]:
+            if directives and not directives[-1].next:
+                directives[-1].next, directives[-1].next_line = end, line + 1
+            line_start = True
+        elif token["hash"] and line_start and (directive := _DIRECTIVE.match(text, at)):
+            word, end, line_start = directive["word"], directive.end(), False
+            depth -= word == "endif" and depth > 0
+            directives.append(_Directive(word, at, end, line, depth))
+            depth += word in ("if", "ifdef", "ifndef")
+            # The operand of a directive is not program text.
+            if word in ("include", "error", "pragma", "define", "undef", "if", "ifdef", "ifndef", "endif", "else", "elif", "line"):
+                rest = _INCLUDED.match(text, end) if word == "include" else _NAME.match(text, end)
+                end = rest.end() if rest else end
+                directives[-1].end = end
+        elif not token["blank"]:
+            line_start = False
+            guarded = guarded and depth > 0
+        line += text.count("\n", at, end)
+        at = end
+    return directives, guarded
+
+
+def _guard(text: str, directives: list[_Directive], guarded: bool) -> str:
+    """Return the macro of an include guard around the whole text; "" if there is none."""
+    if (
+        len(directives) < 3
+        or not guarded
+        or directives[0].word != "ifndef"
+        or directives[1].word != "define"
+        or directives[-1].word != "endif"
+    ):
+        return ""
+    if any(directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el")) for directive in directives[1:-1]):
+        return ""  # the text has a second condition, or an #else
+    names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
+    return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""
+
+
+class Inliner:
+    """Embed the include files of one request.
+
+    Parameters
+    ----------
+    request
+        The compile request.
+    defined
+        The names of the defines, which an include guard may test.
+    directive
+        Returns the directive that sets the number and the file of the next line. GLSL's takes no file name.
+
+    Attributes
+    ----------
+    sources : dict
+        The name of each source file, as in the include, to the SHA-256 of its text.
+    names : dict
+        The real path of each included file to that name.
+    """
+
+    def __init__(self, request: CompileRequest, defined: frozenset[str], directive: Callable[[int, str], str] = line_directive) -> None:
+        self.directive = directive
+        self.kind = request.target.kind
+        self.request = request
+        self.defined = defined
+        self.sources: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        #: Guarded files that are embedded outside of all conditions, so a second include has no effect.
+        self.embedded_once: set[str] = set()
+        #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
+        self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
+        self.size = len(request.text)
+        self._digest(request.name, request.text)
+
+    def inline(self, text: str, first_line: int = 1) -> str:
+        """Return the source text with its includes replaced."""
+        return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, _scan(text)[0])
+
+    def _expand(
+        self, text: str, name: str, folder: str, chain: tuple[str, ...], outer_depth: int, first_line: int, directives: list[_Directive]
+    ) -> str:
+        parts: list[str] = []
+        done = 0
+        shifted = False
+        for directive in directives:
+            if shifted and directive.next and directive.word in _BRANCHES:
+                # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
+                parts += [text[done : directive.next], self.directive(directive.next_line + first_line - 1, name)]
+                done, shifted = directive.next, directive.depth > 0
+                continue
+            depth = outer_depth + directive.depth
+            location = f"{name}:{directive.line + first_line - 1}"
+            path, name_in_include = self._resolve(text, directive, folder, location, depth)
+            if not path:
+                continue
+            inside = self._replacement(path, name_in_include, chain, depth, location)
+            if not inside:
+                parts.append(text[done : directive.start])
+                done = directive.end
+                continue
+            line_start, line_end = directive.start, text.find("\n", directive.end)
+            line_end = len(text) if line_end < 0 else line_end + 1
+            head = text[done:line_start]
+            # Comments before and after the include are kept, on a line of the same number.
+            rest = text[directive.end : line_end]
+            number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
+            parts.append(head if head.endswith("\n") or not head else head + "\n")
+            parts.append(inside)
+            shifted = shifted or directive.depth > 0
+            if rest.strip():
+                parts.append(self.directive(number, name))
+                done = directive.end
+            else:
+                parts.append(self.directive(number + 1, name))
+                done = line_end
+        parts.append(text[done:])
+        return "".join(parts)
+
+    def _replacement(self, path: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
+        """Return the text that replaces an include; "" if the file's guard makes it empty."""
+        text = self._read(path, name_in_include, location)
+        directives, guarded = _scan(text)
+        guard = _guard(text, directives, guarded)
+        once = [
+            directive
+            for directive in directives
+            if directive.word == "pragma" and directive.depth == 0 and _is_pragma_once(text, directive)
+        ]
+        if (guard or once) and (path in self.embedded_once or path in chain):
+            return ""
+        if len(chain) >= _MAX_NESTING or path in chain:
+            raise CompileError(
+                f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard",
+                kind=self.kind,
+            )
+        if (guard or once) and depth == 0 and guard not in self.defined:
+            self.embedded_once.add(path)
+        for directive in reversed(once):
+            text = text[: directive.start] + text[directive.end :]
+        if once:
+            directives, _ = _scan(text)
+        outer_depth = depth - (1 if guard else 0)
+        text = self._expand(text, name_in_include, os.path.dirname(path), (*chain, path), outer_depth, 1, directives)
+        text = text if text.endswith("\n") else text + "\n"
+        if text.endswith("\\\n"):
+            text += "\n"  # otherwise a backslash at the end of the file continues into the next #line
+        text = self.directive(1, name_in_include) + text
+        if once:
+            macro = f"DEVMOD_ONCE_{self.sources[self.names[path]][:16]}"
+            text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
+        return text
+
+    def _resolve(self, text: str, directive: _Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
+        """Return the real path and the name of the included user file; two empty strings for any other include."""
+        if directive.word == "include_next":
+            raise CompileError(f"{location}: #include_next is not supported in a source payload; use #include", kind=self.kind)
+        match = _INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
+        if match is None:
+            return "", ""
+        in_quotes = match["quoted"] is not None
+        name_in_include = match["quoted"] if in_quotes else match["angled"]
+        folders = ([folder] if in_quotes and folder else []) + list(self.request.include)
+        if os.path.isabs(name_in_include):
+            if depth:
+                return "", ""
+            raise CompileError(
+                f"{location}: the include of {name_in_include!r} is an absolute path; write a path relative to a folder of include=",
+                kind=self.kind,
+            )
+        for place in folders:
+            path = os.path.realpath(os.path.join(place, name_in_include))
+            if os.path.isfile(path):
+                self._check_root(path, name_in_include, location)
+                return path, name_in_include
+        if in_quotes and depth == 0:
+            raise CompileError(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}", kind=self.kind)
+        return "", ""
+
+    def _check_root(self, path: str, name_in_include: str, location: str) -> None:
+        """Raise CompileError for a file outside of the caller's folders: a payload would publish its text."""
+        if any(path.startswith(os.path.join(root, "")) for root in self.roots):
+            return
+        allowed = "the source's folder and the folders of include=" if self.request.folder else "the folders of include="
+        folder = os.path.dirname(path)
+        raise CompileError(
+            f"{location}: the include {name_in_include!r} is the file {path!r}, which is outside {allowed}. To embed its text in the "
+            f"payload, add its folder: include=[{folder!r}] in Python, -I {shlex.quote(folder)} in the shell",
+            kind=self.kind,
+        )
+
+    def _read(self, path: str, name_in_include: str, location: str) -> str:
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            raise CompileError(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}", kind=self.kind) from error
+        self.size += len(data)
+        if self.size > _MAX_BYTES:
+            raise CompileError(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB", kind=self.kind)
+        text = decode_source(data, name_in_include, self.kind)
+        if path not in self.names:
+            self.names[path] = self._digest(name_in_include, text)
+        return text
+
+    def _digest(self, name: str, text: str) -> str:
+        """Add a source's digest under its name and return that name; add a number if another source has the name."""
+        from hashlib import sha256
+
+        digest, unique, number = sha256(text.encode()).hexdigest(), name, 1
+        while self.sources.get(unique, digest) != digest:
+            number += 1
+            unique = f"{name} ({number})"
+        self.sources[unique] = digest
+        return unique
+
+
+def include_hint(folders: Iterable[str]) -> str:
+    """Return the sentences for a missing include: the searched folders, and how to add another."""
+    listed = list_names(folders)
+    searched = f"Searched: {listed}" if listed != "none" else "No folder was searched: the source is a text, and include= is empty"
+    return f"{searched}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
+
+
+def _is_pragma_once(text: str, directive: _Directive) -> bool:
+    return text[directive.start : directive.end].split()[-1] == "once"

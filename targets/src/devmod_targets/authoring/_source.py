@@ -1,0 +1,145 @@
+"""Self-contained source payloads, for every format that a C preprocessor reads.
+
+The receiver of a source payload gets only its text. So the text contains the options, defines and includes of the build::
+
+    //devmod: -cl-fast-relaxed-math           the options, if there are any
+    #define TILE 16                           the defines
+    #line 1 "k.cl"                            the start of the source, if a line precedes it
+    …                                         the source; the text of a user's file replaces its include,
+    #line 1 "tile.h"                          between two #line directives with the name from the include
+    …
+    #line 8 "k.cl"
+
+The text is not preprocessed: the receiver's compiler evaluates conditions and macros, so a kernel can be specialized.
+A source without options, defines and includes is stored byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod.backend import OPTIONS_LINE, Value, split_options, wrong_option
+from devmod.errors import CompileError, FormatError
+from devmod_targets.authoring._includes import Inliner, line_directive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from devmod.backend import CompileRequest
+
+_DEFINED = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
+
+
+class SelfContainedSource(Value):
+    """The text of a source payload, and its parts.
+
+    Parameters
+    ----------
+    text
+        The payload.
+    options
+        Its options, in order.
+    defines
+        Its defines, name to text.
+    sources
+        The name of each source file, as in the include, to the SHA-256 of its text.
+    names
+        The real path of each source file to that name, for diagnostics. Paths are not written to the payload.
+    """
+
+    __slots__ = ("defines", "names", "options", "sources", "text")
+    defines: Mapping[str, str]
+    names: Mapping[str, str]
+    options: tuple[str, ...]
+    sources: Mapping[str, str]
+    text: str
+
+    def __init__(
+        self, text: str, options: tuple[str, ...], defines: Mapping[str, str], sources: Mapping[str, str], names: Mapping[str, str]
+    ) -> None:
+        self._set(text=text, options=options, defines=defines, sources=sources, names=names)
+
+
+def complete_source(request: CompileRequest) -> SelfContainedSource:
+    """Return the source of a request with its options, defines and includes in the text.
+
+    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
+
+    Raises
+    ------
+    CompileError
+        An option names a path, a define is invalid, or an include cannot be embedded.
+    """
+    kind = request.target.kind
+    try:
+        own, _ = split_options(request.text)
+    except FormatError as error:
+        raise CompileError(str(error), kind=kind) from None
+    added, defines = options_and_defines(request)
+    options = own + tuple(added)
+    body, first_line = request.text, 1
+    if own and (added or defines):
+        # The options line must be the first line of the text, so one line replaces the source's own.
+        body, first_line = body.partition("\n")[2], 2
+    head = f"{OPTIONS_LINE} {' '.join(options)}\n" if options and (added or defines) else ""
+    head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
+    if head:
+        head += line_directive(first_line, request.name)
+    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines))
+    text = head + files.inline(body, first_line)
+    return SelfContainedSource(text, options, defines, files.sources, files.names)
+
+
+def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, str]]:
+    """Return the options of a request that are not defines, and all its defines, name to text.
+
+    An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
+
+    Raises
+    ------
+    CompileError
+        An option names a path, or a define is invalid.
+    """
+    kind = request.target.kind
+    options, flags = [], {}
+    for option in _join_defines(kind, request.options):
+        if option.startswith("-D"):
+            name, equals, value = option[2:].strip().partition("=")
+            flags[name] = value if equals else "1"
+        else:
+            problem = wrong_option(option)
+            if problem:
+                raise CompileError(f"the {kind} option {option!r} {problem}", kind=kind)
+            options.append(option)
+    defines = flags | {name: "1" if value is None else value for name, value in request.defines.items()}
+    for name, value in defines.items():
+        _check_define(kind, name, value)
+    return options, defines
+
+
+def _join_defines(kind: str, options: Iterable[str]) -> Iterator[str]:
+    """Yield the options; a separate ``-D`` is joined to the name after it."""
+    pending = ""
+    for option in options:
+        if not option.strip() or not option.isprintable() or (" " in option.strip() and not option.startswith("-D")):
+            raise CompileError(f"the {kind} option {option!r} is not one printable word; pass each option as a separate item", kind=kind)
+        if option == "-D" and not pending:
+            pending = option
+            continue
+        yield pending + option.strip()
+        pending = ""
+    if pending:
+        raise CompileError(f"the {kind} option '-D' has no name after it; write -DNAME or -DNAME=VALUE", kind=kind)
+
+
+def _check_define(kind: str, name: str, value: str) -> None:
+    if not _DEFINED.fullmatch(name):
+        raise CompileError(f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'", kind=kind)
+    shown = value.replace("\t", " ")
+    if not shown.isprintable():
+        raise CompileError(f"the value of the define {name} contains a line break or a control character: {value!r}", kind=kind)
+    if value.rstrip().endswith("\\") or value.rfind("/*") > value.rfind("*/"):
+        raise CompileError(
+            f"the value of the define {name} ends in a backslash or an open comment, which continues in the next line: {value!r}", kind=kind
+        )

@@ -1,0 +1,284 @@
+"""Read the signatures of C-like kernels with libclang, without the toolchain of their language."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from bisect import bisect_left
+from functools import cache
+from importlib import import_module
+from threading import Lock
+
+from devmod.errors import CompileError, ToolchainNotFoundError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from devmod import TargetSpec
+
+#: CXPrintingPolicy_TerseOutput: declarations without their bodies.
+_TERSE = 17
+_load_lock = Lock()
+#: A folder that does not exist. Files that libclang receives in memory have names in it.
+VIRTUAL_FOLDER = os.path.join(os.path.abspath(os.sep), "devmod.invalid")
+#: Readers stop after this many errors: for a text that is no program, clang reports an error for each character.
+MAX_ERRORS = 1000
+#: The categories of clang's errors that do not depend on declarations.
+SYNTAX_CATEGORIES = ("Parse Issue", "Lexical or Preprocessor Issue")
+#: The numbers of libclang's type kinds to dtypes. cindex does not name all of them.
+_DTYPES = {
+    3: "bool",
+    4: "uint8",
+    5: "uint8",
+    8: "uint16",
+    9: "uint32",
+    10: "uint64",
+    11: "uint64",
+    13: "int8",
+    14: "int8",
+    16: "int16",
+    17: "int32",
+    18: "int64",
+    19: "int64",
+    21: "float32",
+    22: "float64",
+    31: "float16",
+    32: "float16",
+    39: "bfloat16",
+}
+#: Constructs on which clang's parser recurses: long statements, and keywords of nested statements. A thousand of them take an eighth of
+#: its stack.
+_LONG_STATEMENT = re.compile(r"[^;{}]{2000}")
+_NESTING_WORDS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
+_MAX_NESTING_WORDS = 2000
+#: Parses the source on stdin and exits.
+_TRIAL_PROGRAM = """
+import json, sys
+sys.path[:], main, arguments, files = json.load(sys.stdin)
+from clang import cindex
+try:
+    cindex.Index.create().parse(main, args=arguments, unsaved_files=[tuple(each) for each in files])
+except cindex.TranslationUnitLoadError:
+    pass
+"""
+_UNEXPOSED, _RECORD, _ENUM, _VECTORS = 1, 105, 106, (113, 176)
+_LARGEST_STRUCT = 0xFFFF
+
+
+class Libclang:
+    """The module clang.cindex with its library, and the functions of libclang that the module does not wrap.
+
+    Attributes
+    ----------
+    cindex
+        The module.
+    toolchain
+        The library's name and version, such as "libclang 18.1.1".
+    """
+
+    __slots__ = ("_dispose", "_policy", "_presumed_location", "_pretty", "_set", "cindex", "toolchain")
+
+    def __init__(self, cindex: Any) -> None:
+        self.cindex = cindex
+        library = cindex.conf.lib
+        # A look-up by index makes a new function object. So the argument types that cindex declared for its own objects are unchanged.
+        version, self._policy, self._set, self._pretty, self._dispose, self._presumed_location = (
+            library[name]
+            for name in (
+                "clang_getClangVersion",
+                "clang_getCursorPrintingPolicy",
+                "clang_PrintingPolicy_setProperty",
+                "clang_getCursorPrettyPrinted",
+                "clang_PrintingPolicy_dispose",
+                "clang_getPresumedLocation",
+            )
+        )
+        version.argtypes, version.restype = [], cindex._CXString
+        self._policy.argtypes, self._policy.restype = [cindex.Cursor], ctypes.c_void_p
+        self._set.argtypes, self._set.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint], None
+        self._pretty.argtypes, self._pretty.restype = [cindex.Cursor, ctypes.c_void_p], cindex._CXString
+        self._dispose.argtypes, self._dispose.restype = [ctypes.c_void_p], None
+        numbers = [ctypes.POINTER(ctypes.c_uint)] * 2
+        self._presumed_location.argtypes = [cindex.SourceLocation, ctypes.POINTER(cindex._CXString), *numbers]
+        self._presumed_location.restype = None
+        number = re.search(r"\d+(?:\.\d+)+", self._text(version()))
+        self.toolchain = f"libclang {number[0] if number else 'unknown'}"
+
+    def parse(self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, description: str) -> Any:
+        """Parse a program in memory and return its translation unit.
+
+        Parameters
+        ----------
+        main
+            The program's file name.
+        arguments
+            clang's arguments.
+        files
+            Name and text of each file in memory, the program first.
+        kind
+            The target's kind, for errors.
+        description
+            The source's description in errors, such as "the C source k.c".
+
+        Raises
+        ------
+        CompileError
+            libclang returns no translation unit, or crashes on the program.
+        """
+        text = files[0][1]
+        if _LONG_STATEMENT.search(text) or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
+            self._check_in_subprocess(main, arguments, files, kind, description)
+        try:
+            return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files)
+        except self.cindex.TranslationUnitLoadError as error:
+            raise CompileError(f"libclang cannot parse {description}", kind=kind) from error
+
+    def _check_in_subprocess(
+        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], kind: str, description: str
+    ) -> None:
+        """Parse the program in another process first: deep nesting overflows clang's stack, which ends the process."""
+        import json
+        import subprocess
+        import sys
+
+        if getattr(sys, "frozen", False) or not sys.executable:
+            return  # there is no interpreter to start
+        request = json.dumps([sys.path, main, list(arguments), files])
+        try:
+            completed = subprocess.run(  # noqa: S603 - this interpreter
+                [sys.executable, "-c", _TRIAL_PROGRAM], input=request, text=True, encoding="utf-8", capture_output=True, check=False
+            )
+        except OSError:
+            return
+        if completed.returncode < 0 or (os.name == "nt" and completed.returncode > 1):
+            raise CompileError(
+                f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into "
+                "steps, with variables or a loop",
+                kind=kind,
+            )
+
+    def declaration(self, cursor: Any) -> str:
+        """Return a declaration as clang prints it: macros expanded, numbers evaluated, without body and string contents."""
+        policy = self._policy(cursor)
+        try:
+            self._set(policy, _TERSE, 1)
+            text = self._text(self._pretty(cursor, policy))
+        finally:
+            self._dispose(policy)
+        return re.sub(r'"(?:\\.|[^"\\])*"', '""', text)
+
+    def location(self, location: Any) -> tuple[str, int, int]:
+        """Return the file, line and column of a location by the ``#line`` directives; ("", 0, 0) if it has none."""
+        file, line, column = self.cindex._CXString(), ctypes.c_uint(), ctypes.c_uint()
+        self._presumed_location(location, ctypes.byref(file), ctypes.byref(line), ctypes.byref(column))
+        return self._text(file), line.value, column.value
+
+    def _text(self, string: Any) -> str:
+        return str(self.cindex._CXString.from_result(string, None, None) or "")
+
+
+class LocationSet:
+    """A set of source locations that is searched by the extents of cursors.
+
+    Parameters
+    ----------
+    locations
+        File, line and column of each.
+    """
+
+    __slots__ = ("_by_file",)
+
+    def __init__(self, locations: Iterable[tuple[str, int, int]]) -> None:
+        self._by_file: dict[str, list[tuple[int, int]]] = {}
+        for file, line, column in locations:
+            self._by_file.setdefault(file, []).append((line, column))
+        for in_file in self._by_file.values():
+            in_file.sort()
+
+    def intersects(self, extent: Any) -> bool:
+        """Return whether one of the locations is inside a clang extent."""
+        if not self._by_file:
+            return False
+        start, end = extent.start, extent.end
+        in_file = self._by_file.get(str(start.file), [])
+        index = bisect_left(in_file, (start.line, start.column))
+        return index < len(in_file) and in_file[index] <= (end.line, end.column)
+
+
+def load_libclang(spec: TargetSpec, language: str) -> Libclang:
+    """Load libclang on the first call and return it.
+
+    Parameters
+    ----------
+    spec
+        The target, for the error's install command.
+    language
+        The source's language, for the error.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    """
+    try:
+        with _load_lock:
+            return _load()
+    except Exception as error:  # noqa: BLE001 - a library of another version may raise anything
+        cause = error
+    missing = isinstance(cause, ImportError)
+    reason = "libclang is not installed" if missing else f"libclang cannot be loaded ({cause}); another package may use its name"
+    package = f'"devmod-core[{spec.build_extra}]"' if spec.build_extra else "libclang"
+    raise ToolchainNotFoundError(
+        f"cannot read the kernels of the {language} source: {reason}. Either run pip install {package}, "
+        "or declare the kernels: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+        kind=spec.kind,
+    ) from cause
+
+
+def type_kind(type_: Any) -> int:
+    """Return the number of a type's kind. The attribute `kind` raises for kinds that cindex does not define."""
+    return int(type_._kind_id)
+
+
+def lane_type(type_: Any) -> Any:
+    """Return the canonical type of a vector's lanes or of an array's elements."""
+    # Type.element_type raises for kinds that cindex does not define.
+    return import_module("clang.cindex").conf.lib.clang_getElementType(type_).get_canonical()
+
+
+def element_type(type_: Any) -> tuple[str, int]:
+    """Return the element type and the alignment of a C type.
+
+    Parameters
+    ----------
+    type_
+        A canonical clang.cindex.Type.
+
+    Returns
+    -------
+    str, int
+        The type as in `devmod.Param`, "" if devmod has no name for it; and the alignment of a struct, 0 for all other types.
+    """
+    kind = type_kind(type_)
+    if kind in _DTYPES:
+        return _DTYPES[kind], 0
+    if kind == _UNEXPOSED and type_.spelling.endswith("__bf16"):  # libclang 18 has no kind for bfloat16
+        return "bfloat16", 0
+    if kind == _ENUM:
+        return element_type(type_.get_declaration().enum_type.get_canonical())
+    if kind in _VECTORS:
+        dtype, _ = element_type(lane_type(type_))
+        # A three-vector takes the memory of a four-vector. The runtime applies that rule, so the type has three lanes.
+        return (f"{dtype}x{type_.element_count}" if dtype else ""), 0
+    size = type_.get_size() if kind == _RECORD else 0
+    if 0 < size <= _LARGEST_STRUCT:
+        return (f"uint8x{size}" if size > 1 else "uint8"), type_.get_align()
+    return "", 0
+
+
+@cache
+def _load() -> Libclang:
+    return Libclang(import_module("clang.cindex"))

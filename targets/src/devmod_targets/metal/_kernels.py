@@ -1,0 +1,293 @@
+"""Read the kernels of a parsed Metal program: their arguments, function constants and block sizes."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from devmod import Param
+from devmod.backend import PipelineConstant
+from devmod.errors import CompileError
+from devmod_targets._closure import bits
+from devmod_targets.authoring import MAX_ARGUMENTS, ReflectedFunction
+from devmod_targets.authoring.clang import Libclang, LocationSet, element_type, type_kind
+from devmod_targets.metal._names import Names
+from devmod_targets.metal._program import MAIN, address_spaces
+from devmod_targets.metal._types import PACKED, POINTER, RECORD, REFERENCE, metal_element_type, metal_spelling, open_ended_element, size_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+_LARGEST_SCALAR = 4096
+_VALUE = re.compile(r"=\s*(\d+)[uUlL]*\s*\Z")
+_SUFFIX = re.compile(r"\b(0[xX][0-9a-fA-F]+|\d+)[uUlL]+\b")
+_OPERATORS = {"Add": int.__add__, "Sub": int.__sub__, "Mult": int.__mul__}
+_QUALIFIERS = re.compile(r"\b(?:const|volatile|__global|__local|__global_host) ")
+_TEXTURE = re.compile(r"^(?:const )?(?:metal::array<)?metal::(?:texture|depth)\w*<[^,>]+(?:, (?:metal::access::|\(metal::access\))(\w+))?")
+_SAMPLER = re.compile(r"^(?:const )?(?:metal::array<)?metal::sampler\b")
+_ACCESS = {"sample": "r", "read": "r", "write": "w", "read_write": "rw", "0": "r", "1": "r", "2": "w", "3": "rw"}
+#: The tables of arguments, by their attributes.
+_TABLES = ("buffer", "texture", "sampler", "threadgroup")
+#: The number of indices of each table.
+_TABLE_SIZES = {"buffer": 31, "texture": 128, "sampler": 16, "threadgroup": 31}
+_ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "user")
+
+
+class KernelReader:
+    """Reads what a parsed program declares."""
+
+    def __init__(self, library: Libclang, unit: Any, name: str, text: str, unknown: Sequence[tuple[int, int]]) -> None:
+        self._library = library
+        self._kinds = library.cindex.CursorKind
+        self._unit, self._name = unit, name
+        self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
+        self._names = Names(text)
+        #: The names of types that clang has not laid out.
+        self.incomplete_types: set[str] = set()
+        self._device, self._constant, self._threadgroup = address_spaces(library)
+        self._numbers: dict[str, int] = {}
+        self._constants: dict[str, PipelineConstant] = {}
+        self._used_constants: dict[str, int] | None = None
+        self._count = 0
+
+    def kernels(self) -> dict[str, ReflectedFunction]:
+        """Return the kernels by their names in Metal."""
+        declarations: list[tuple[str, Any, list[str]]] = []
+        for scope, cursor in self._declarations(self._unit.cursor, ""):
+            kind = cursor.kind
+            if kind == self._kinds.ENUM_DECL:
+                self._numbers |= {
+                    each.spelling: each.enum_value for each in cursor.get_children() if each.kind == self._kinds.ENUM_CONSTANT_DECL
+                }
+            elif kind == self._kinds.VAR_DECL:
+                self._variable(cursor)
+            end = cursor.extent.end.offset
+            if kind == self._kinds.VAR_DECL:
+                end = self._names.end_of_statement(end)  # clang drops a value that it does not understand
+            self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
+            if kind == self._kinds.FUNCTION_DECL:
+                marks = self._marks(cursor)
+                pattern = self._pattern(cursor)
+                if "metal.kernel" in marks or "metal.kernel=" in marks or (pattern is not None and self._is_kernel(pattern)):
+                    host = next((mark[16:] for mark in marks if mark.startswith("metal.host_name=")), "")
+                    if host or pattern is None:
+                        declarations.append((host or scope + cursor.spelling, cursor, marks))
+        kernels: dict[str, ReflectedFunction] = {}
+        first: dict[str, Any] = {}
+        for name, cursor, marks in declarations:
+            # A declaration and its definition have one canonical cursor.
+            if first.setdefault(name, cursor.canonical) != cursor.canonical:
+                lines = " and ".join(f"{self._name}:{self._library.location(each.location)[1]}" for each in (first[name], cursor))
+                raise CompileError(f"{lines}: two kernels have the name {name!r}; rename one of them", kind="metal", function=name)
+            kernels[name] = self._kernel(name, cursor, marks)
+        return kernels
+
+    def _declarations(self, cursor: Any, scope: str) -> Iterator[tuple[str, Any]]:
+        for each in cursor.get_children():
+            file = each.location.file
+            if file is None or str(file) != MAIN:
+                continue
+            if each.kind == self._kinds.NAMESPACE:
+                yield from self._declarations(each, f"{scope}{each.spelling}::" if each.spelling else scope)
+            elif each.kind in (self._kinds.LINKAGE_SPEC, self._kinds.UNEXPOSED_DECL):
+                yield from self._declarations(each, scope)
+            else:
+                yield scope, each
+
+    def _marks(self, cursor: Any) -> list[str]:
+        return [each.spelling for each in cursor.get_children() if each.kind == self._kinds.ANNOTATE_ATTR]
+
+    def _is_kernel(self, cursor: Any) -> bool:
+        return any(mark in ("metal.kernel", "metal.kernel=") for mark in self._marks(cursor))
+
+    def _pattern(self, cursor: Any) -> Any:
+        """Return the template of a declared instance, or None."""
+        template = self._library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
+        return template if template is not None and template.kind == self._kinds.FUNCTION_TEMPLATE else None
+
+    def _variable(self, cursor: Any) -> None:
+        name, type_ = cursor.spelling, cursor.type.get_canonical()
+        number = next((mark[24:] for mark in self._marks(cursor) if mark.startswith("metal.function_constant=")), None)
+        if number is not None:
+            position, (element, align) = self._number(number), element_type(type_)
+            # devmod does not set vectors; a kernel can test whether such a constant is defined.
+            if position is not None and element and not align and "x" not in element and element != "bfloat16":
+                self._constants[name] = PipelineConstant(name, element, position)
+        elif type_.is_const_qualified() and type_kind(type_) in (5, 8, 9, 10, 13, 14, 16, 17, 18):
+            text = _VALUE.search(self._names.text(cursor.extent.start.offset, cursor.extent.end.offset))
+            if text:
+                self._numbers[name] = int(text[1])
+
+    def _number(self, text: str) -> int | None:
+        """Return the value of an attribute's expression of numbers and constants; None for any other expression."""
+        import ast
+
+        try:
+            value = self._value(ast.parse(_SUFFIX.sub(r"\1", text.replace("::", ".")).strip(), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        return value if 0 <= value < 1 << 32 else None
+
+    def _value(self, node: Any) -> int:
+        import ast
+
+        if isinstance(node, ast.BinOp) and type(node.op).__name__ in _OPERATORS:
+            return _OPERATORS[type(node.op).__name__](self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if name not in self._numbers:
+            raise ValueError(name)
+        return self._numbers[name]
+
+    # -- one kernel
+
+    def _kernel(self, name: str, cursor: Any, marks: Sequence[str]) -> ReflectedFunction:
+        file, line, _ = self._library.location(cursor.location)
+        pattern = self._pattern(cursor)
+        described = self._parameters(cursor)
+        if pattern is not None:
+            # A template may have attributes that its instance does not repeat.
+            described = [
+                (own[0] or named[0], own[1] or named[1], own[2] or named[2])
+                for own, named in zip(described or [("", [], None)] * 99, self._parameters(pattern), strict=False)
+            ]
+        location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
+        arguments = []
+        types = list(cursor.type.get_canonical().argument_types())
+        for (own, given, extent), type_ in zip(described, types, strict=False):
+            unknown = extent is not None and self._unknown.intersects(extent)
+            argument = self._argument(name, location, own, given, type_.get_canonical(), unknown)
+            if argument is not None:
+                arguments.append(argument)
+        params = _placed(arguments)
+        self._check_indices(name, location, [param for _, param in params], [mark for _, given, _ in described for mark in given])
+        extra: dict[str, Any] = {}
+        if self._constants:
+            listed = list(self._constants)
+            if self._used_constants is None:
+                self._used_constants = self._names.used_parts(listed)
+            constants = [self._constants[listed[number]].to_dict() for number in bits(self._used_constants.get(cursor.spelling, 0))]
+            self._count += len(constants)
+            if self._count > MAX_ARGUMENTS:
+                raise CompileError(
+                    f"{location}: the kernels up to {name!r} use more than {MAX_ARGUMENTS} function constants together; split the source",
+                    kind="metal",
+                    function=name,
+                )
+            if constants:
+                extra["constants"] = constants
+        attributes = [*marks, *(self._marks(pattern) if pattern is not None else ())]
+        block, most = self._block(attributes)
+        if most:
+            extra["max_total_threads_per_threadgroup"] = most
+        return ReflectedFunction(name, [type_name for type_name, _ in params], [param for _, param in params], block, location, extra=extra)
+
+    def _check_indices(self, function: str, location: str, params: Sequence[Param], marks: Sequence[str]) -> None:
+        """Raise CompileError for indices that Metal does not support."""
+        taken: dict[tuple[str, object], str] = {}
+        for param in params:
+            table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(param.kind, "buffer")
+            assert isinstance(param.at, int)
+            if param.at >= _TABLE_SIZES[table]:
+                last = _TABLE_SIZES[table] - 1
+                raise self._error(function, location, param.name, f"has the {table} index {param.at}; expected at most {last}")
+            other = taken.setdefault((table, param.at), param.name)
+            # A function constant may select one of two arguments with the same index.
+            if other != param.name and not any(mark.startswith("metal.function_constant=") for mark in marks):
+                raise self._error(function, location, param.name, f"has the same {table} index {param.at} as {other!r}")
+
+    def _parameters(self, cursor: Any) -> list[tuple[str, list[str], Any]]:
+        return [(each.spelling, self._marks(each), each.extent) for each in cursor.get_children() if each.kind == self._kinds.PARM_DECL]
+
+    def _block(self, marks: Sequence[str]) -> tuple[tuple[int, int, int] | None, int]:
+        block, most = None, 0
+        for mark in marks:
+            word, _, text = mark[6:].partition("=")
+            if word == "max_total_threads_per_threadgroup":
+                most = most or self._number(text) or 0
+            elif word == "required_threads_per_threadgroup" and block is None:
+                sizes = [self._number(part) for part in text.split(",")]
+                x, y, z = (*sizes, 1, 1)[:3]
+                if x and y and z:
+                    block = (x, y, z)
+        return block, most
+
+    def _argument(
+        self, function: str, location: str, name: str, marks: Sequence[str], type_: Any, unknown: bool
+    ) -> tuple[str, int | None, str, Param] | None:
+        """Its table, its index location that is given, its type for arg_types, and its param; None for what Metal fills in itself."""
+        given = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
+        if any(word not in _ARGUMENT_ATTRIBUTES for word in given):
+            return None
+        kind, spelled = type_kind(type_), type_.spelling
+        texture = _TEXTURE.match(spelled)
+        table = "sampler" if _SAMPLER.match(spelled) else "texture" if texture else "buffer"
+        if kind in (POINTER, REFERENCE):
+            target = type_.get_pointee().get_canonical()
+            if target.get_address_space() == self._threadgroup:
+                table = "threadgroup"
+        index: int | None = None
+        for word in _TABLES:
+            if word in given:
+                index = self._number(given[word])
+                if index is None:
+                    text = given[word] if len(given[word]) < 100 else f"{given[word][:100]}…"
+                    raise self._error(
+                        function, location, name, f"has the attribute [[{word}({text})]], whose value is unknown; write a number"
+                    )
+        if table == "texture" or (unknown and "texture" in given):
+            return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
+        if table == "sampler":
+            return table, index, "handle", Param(name, "sampler")
+        if kind not in (POINTER, REFERENCE):
+            if unknown:
+                return table, index, "", Param(name, "scalar")
+            raise self._error(function, location, name, f"has the type {metal_spelling(spelled)!r}, which devmod does not support")
+        if type_kind(target) == RECORD and size_of(target) < 0:
+            self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
+        element, align = ("", 0) if unknown else metal_element_type(target)
+        if table == "threadgroup":
+            return table, index, "handle", Param(name, "local", element, align=align)
+        space = target.get_address_space()
+        if space not in (self._device, self._constant):
+            raise self._error(function, location, name, "points into no address space; expected device, constant or threadgroup")
+        if kind == REFERENCE and space == self._constant and element and size_of(target) <= _LARGEST_SCALAR:
+            return table, index, element, Param(name, "scalar", element, align=align)
+        access = "r" if target.is_const_qualified() else "rw"
+        if PACKED.match(target.spelling):
+            # Packed vectors have no padding, so the elements are scalars.
+            element, align = element_type(target.get_template_argument_type(0).get_canonical())
+        # A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
+        size = size_of(target) if kind == REFERENCE and not unknown else 0
+        if size and type_kind(target) == RECORD:
+            open_ended = open_ended_element(target)
+            if open_ended is not None:
+                (element, align), size = open_ended, 0
+        return table, index, "handle", Param(name, "buffer", element, access, align=align, size=max(size, 0))
+
+    def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
+        argument = f"the argument {name!r}" if name else "an argument"
+        return CompileError(f"{location}: {argument} of the kernel {function!r} {text}", kind="metal", function=function, argument=name)
+
+
+def _placed(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
+    """Return the arguments by table and index. An argument without an index gets the first free one, as in Metal."""
+    placed_arguments = []
+    for table in ("buffer", "threadgroup", "texture", "sampler"):
+        here = [each for each in arguments if each[0] == table]
+        taken = {index for _, index, _, _ in here if index is not None}
+        placed = []
+        for _, index, type_name, param in here:
+            if index is None:
+                index = next(number for number in range(len(here) + len(taken)) if number not in taken)
+                taken.add(index)
+            placed.append((index, type_name, param))
+        placed.sort(key=lambda each: each[0])
+        placed_arguments += [
+            (type_name, Param(param.name, param.kind, param.type, param.access, index, param.align, param.size))
+            for index, type_name, param in placed
+        ]
+    return placed_arguments

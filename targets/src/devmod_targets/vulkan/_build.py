@@ -1,0 +1,210 @@
+"""Build one request: run the compiler, reflect its SPIR-V, validate, optimize and disassemble it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from devmod.errors import CompileError, FormatError, compile_error
+from devmod_targets.authoring import ReflectedFunction, reflected_function
+from devmod_targets.spirv import reflect
+from devmod_targets.vulkan import _tools
+from devmod_targets.vulkan._files import Files
+from devmod_targets.vulkan._tools import Compiler, Environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod.backend import CompileRequest
+
+_ENTRY = re.compile(r"\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\(", re.IGNORECASE)
+
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+_MAX_ENTRIES = 256
+
+#: spirv-val's errors for numbers and names that a later version of SPIR-V may define.
+_UNKNOWN_TO_VALIDATOR = re.compile(
+    r"Invalid (?:[\w -]+ operand|opcode): \d+|Unknown (?:extension|extended instruction set)|Invalid SPIR-V version"
+)
+
+
+class Build:
+    """The build of one request.
+
+    Attributes
+    ----------
+    toolchain, sources
+        The values for `devmod.Origin`.
+    texts
+        The disassembly of each module, if spirv-dis is installed.
+    warnings
+        The warnings of the tools.
+    """
+
+    def __init__(self, request: CompileRequest, environment: Environment, level: str) -> None:
+        self.request = request
+        self.environment = environment
+        self.level = level
+        self.toolchain: list[str] = []
+        self.sources: dict[str, str] = {}
+        self.texts: list[str] = []
+        self.warnings: list[str] = []
+        self._warnings: dict[str, None] = {}  # a dict, because several entry points cause the same warning
+
+    # -- each language
+
+    def spirv(
+        self, folder: str, options: Sequence[str], defines: Mapping[str, str]
+    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+        """Return the functions of a SPIR-V module and the bytes of each. Without an optimization option the bytes are unchanged."""
+        from hashlib import sha256
+
+        request = self.request
+        for what, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
+            if value:
+                raise CompileError(f"{request.name} is compiled SPIR-V, so {what} {value!r} has no effect; remove it", kind="vulkan")
+        self.sources = {request.name: sha256(request.data).hexdigest()}
+        functions = self._functions(request.data, include_unused=True)
+        major, minor = request.data[6], request.data[5]
+        if request.target.archs and f"{major}.{minor}" > self.environment.spirv:
+            raise CompileError(
+                f"{request.name} is SPIR-V {major}.{minor}; the target {str(request.target)!r} supports up to {self.environment.spirv}",
+                kind="vulkan",
+            )
+        self._validate(folder, request.data)
+        code = self._optimized(folder, request.data) if self.level in ("-O", "-Os") else request.data
+        self._disassemble(folder, code)
+        return functions, dict.fromkeys((function.symbol for function in functions.values()), code)
+
+    def source(
+        self, folder: str, options: Sequence[str], defines: Mapping[str, str], compiler_name: str
+    ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
+        """Return the functions of a source, and the SPIR-V of each."""
+        request = self.request
+        language = request.language or "GLSL"
+        compiler = _tools.find_compiler(language, compiler_name, request.name)
+        self.toolchain.append(compiler.toolchain)
+        files = Files(request, language, defines)
+        self.sources = files.sources
+        with open(os.path.join(folder, files.file), "w", encoding="utf-8", newline="") as file:
+            file.write(files.text)
+        entries = self._entries(folder, compiler, files, language, defines) if language == "HLSL" else ["main"]
+        functions: dict[str, ReflectedFunction] = {}
+        codes: dict[str, bytes] = {}
+        for entry in entries:
+            command = compiler.command(language, entry, self.environment, defines, options, files.file, "compiled.spv")
+            data = self._compiled(folder, command, files, language)
+            functions |= self._functions(data, include_unused=language == "GLSL", several=len(entries) > 1)
+            self._validate(folder, data)
+            codes[entry] = data if self.level == "-O0" else self._optimized(folder, data)
+        for code in dict.fromkeys(codes.values()):
+            self._disassemble(folder, code)
+        if self._warnings:
+            self.warnings.append("\n".join([f"the {language} source has warnings:", *self._warnings]))
+        return functions, codes
+
+    def _entries(self, folder: str, compiler: Compiler, files: Files, language: str, defines: Mapping[str, str]) -> list[str]:
+        """Return the functions of a HLSL source with the attribute numthreads, in order."""
+        command = compiler.preprocess(language, defines, files.file)
+        text = files.text
+        if command is not None:
+            status, printed = _tools.run(command, folder)
+            text = printed if status == 0 else text  # the compiler reports the errors later
+        entries = list(dict.fromkeys(_ENTRY.findall(_COMMENT.sub(" ", text))))
+        name = self.request.name
+        if not entries:
+            raise CompileError(f"the HLSL source {name} has no entry: mark a function with [numthreads(x, y, z)]", kind="vulkan")
+        if len(entries) > _MAX_ENTRIES:
+            raise CompileError(f"the HLSL source {name} has {len(entries)} entries; expected at most {_MAX_ENTRIES}", kind="vulkan")
+        return entries
+
+    # -- one module
+
+    def _compiled(self, folder: str, command: list[str], files: Files, language: str) -> bytes:
+        out = os.path.join(folder, "compiled.spv")
+        if os.path.exists(out):
+            os.unlink(out)
+        status, output = _tools.run(command, folder)
+        errors, warnings = files.messages(output)
+        if status or not os.path.exists(out):
+            first = next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+            raise compile_error("vulkan", language, errors or [first], "\n".join(errors + warnings) or output)
+        self._warnings |= dict.fromkeys(warnings)
+        with open(out, "rb") as file:
+            return file.read()
+
+    def _functions(self, data: bytes, *, include_unused: bool, several: bool = False) -> dict[str, ReflectedFunction]:
+        request = self.request
+        try:
+            shaders = reflect(data, request.name, include_unused=include_unused)
+        except FormatError as error:
+            raise CompileError(f"the SPIR-V of {request.name} {error}", kind="vulkan") from None
+        names = [shader.symbol for shader in shaders]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise CompileError(f"the SPIR-V of {request.name} has two compute entries named {twice!r}", kind="vulkan")
+        # The function name of `main` is the file's stem, unless another entry point has that name.
+        function_names = {name: request.stem if name == "main" and request.stem not in names else name for name in names}
+        return {function_names[shader.symbol]: reflected_function("vulkan", shader) for shader in shaders}
+
+    def _validate(self, folder: str, data: bytes) -> None:
+        """Validate the module if spirv-val is installed. Validation does not change the bytes."""
+        import shutil
+
+        path = shutil.which("spirv-val")
+        if path is None:
+            return
+        self._write(folder, data)
+        status, output = _tools.run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
+        if status:
+            lines = [line for line in output.splitlines() if line.strip()]
+            first = lines[0].removeprefix("error: ") if lines else f"exit status {status}"
+            if _UNKNOWN_TO_VALIDATOR.search(first):
+                self.warnings.append(
+                    f"the SPIR-V of {self.request.name} was not validated: spirv-val {_tools.version(path)} does not support "
+                    f"it ({first}). Install a newer spirv-val to validate it"
+                )
+                return
+            raise CompileError(f"spirv-val refuses the SPIR-V of {self.request.name}: {first}", kind="vulkan", log=output)
+
+    def _optimized(self, folder: str, data: bytes) -> bytes:
+        path = _tools.find_optimizer(self.request.name)
+        toolchain = f"spirv-opt {_tools.version(path)}"
+        if toolchain not in self.toolchain:
+            self.toolchain.append(toolchain)
+        self._write(folder, data)
+        out = os.path.join(folder, "optimized.spv")
+        if os.path.exists(out):
+            os.unlink(out)
+        command = [path, f"--target-env={self._tool_environment(data)}", "--scalar-block-layout", self.level or "-O"]
+        command += ["input.spv", "-o", "optimized.spv"]
+        status, output = _tools.run(command, folder)
+        if status or not os.path.exists(out):
+            first = next((line for line in output.splitlines() if line.strip()), f"exit status {status}")
+            raise CompileError(f"spirv-opt cannot optimize the SPIR-V of {self.request.name}: {first}", kind="vulkan", log=output)
+        with open(out, "rb") as file:
+            return file.read()
+
+    def _disassemble(self, folder: str, data: bytes) -> None:
+        import shutil
+
+        path = shutil.which("spirv-dis")
+        if path is None:
+            return
+        self._write(folder, data)
+        status, output = _tools.run([path, "--no-color", "input.spv"], folder)
+        if status == 0:
+            self.texts.append(output)
+
+    def _write(self, folder: str, data: bytes) -> None:
+        with open(os.path.join(folder, "input.spv"), "wb") as file:
+            file.write(data)
+
+    def _tool_environment(self, data: bytes) -> str:
+        """Return the tools' name of the environment for the module's SPIR-V version."""
+        if self.request.language != "SPIR-V":
+            return self.environment.tool_name
+        names = {0: "vulkan1.0", 4: "vulkan1.1spv1.4", 5: "vulkan1.2", 6: "vulkan1.3"}
+        return names.get(data[5], "vulkan1.1")

@@ -1,0 +1,134 @@
+"""The readers of shaders take time that is linear in the size of the file.
+
+The bounds are several times the time of a slow machine, and a fraction of the time for a walk over all paths.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import pytest
+
+from devmod.errors import CompileError, FormatError
+from devmod_targets.spirv import reflect
+from devmod_targets.wgsl import read_wgsl
+
+#: Seconds for less than a megabyte.
+MOST = 10.0
+
+
+def nested(depth: int, innermost: str, space: str) -> str:
+    """Return a source with a struct of two structs of two structs …"""
+    structs = [f"struct S0 {{ a: {innermost} }}"]
+    structs += [f"struct S{level} {{ a: S{level - 1}, b: S{level - 1} }}" for level in range(1, depth)]
+    variable = f"@group(0) @binding(0) var<{space}> v: S{depth - 1};"
+    return "\n".join([*structs, variable, "@compute @workgroup_size(1) fn main() { _ = v.a; }"])
+
+
+def test_nested_structs_are_laid_out_once() -> None:
+    began = time.perf_counter()
+    found = read_wgsl(nested(50, "u32", "storage, read_write"), "k.wgsl")
+    assert found["main"].params[0].extra == {"least": 4 << 49}
+    with pytest.raises(CompileError, match="takes 'v' of 9007199254740992 bytes by value"):
+        read_wgsl(nested(50, "vec4u", "uniform"), "k.wgsl")
+    with pytest.raises(CompileError, match="the variable 'v' contains bool, which is not allowed in storage memory"):
+        read_wgsl(nested(50, "bool", "storage"), "k.wgsl")
+    assert time.perf_counter() - began < MOST
+
+
+def test_a_constant_of_lists_of_lists_is_not_printed() -> None:
+    began = time.perf_counter()
+    lists = "const x0 = array(1, 1);" + "".join(f"const x{n} = array(x{n - 1}, x{n - 1});" for n in range(1, 60))
+    with pytest.raises(CompileError, match="the @workgroup_size of 'main' contains a list of values; expected integers from 1"):
+        read_wgsl(lists + "@compute @workgroup_size(x59) fn main() {}", "k.wgsl")
+    assert time.perf_counter() - began < MOST
+
+
+def test_thousands_of_entries() -> None:
+    count = 8000
+    text = "fn f0() {}\n" + "".join(
+        f"fn f{n}() {{ f{n - 1}(); }}\n@compute @workgroup_size(1) fn main{n}() {{ f{n}(); }}\n" for n in range(1, count)
+    )
+    began = time.perf_counter()
+    assert len(read_wgsl(text, "k.wgsl")) == count - 1
+    assert time.perf_counter() - began < MOST
+
+
+def test_entries_that_share_thousands_of_variables_are_refused() -> None:
+    variables = "".join(f"@group(0) @binding({n}) var<storage, read_write> v{n}: array<u32>;\n" for n in range(2000))
+    helper = "fn h() {" + "".join(f"v{n}[0] = 1;" for n in range(2000)) + "}\n"
+    entries = "".join(f"@compute @workgroup_size(1) fn main{n}() {{ h(); }}\n" for n in range(2000))
+    began = time.perf_counter()
+    with pytest.raises(CompileError) as caught:
+        read_wgsl(variables + helper + entries, "k.wgsl")
+    assert str(caught.value) == (
+        "the WGSL source is refused at k.wgsl:2010:32: the compute entries up to 'main8' have more than 16384 "
+        "arguments and constants together; split the source"
+    )
+    assert time.perf_counter() - began < MOST
+
+
+def test_functions_that_call_each_other_use_the_same_variables() -> None:
+    text = """
+        @group(0) @binding(0) var<storage, read_write> a: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> b: array<u32>;
+        @group(0) @binding(2) var<storage, read_write> c: array<u32>;
+        fn one() { two(); a[0] = 1; }
+        fn two() { three(); b[0] = 1; }
+        fn three() { one(); leaf(); }
+        fn leaf() { c[0] = 1; }
+        @compute @workgroup_size(1) fn main() { three(); }
+        @compute @workgroup_size(1) fn small() { leaf(); }
+    """
+    found = read_wgsl(text, "k.wgsl")
+    assert [param.name for param in found["main"].params] == ["a", "b", "c"]
+    assert [param.name for param in found["small"].params] == ["c"]
+
+
+# -- SPIR-V
+
+
+def instruction(opcode: int, *operands: int) -> bytes:
+    return struct.pack(f"<{len(operands) + 1}I", (len(operands) + 1) << 16 | opcode, *operands)
+
+
+def shared_block(*, members: int, variables: int, entries: int) -> bytes:
+    """Return a module whose many entry points use many buffers of one struct with many members."""
+    names = [int.from_bytes(f"{n:03x}".encode(), "little") for n in range(entries)]
+    first, function_type, void, uint, block, pointer = 10_000, 1, 2, 3, 4, 5
+    parts = [struct.pack("<5I", 0x07230203, 0x00010300, 0, 1 << 24, 0), instruction(17, 1)]
+    parts += [instruction(15, 5, first + variables + n, names[n]) for n in range(entries)]
+    parts += [instruction(16, first + variables + n, 17, 1, 1, 1) for n in range(entries)]
+    parts += [instruction(71, block, 2), *(instruction(72, block, n, 35, 4 * n) for n in range(members))]
+    for n in range(variables):
+        parts += [instruction(71, first + n, 34, 0), instruction(71, first + n, 33, n)]
+    parts += [instruction(19, void), instruction(33, function_type, void), instruction(21, uint, 32, 0)]
+    parts += [instruction(30, block, *[uint] * members), instruction(32, pointer, 12, block)]
+    parts += [instruction(59, pointer, first + n, 12) for n in range(variables)]
+    for n in range(entries):
+        number = first + variables + n
+        parts += [instruction(54, void, number, 0, function_type)]
+        if n:
+            parts += [instruction(57, void, 900_000 + n, number - 1)]
+        else:
+            parts += [instruction(61, uint, 800_000 + each, first + each) for each in range(variables)]
+        parts += [instruction(56)]
+    return b"".join(parts)
+
+
+def test_spirv_reads_a_shared_struct_once() -> None:
+    began = time.perf_counter()
+    (found,) = reflect(shared_block(members=5000, variables=5000, entries=1), "k.spv", include_unused=False)
+    assert len(found.resources) == 5000
+    found_by_entry = reflect(shared_block(members=5000, variables=15, entries=1000), "k.spv", include_unused=False)
+    assert {len(each.resources) for each in found_by_entry} == {15}
+    assert time.perf_counter() - began < MOST
+
+
+def test_spirv_entries_that_share_thousands_of_variables_are_refused() -> None:
+    began = time.perf_counter()
+    with pytest.raises(FormatError) as caught:
+        reflect(shared_block(members=1, variables=5000, entries=1000), "k.spv", include_unused=False)
+    assert str(caught.value) == "has entries with more than 16384 arguments and constants together; split it"
+    assert time.perf_counter() - began < MOST

@@ -1,0 +1,378 @@
+"""Source payloads are self-contained: their text contains the options, defines and includes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import devmod
+from devmod.backend import split_options
+
+KERNEL = "kernel void k(global float *x) { x[0] = 1; }\n"
+ONE = {"k": devmod.FunctionInfo("k", ["handle"])}
+
+
+def build(source: str | Path, **arguments: object) -> str:
+    """Return the text of the payload."""
+    module = devmod.compile(source, "opencl", **arguments)  # type: ignore[arg-type]
+    assert module.save_to_bytes().endswith(module.inspect_source("cl").encode())
+    return module.inspect_source("cl")
+
+
+def write(folder: Path, **files: str) -> Path:
+    """Write files `name_suffix="text"` to a folder and return the path of k.cl."""
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode())
+    return folder / "k.cl"
+
+
+@pytest.mark.row("R19")
+@pytest.mark.parametrize(
+    "text",
+    [
+        KERNEL,
+        KERNEL.rstrip("\n"),
+        KERNEL.replace("\n", "\r\n") + "\r\n",
+        '// #include "no.h"\n/* #include "no.h"\n#include "no.h" */\n' + KERNEL,
+        'constant char s[] = "\\\n#include \\"no.h\\"";\n' + KERNEL,
+        '#if 0\n#include "no.h"\nit isn\'t \\"\n#endif\n' + KERNEL,
+        "#define SAY \\\n  #include no\n" + KERNEL,
+        "//devmod: -cl-mad-enable\n" + KERNEL,
+        "\u00e4\u4e2d".join(["// ", "\n"]) + KERNEL,
+    ],
+)
+def test_plain_source_is_stored_byte_for_byte(text: str, tmp_path: Path) -> None:
+    assert build(text) == text
+    assert build(write(tmp_path, k_cl=text)) == text
+
+
+def test_options_and_defines_precede_the_source() -> None:
+    text = build(KERNEL, options=["-cl-fast-relaxed-math", "-cl-std=CL1.2"], defines={"A": 1, "B": "x + y", "F(x)": "(x)", "NOTHING": ""})
+    assert text == (
+        "//devmod: -cl-fast-relaxed-math -cl-std=CL1.2\n"
+        '#define A 1\n#define B x + y\n#define F(x) (x)\n#define NOTHING\n#line 1 "<text>"\n' + KERNEL
+    )
+    assert split_options(text) == (("-cl-fast-relaxed-math", "-cl-std=CL1.2"), text)
+    assert split_options(KERNEL) == ((), KERNEL)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(3, "3"), (-1, "-1"), (True, "1"), (False, "0"), (None, "1"), (0.5, "0.5"), (1e-30, "1e-30"), ("a b", "a b"), (2**70, str(2**70))],
+)
+def test_a_defines_value_as_c_has_it(value: object, text: str) -> None:
+    assert build(KERNEL, defines={"A": value}) == f'#define A {text}\n#line 1 "<text>"\n' + KERNEL
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    np = pytest.importorskip("numpy")
+    assert "#define A 3\n#define B 0.5\n" in build(KERNEL, defines={"A": np.int32(3), "B": np.float64(0.5)})
+
+
+def test_defines_among_the_options_are_defines() -> None:
+    expected = build(KERNEL, defines={"A": 1, "B": "2", "C": "x y"})
+    assert build(KERNEL, options=["-DA", "-D", "B=2", "-D C=x y"]) == expected
+    assert build(KERNEL, options="-DA=7 -D B=2", defines={"A": None, "C": "x y"}) == expected
+
+
+def test_the_options_line_of_a_source_stays_first() -> None:
+    own = "//devmod: -cl-mad-enable\n"
+    assert build(own + KERNEL, options=["-w"]) == '//devmod: -cl-mad-enable -w\n#line 2 "<text>"\n' + KERNEL
+    assert build(own + KERNEL, defines={"A": 1}) == '//devmod: -cl-mad-enable\n#define A 1\n#line 2 "<text>"\n' + KERNEL
+
+
+HEADER_GUARD = "#ifndef X_H\n#define X_H\n#define X 1\n#endif\n"
+
+
+def test_an_include_is_replaced_by_its_text_and_lines_stay(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='// one\n#include "x.h"\n' + KERNEL, x_h="#define X 1")
+    assert build(source) == '// one\n#line 1 "x.h"\n#define X 1\n#line 3 "k.cl"\n' + KERNEL
+
+
+def test_comments_beside_an_include_stay_on_their_line(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='/* a */ # /* b */ include\\\n "x.h" /* c\nd */\n' + KERNEL, x_h="#define X 1\n")
+    assert build(source) == '/* a */ \n#line 1 "x.h"\n#define X 1\n#line 2 "k.cl"\n /* c\nd */\n' + KERNEL
+
+
+def test_includes_are_found_as_a_compiler_finds_them(tmp_path: Path) -> None:
+    source = write(
+        tmp_path,
+        k_cl='#include "sub/a.h"\n#include <b.h>\n' + KERNEL,
+        sub__a_h='#include "b.h"\n',
+        sub__b_h="#define NEAR 1\n",
+        inc__b_h="#define FAR 1\n",
+        b_h="#define BESIDE 1\n",
+    )
+    text = build(source, include=tmp_path / "inc")
+    assert text == (
+        '#line 1 "sub/a.h"\n#line 1 "b.h"\n#define NEAR 1\n#line 2 "sub/a.h"\n#line 2 "k.cl"\n'
+        '#line 1 "b.h"\n#define FAR 1\n#line 3 "k.cl"\n' + KERNEL
+    )
+
+
+@pytest.mark.parametrize(
+    "header", [HEADER_GUARD, "#pragma once\n#define X 1\n", "// why\n" + HEADER_GUARD.replace("endif", "endif // X_H")]
+)
+def test_a_guarded_file_is_embedded_once(header: str, tmp_path: Path) -> None:
+    text = build(write(tmp_path, k_cl='#include "x.h"\n#include "x.h" // again\n' + KERNEL, x_h=header))
+    assert text.count("#define X 1\n") == 1
+    assert "#pragma once" not in text
+    assert text.endswith('#line 2 "k.cl"\n // again\n' + KERNEL)
+
+
+def test_a_file_inside_a_condition_is_embedded_again(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#endif\n#include "x.h"\n' + KERNEL.replace("1;", "X;"), x_h=HEADER_GUARD)
+    assert build(source).count("#define X 1\n") == 2
+
+
+def test_lines_stay_behind_a_branch_that_is_not_taken(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#else\n#include "x.h"\n#endif\n\n#if 1\n#endif\n' + KERNEL, x_h="\n\n\n")
+    assert build(source) == (
+        '#if 0\n#line 1 "x.h"\n\n\n\n#line 3 "k.cl"\n#else\n#line 4 "k.cl"\n#line 1 "x.h"\n\n\n\n#line 5 "k.cl"\n#endif\n#line 6 "k.cl"\n'
+        "\n#if 1\n#endif\n" + KERNEL
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "#ifndef A\n#define A\n#else\nconstant int again = 1;\n#endif\n",
+        "#ifndef A\n#define A\n#endif\nconstant int outside = 1;\n#if 1\n#endif\n",
+        "#ifndef A\n#define B\n#endif\n",
+    ],
+)
+def test_a_file_with_an_incomplete_guard_is_embedded_again(header: str, tmp_path: Path) -> None:
+    text = header.partition("\n")[0]
+    source = write(tmp_path, k_cl='#include "x.h"\n#define outside other\n#include "x.h"\n' + KERNEL, x_h=header)
+    assert build(source).count(text) == 2
+
+
+def test_a_file_without_a_guard_is_embedded_each_time(tmp_path: Path) -> None:
+    source = write(
+        tmp_path,
+        k_cl='#define OP(n) constant int n##_ = 0;\n#include "ops.h"\n#undef OP\n#define OP(n) constant int n##2 = 0;\n#include "ops.h"\n'
+        + KERNEL,
+        ops_h="OP(add)\nOP(mul)\n",
+    )
+    assert build(source).count("OP(add)\n") == 2
+
+
+def test_files_that_include_each_other(tmp_path: Path) -> None:
+    source = write(
+        tmp_path,
+        k_cl='#include "a.h"\n' + KERNEL,
+        a_h='#pragma once\n#include "b.h"\nconstant int a = 1;\n',
+        b_h='#ifndef B\n#define B\n#include "a.h"\nconstant int b = 1;\n#endif\n',
+    )
+    text = build(source)
+    assert (text.count("constant int a"), text.count("constant int b")) == (1, 1)
+
+
+def test_unusual_file_ends_do_not_affect_the_next_lines(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#include "x.h"\n' + KERNEL, x_h="// ends in a backslash \\")
+    assert build(source) == '#line 1 "x.h"\n// ends in a backslash \\\n\n#line 2 "k.cl"\n' + KERNEL
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='\ufeff#include "x.h"\n' + KERNEL, x_h="\ufeff#define X 1\n")
+    assert build(source) == '#line 1 "x.h"\n#define X 1\n#line 2 "k.cl"\n' + KERNEL
+
+
+def test_a_name_is_escaped_in_line_directives(tmp_path: Path) -> None:
+    source = tmp_path / 'we"ird.cl'
+    source.write_text(KERNEL)
+    assert build(source, defines={"A": 1}) == '#define A 1\n#line 1 "we\\"ird.cl"\n' + KERNEL
+
+
+ADD_FOLDER = "Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
+BAD_SOURCES = [
+    ('#include "no.h"\n', f"k.cl:1: the include 'no.h' is missing. Searched: '{{folder}}'. {ADD_FOLDER}"),
+    ('\n\n#include "/no.h"\n', "k.cl:3: the include of '/no.h' is an absolute path; write a path relative to a folder of include="),
+    ('#include "me.h"\n', "me.h:2: the include of 'me.h' never ends: the file includes itself and has no include guard"),
+    ("#include_next <x.h>\n", "k.cl:1: #include_next is not supported in a source payload; use #include"),
+    (
+        '#define H "x.h"\n#include H\n',
+        ("k.cl:2: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes"),
+    ),
+    ('#include "bad.h"\n', "bad.h:2: the source is not UTF-8: byte 0xe4 at offset 6; save the file as UTF-8"),
+    ("\0", "k.cl:1: the source has a zero character"),
+    ("//devmod: -I/home/me/x\n", "the source's first line has the option '-I/home/me/x', which names a path"),
+]
+
+
+@pytest.mark.parametrize(("head", "message"), BAD_SOURCES)
+def test_unsupported_includes_are_refused(head: str, message: str, tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl=head + KERNEL, x_h="#define X 1\n", me_h='\n#include "me.h"\n')
+    (tmp_path / "bad.h").write_bytes(b"// ok\n\xe4\n")
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    assert str(caught.value) == message.format(folder=tmp_path)
+
+
+def test_an_include_of_text_needs_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "x.h").write_text("#define X 1\n")
+    source = '#include "x.h"\n' + KERNEL
+    assert build(source, include=[tmp_path]) == '#line 1 "x.h"\n#define X 1\n#line 2 "<text>"\n' + KERNEL
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    assert str(caught.value) == (
+        f"<text>:1: the include 'x.h' is missing. No folder was searched: the source is a text, and include= is empty. {ADD_FOLDER}"
+    )
+
+
+def test_an_include_in_angles_that_is_not_found_names_the_folders(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl="#include <no.h>\n" + KERNEL)
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source, include=[tmp_path])
+    assert str(caught.value) == (
+        f"the OpenCL C source does not compile: k.cl:1:10: error: 'no.h' file not found. Searched: '{tmp_path}'. {ADD_FOLDER}"
+    )
+
+
+@pytest.mark.parametrize("head", ['#include "../secret.txt"\n', '#if 0\n#include "../secret.txt"\n#endif\n', '#include "link.h"\n'])
+def test_a_file_outside_the_named_folders_is_not_embedded(head: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("// a password\n")
+    (tmp_path / "src").mkdir()
+    source = write(tmp_path / "src", k_cl=head + KERNEL)
+    (tmp_path / "src" / "link.h").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(devmod.CompileError) as caught:
+        build(source)
+    line, name = (2 if "#if" in head else 1), ("link.h" if "link" in head else "../secret.txt")
+    assert str(caught.value) == (
+        f"k.cl:{line}: the include {name!r} is the file '{tmp_path}/secret.txt', which is outside the source's folder and the folders of include=. "
+        f"To embed its text in the payload, add its folder: include=['{tmp_path}'] in Python, -I {tmp_path} in the shell"
+    )
+    assert "a password" in build(source, include=[tmp_path])
+
+
+def test_a_header_includes_its_neighbours_in_a_named_folder(tmp_path: Path) -> None:
+    source = write(tmp_path, k_cl='#include "sub/a.h"\n' + KERNEL, sub__a_h='#include "../b.h"\n', b_h="#define B 1\n")
+    assert "#define B 1" in build(source)
+
+
+PATH = "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options": ["-I/usr/include"]}, f"the opencl option '-I/usr/include' {PATH}"),
+        ({"options": ["-I", "inc"]}, f"the opencl option '-I' {PATH}"),
+        ({"options": ["-include", "x.h"]}, f"the opencl option '-include' {PATH}"),
+        ({"options": ["-cl-dump=/tmp/x"]}, f"the opencl option '-cl-dump=/tmp/x' {PATH}"),
+        ({"options": ["-o", "x"]}, f"the opencl option '-o' {PATH}"),
+        ({"options": ["..\\x"]}, f"the opencl option '..\\\\x' {PATH}"),
+        ({"options": ["x.cl"]}, "the opencl option 'x.cl' is no option and no value of one"),
+        ({"options": ["-w -g"]}, "the opencl option '-w -g' is not one printable word; pass each option as a separate item"),
+        ({"options": ["-w\n#error"]}, "the opencl option '-w\\n#error' is not one printable word; pass each option as a separate item"),
+        ({"options": ["-D"]}, "the opencl option '-D' has no name after it; write -DNAME or -DNAME=VALUE"),
+        ({"options": ["-D1=2"]}, "the define '1' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
+        ({"defines": {"A B": 1}}, "the define 'A B' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
+        ({"defines": {"": 1}}, "the define '' is invalid: expected a name, or a name with parameters such as 'F(x)'"),
+        ({"defines": {"A": "1\n#error"}}, "the value of the define A contains a line break or a control character: '1\\n#error'"),
+        (
+            {"defines": {"A": "1 \\"}},
+            "the value of the define A ends in a backslash or an open comment, which continues in the next line: '1 \\\\'",
+        ),
+        (
+            {"defines": {"A": "/* 1"}},
+            "the value of the define A ends in a backslash or an open comment, which continues in the next line: '/* 1'",
+        ),
+        ({"defines": {"A": [1]}}, "the define A has the value [1]; a value is a str, an int, a finite float, a bool or None"),
+        ({"defines": {"A": float("inf")}}, "the define A has the value inf; a value is a str, an int, a finite float, a bool or None"),
+        ({"defines": {1: 1}}, "defines= has the name 1; a name is a string"),
+        ({"defines": ["N=1"]}, "defines= is a map of name to value, not ['N=1']"),
+    ],
+)
+def test_options_and_defines_that_cannot_travel(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        build(KERNEL, **arguments)
+    assert str(caught.value) == message
+    assert caught.value.kind == "opencl"
+
+
+def test_a_receiver_refuses_options_that_name_a_path() -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        split_options("//devmod: -cl-mad-enable -I/etc\nkernel")
+    assert str(caught.value) == "the source's first line has the option '-I/etc', which names a path"
+
+
+@pytest.mark.row("R42", "R38")
+def test_the_origin_names_options_and_the_digest_of_each_source(tmp_path: Path) -> None:
+    files = {
+        "k_cl": '#include "a.h"\n#include "sub/a.h"\n' + KERNEL,
+        "a_h": "#define A 1\n",
+        "sub__a_h": '#include "b.h"\n',
+        "sub__b_h": "//\n",
+    }
+    module = devmod.compile(write(tmp_path, **files), "opencl", options=["-w"], defines={"N": 2})
+    assert module.origin is not None
+    assert module.origin.target == "opencl"
+    assert re.fullmatch(r"libclang \d+\.\d+\.\d+", module.origin.toolchain)
+    assert module.origin.options == ("-w", "-DN=2")
+    names = {"k.cl": "k_cl", "a.h": "a_h", "sub/a.h": "sub__a_h", "b.h": "sub__b_h"}
+    assert module.origin.sources == {name: hashlib.sha256(files[key].encode()).hexdigest() for name, key in names.items()}
+
+
+def test_two_sources_with_the_same_name_are_both_in_the_origin(tmp_path: Path) -> None:
+    module = devmod.compile(
+        write(
+            tmp_path,
+            k_cl='#include "x/a.h"\n#include "y/a.h"\n' + KERNEL,
+            x__a_h='#include "b.h"\n',
+            y__a_h='#include "b.h"\n',
+            x__b_h="//x\n",
+            y__b_h="//y\n",
+        ),
+        "opencl",
+    )
+    assert module.origin is not None
+    assert list(module.origin.sources) == ["k.cl", "x/a.h", "b.h", "y/a.h", "b.h (2)"]
+
+
+PIECES = [
+    '#include "x.h"',
+    '"',
+    "'",
+    "/*",
+    "*/",
+    "//",
+    "\\",
+    "\n",
+    "\r\n",
+    " ",
+    "#",
+    "if 1",
+    "endif",
+    "ifndef A",
+    "define A",
+    "pragma once",
+    "x",
+    "(",
+    ")",
+    "R",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.lists(st.sampled_from(PIECES), max_size=30))
+def test_any_text_is_carried_or_refused(tmp_path_factory: pytest.TempPathFactory, main: list[str], header: list[str]) -> None:
+    from devmod._values.request import CompileRequest
+    from devmod_targets.authoring import complete_source
+
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "x.h").write_bytes("".join(header).encode())
+    text = "".join(main)
+    try:
+        done = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)))
+    except devmod.CompileError:
+        return
+    if done.text != text:
+        assert "x.h" in done.names.values()
+    assert str(folder) not in done.text

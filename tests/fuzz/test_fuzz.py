@@ -1,0 +1,70 @@
+"""A part of `make fuzz` with fixed inputs: every reader of strangers' bytes, its past findings, and files that once took too long.
+
+Each runs in a process of its own, which may end in any way. `tools/fuzzing/readers.py` has the readers and the properties.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from fuzzing.large import LARGE  # noqa: E402
+from fuzzing.process import Run, run_reader  # noqa: E402
+from fuzzing.readers import READERS  # noqa: E402
+from fuzzing.seeds import CORPUS  # noqa: E402
+
+ABOUT: dict[str, str] = tomllib.loads((CORPUS / "corpus.toml").read_text(encoding="utf-8"))
+FOLDERS = sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
+
+#: What is being mended, by test and reader.
+OPEN: set[tuple[str, str]] = set()
+
+
+def needed(reader: str, test: str) -> None:
+    """Skip where the program is missing that a reader is."""
+    if (test, reader) in OPEN:
+        pytest.xfail("being mended")
+    if reader.startswith("javascript") and not shutil.which("node"):
+        pytest.skip("node is not installed")
+
+
+def check(run: Run, executions: int) -> None:
+    assert run.findings == []
+    assert run.executions == executions
+
+
+@pytest.mark.row("R4", "R18", "R19", "R24", "R41")
+@pytest.mark.parametrize("reader", READERS)
+def test_mutated_files(reader: str, tmp_path: Path) -> None:
+    needed(reader, "mutated")
+    count = READERS[reader].executions
+    check(run_reader(reader, tmp_path, "--executions", str(count), "--seed", "0", timeout=300), count)
+
+
+@pytest.mark.row("R4", "R19")
+@pytest.mark.parametrize("reader", FOLDERS)
+def test_past_findings(reader: str, tmp_path: Path) -> None:
+    needed(reader, "past")
+    files = sorted((CORPUS / reader).iterdir())
+    check(run_reader(reader, tmp_path, "--files", *map(str, files), timeout=300), 1 + len(files))
+
+
+@pytest.mark.row("R41")
+@pytest.mark.parametrize("reader", sorted({reader for reader, _, _ in LARGE.values()}))
+def test_time_and_memory_are_linear_in_the_size(reader: str, tmp_path: Path) -> None:
+    needed(reader, "large")
+    names = [name for name, (its, _, _) in LARGE.items() if its == reader]
+    check(run_reader(reader, tmp_path, "--large", *names, timeout=300), 1 + len(names))
+
+
+def test_every_past_finding_is_described() -> None:
+    assert set(FOLDERS) <= set(READERS)
+    assert sorted(ABOUT) == sorted(f"{path.parent.name}/{path.name}" for path in CORPUS.glob("*/*"))
+    assert all(len(text) > 10 for text in ABOUT.values())

@@ -1,0 +1,108 @@
+"""The structure of the repository: layers without circles, wheels that know each other's public names alone, one version."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from imports import ROOT, circles, imports, modules
+
+#: What each layer of core may import of devmod besides itself.
+LAYERS = {
+    "_util": {"errors"},
+    "_values": {"errors", "_util"},
+    "_plugins": {"errors", "_util", "_values", "targets"},
+    "_formats": {"errors", "_util", "_values", "_plugins", "_modules", "targets"},
+    "_device": {"errors", "_util", "_values", "_plugins"},
+    "_launch": {"errors", "_util", "_values", "_device"},
+    "targets": {"errors", "_util", "_values"},
+}
+PROJECTS = sorted(path for path in ROOT.glob("**/pyproject.toml") if not {".venv", "build", "node_modules", "tests"} & {*path.parts})
+METADATA = {path: tomllib.loads(path.read_text())["project"] for path in PROJECTS}
+
+
+def layer(module: str) -> str:
+    """Return the part of core that a module is in: the name behind ``devmod.``."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles(imports()) == []
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
+    wrong = [
+        f"{module} imports {to}"
+        for module, found in imports().items()
+        if module.split(".")[0] == "devmod" and layer(module) == name
+        for to in sorted(found)
+        if to.split(".")[0] == "devmod" and layer(to) not in {name, *LAYERS[name]} and to != "devmod"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.row("R6")
+def test_core_imports_no_other_wheel() -> None:
+    graph = imports()
+    assert [
+        (module, to) for module in graph if module.split(".")[0] == "devmod" for to in graph[module] if to.split(".")[0] != "devmod"
+    ] == []
+
+
+@pytest.mark.row("R7")
+def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
+    wrong = []
+    for module, path in modules().items():
+        own = module.split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            found = (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+                if not isinstance(node, ast.Import)
+                else [a.name for a in node.names]
+            )
+            for name in found:
+                names = [name, *(alias.name for alias in node.names)] if isinstance(node, ast.ImportFrom) else [name]
+                private = any(re.match(r"_[a-z]", part) for each in names for part in each.split("."))
+                if name.startswith("devmod") and name.split(".")[0] != own and private:
+                    wrong.append(f"{module}: {ast.unparse(node)}")
+    assert wrong == []
+
+
+def test_no_runtime_needs_a_compiler() -> None:
+    from devmod.targets import KINDS
+
+    compilers = {f"devmod_targets.{kind}" for kind in KINDS}
+    plugins = {path.name for path in (ROOT / "plugins").glob("*/src/*")}
+    graph = imports()
+    wrong = [
+        (module, to)
+        for module in graph
+        if module.split(".")[0] in plugins
+        for to in graph[module]
+        if ".".join(to.split(".")[:2]) in compilers
+    ]
+    assert wrong == []
+
+
+def test_all_distributions_share_one_version() -> None:
+    from devmod import __version__
+
+    assert {project["version"] for project in METADATA.values()} == {__version__}
+    assert len(PROJECTS) >= 8
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: str(path.parent.relative_to(ROOT)))
+def test_the_build_side_pins_core_exactly_and_the_runtimes_by_a_lower_bound(path: Path) -> None:
+    project = METADATA[path]
+    version = project["version"]
+    pinned = {"devmod", "devmod-targets", "devmod-conformance"}
+    for requirement in project.get("dependencies", []):
+        match = re.match(r"devmod-core(?:\[[^]]*\])?(.*)", requirement)
+        if match:
+            assert match[1] == (f"=={version}" if project["name"] in pinned else f">={version}"), requirement

@@ -1,0 +1,40 @@
+"""Interrupts by the thousand (docs/reliability.md): each process raises KeyboardInterrupt at random places while arrays come and go.
+
+``DEVMOD_TEST_INTERRUPTS=20000`` sets the interrupts of each process, and ``DEVMOD_TEST_INTERRUPTS_SEEDS=10`` the processes of each kind.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmod
+
+INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "400"))
+SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
+SECONDS = 30 + INTERRUPTS // 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
+@pytest.mark.row("R32", "R34")
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "host"])
+def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    if kind in ("opencl", "vulkan", "webgpu"):
+        try:
+            devmod.device(kind)
+        except devmod.DeviceNotFoundError as error:
+            pytest.skip(str(error))
+    command = [sys.executable, str(Path(__file__).with_name("interrupts.py")), kind, str(seed), str(INTERRUPTS)]
+    environment = {**os.environ, "DEVMOD_TEST_INTERRUPTS_SECONDS": str(SECONDS)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=SECONDS + 90)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with capsys.disabled():
+        if "DEVMOD_TEST_INTERRUPTS" in os.environ:
+            print(f"\n{done.stdout.strip()}")
+    landed = int(done.stdout.split(": ")[1].split()[0])
+    assert landed > INTERRUPTS // 2, done.stdout

@@ -1,0 +1,56 @@
+"""The pages that a reader follows from the top to the bottom do what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import blocks, commands, same
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = ("getting-started.md", "bundles.md", "errors.md", "moving-from-pyopencl.md")
+#: Console blocks without a mark: what installs devmod, or needs files that the page does not make.
+NOT_RUN = {"getting-started.md": 1, "bundles.md": 1, "errors.md": 0, "moving-from-pyopencl.md": 1}
+
+
+def run_command(words: list[str], folder: Path) -> str:
+    assert words[0] == "devmod", f"{shlex.join(words)}: the test runs no such command"
+    env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
+    done = subprocess.run([sys.executable, "-m", *words], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    printed = ""
+    for mark, name, text in blocks((DOCS / page).read_text()):
+        if mark == "file":
+            (tmp_path / name).write_text(text)
+        elif mark == "run":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(text, page, "exec"), names)
+            printed = out.getvalue()
+        elif mark == "prints":
+            assert same(text, printed), f"the page has\n{text}\nand the block prints\n{printed}"
+        else:
+            for words, expected in commands(text):
+                got = run_command(words, tmp_path)
+                assert same(expected, got), f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_code_is_run(page: str) -> None:
+    text = (DOCS / page).read_text()
+    fences = re.findall(r"^```(python|c|wgsl|console)$", text, re.MULTILINE)
+    assert len(fences) == len([mark for mark, _, _ in blocks(text) if mark != "prints"]) + NOT_RUN[page]

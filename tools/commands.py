@@ -1,0 +1,69 @@
+"""Write docs/commands.md: the commands of all wheels of this repository, from the commands themselves.
+
+python tools/commands.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+
+from devmod._cli import group
+from devmod._cli._known import KNOWN
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+INTRODUCTION = """\
+# Commands
+
+This page lists every command with its options, as `devmod COMMAND --help` does. `make commands` writes it from the commands.
+[The command line](command-line.md) has what they share: exit status, standard input and output, completion.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    context = click.Context(group, info_name="devmod", **group.context_settings)
+    lines = [INTRODUCTION]
+    lines += ["| command | what it does | in the wheel |", "|---|---|---|"]
+    lines += [f"| [`devmod {name}`](#devmod-{name}) | {entry.help} | `{entry.distribution}` |" for name, entry in KNOWN.items()]
+    lines.append("")
+    for name in KNOWN:
+        command = group.get_command(context, name)
+        if command is None:
+            raise SystemExit(f"commands: the command {name!r} is not installed here; run make setup first")
+        lines += section(command, click.Context(command, info_name=name, parent=context), 2)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def section(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    """Yield the lines of a command's section, and of those of its subcommands."""
+    yield f"{'#' * level} {context.command_path}\n"
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```text\n{context.command_path} {usage}\n```\n"
+    yield from (f"{' '.join(part.split())}\n" for part in cleandoc(command.help or "").split("\n\n"))
+    options = [each.get_help_record(context) for each in command.get_params(context) if isinstance(each, click.Option)]
+    yield "| option | |"
+    yield "|---|---|"
+    yield from (f"| `{record[0]}` | {cell(record[1])} |" for record in options if record is not None)
+    yield ""
+    if command.epilog:
+        for part in cleandoc(command.epilog.replace("\b", "")).split("\n\n"):
+            title, _, body = part.strip().partition("\n")
+            yield f"{title}\n\n```text\n{cleandoc(body)}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from section(found, click.Context(found, info_name=name, parent=context), level + 1)
+
+
+def cell(text: str) -> str:
+    """Return a text for a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

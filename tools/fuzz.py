@@ -1,0 +1,89 @@
+"""Fuzz every reader of strangers' bytes for a given time.
+
+    python tools/fuzz.py --seconds 600 [--jobs N] [--readers NAME …] [--seed TEXT] [--unguided]
+
+Coverage-guided with atheris where its wheel installs, else with the project's own mutators alone. The readers and what each must hold to
+are in `tools/fuzzing/readers.py`. Findings go to `build/fuzz/<reader>/`: the input (`.bin`) and the traceback (`.txt`). The exit code is 1
+where there is one. A finding that is mended goes into `tests/fuzz/corpus/`, with a line in its `corpus.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from environments import ROOT, InstallError, install, python_of
+from environments import VENV as ENVIRONMENT
+from fuzzing.process import Run, run_reader
+from fuzzing.readers import READERS, Reader
+
+FOLDER = ROOT / "build" / "fuzz"
+#: Seconds below which coverage is not worth its start: the packages are imported with counters in them.
+_GUIDED = 8.0
+
+
+def main() -> int:
+    """Run the fuzzers and return the exit code."""
+    parser = argparse.ArgumentParser(description="Fuzz every reader of strangers' bytes.")
+    parser.add_argument("--seconds", type=float, default=600, help="the time for all of it, in seconds")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--readers", nargs="*", choices=READERS, metavar="READER", help="only these")
+    parser.add_argument("--seed", default=time.strftime("%Y%m%d%H%M%S"), help="without atheris, the same seed gives the same inputs")
+    parser.add_argument("--unguided", action="store_true", help="do without atheris")
+    given = parser.parse_args()
+    guided = not given.unguided and has_atheris()
+    chosen = [READERS[name] for name in given.readers or READERS]
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    print(f"{len(chosen)} readers, {given.seconds:.0f} s, seed {given.seed}, {'guided by atheris' if guided else 'not guided'}", flush=True)
+    begun = time.monotonic()
+    runs = run_all(chosen, given.seconds, given.jobs, given.seed, guided)
+    findings = sum(len(run.findings) for run in runs)
+    total = sum(max(run.executions, 0) for run in runs)
+    print(f"{total} inputs in {time.monotonic() - begun:.0f} s, {findings} findings{f' in {FOLDER}' if findings else ''}")
+    return 1 if findings else 0
+
+
+def has_atheris() -> bool:
+    """Return whether atheris is installed, after an attempt to install its wheel."""
+    if importlib.util.find_spec("atheris") is None:
+        try:
+            install(python_of(ENVIRONMENT), ["--only-binary=atheris", "atheris>=2.3"])
+        except InstallError as error:
+            print(f"atheris does not install here, so inputs are not guided by coverage: {str(error).strip().splitlines()[-1]}")
+            return False
+        importlib.invalidate_caches()
+    if importlib.util.find_spec("atheris") is None:
+        print("atheris has no wheel for this system, so inputs are not guided by coverage")
+        return False
+    return True
+
+
+def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided: bool) -> list[Run]:
+    """Run each reader for its part of the time. A reader that ends its process is started again until its time is over."""
+    weight = sum(reader.weight for reader in readers)
+
+    def run(reader: Reader) -> list[Run]:
+        share = seconds * jobs * reader.weight / weight
+        end = time.monotonic() + share
+        made: list[Run] = []
+        while not made or end - time.monotonic() > 1:
+            left = end - time.monotonic()
+            arguments = ("--seconds", f"{left:.1f}", "--seed", f"{seed}-{len(made)}")
+            steered = guided and not reader.native and left > _GUIDED
+            found = run_reader(reader.name, FOLDER / reader.name, *arguments, guided=steered, timeout=left + 120)
+            made.append(found)
+            print(f"{reader.name:26} {found.executions:9} inputs, {len(found.findings)} findings", flush=True)
+            for line in found.findings:
+                print(f"    {line}", flush=True)
+        return made
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return [each for made in pool.map(run, readers) for each in made]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Coverage-guided fuzzing with atheris (libFuzzer): the same readers and the same mutators, steered by the lines that an input reaches.
+
+python -m fuzzing.guided READER FOLDER --seconds S [--seed TEXT]
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pkgutil
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from random import Random
+
+#: The packages whose lines are counted.
+PACKAGES = ("devmod", "devmod_targets", "devmod_vulkan", "devmod_opencl", "devmod_webgpu", "elftools")
+#: What is imported in vain: it starts something, or belongs to another system.
+_NOT = ("__main__", "devmod_conformance", "devmod._pyinstaller", "devmod_opencl._driver", "devmod_webgpu._driver", "elftools.dwarf")
+
+
+def import_instrumented() -> None:
+    """Import the packages with atheris' counters in them. It must run before anything else imports them."""
+    import atheris
+
+    with atheris.instrument_imports(include=list(PACKAGES), enable_loader_override=False):
+        for name in PACKAGES:
+            try:
+                package = import_module(name)
+            except ImportError:
+                continue
+            for found in pkgutil.walk_packages(package.__path__, f"{name}.", onerror=lambda _: None):
+                if not any(part in found.name for part in _NOT):
+                    try:
+                        import_module(found.name)
+                    except Exception as error:  # noqa: BLE001 - what is not there is not measured
+                        print(f"not instrumented: {found.name} ({type(error).__name__})", file=sys.stderr)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run libFuzzer for the given time. The result is printed at its end, and the process with it."""
+    import_instrumented()
+    import atheris
+
+    from fuzzing import worker  # the readers import devmod, so this comes after import_instrumented
+    from fuzzing.mutation import MOST
+
+    given = worker.parse(arguments)
+    reader, findings, current = worker.prepare(given)
+    corpus = given.folder / "corpus"
+    corpus.mkdir(exist_ok=True)
+    for number, data in enumerate(reader.seeds()):
+        (corpus / f"seed-{number}").write_bytes(data)
+    end, done, armed = time.monotonic() + given.seconds, 0, 0.0
+
+    def test(data: bytes) -> None:
+        nonlocal done, armed
+        done += 1
+        now = time.monotonic()
+        if now > armed + 1:
+            faulthandler.dump_traceback_later(worker.PATIENCE, exit=True)
+            armed = now
+        worker.execute(reader, data, findings, current)
+        if now > end:
+            worker.finish(reader, done, findings)
+            os._exit(1 if findings.count else 0)
+
+    def mutate(data: bytes, size: int, seed: int) -> bytes:
+        random = Random(seed)
+        if random.randrange(4):
+            return reader.mutate(data, random)[:size]
+        return bytes(atheris.Mutate(data, size))[:size]
+
+    flags = [f"-max_len={MOST}", "-timeout=60", "-rss_limit_mb=8000", f"-artifact_prefix={given.folder}/", "-verbosity=0"]
+    seed = 1 + sum(given.seed.encode()) % 100_000
+    atheris.Setup([sys.argv[0], str(corpus), *flags, f"-seed={seed}"], test, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

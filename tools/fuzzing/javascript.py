@@ -1,0 +1,82 @@
+"""The reader in JavaScript, run by node with the same bytes: it must accept what Python accepts, and refuse what Python refuses."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import devmod
+from fuzzing.readers import Breach, check_text
+from fuzzing.specification import use_bundle, use_module
+
+SCRIPT = Path(__file__).with_name("reader.mjs")
+
+
+class Node:
+    """A process of node that answers one request after the other."""
+
+    def __init__(self, program: str) -> None:
+        self.process = subprocess.Popen([program, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.communicate()
+
+    def ask(self, kind: str, data: bytes) -> dict[str, Any]:
+        """The answer to one input: {"ok": true}, or {"error": class, "message": text}."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        head = kind.encode()
+        try:
+            self.process.stdin.write(struct.pack("<II", len(head), len(data)) + head + data)
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise Breach(f"node ended with {self.process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@cache
+def node() -> Node | None:
+    """The process, started once; None where node is not installed."""
+    program = shutil.which("node")
+    return Node(program) if program else None
+
+
+def compare_bundle(data: bytes) -> None:
+    """A bundle with all its modules, in both readers."""
+    _compare("", data, lambda: use_bundle(data))
+
+
+def compare_module(kind: str, data: bytes) -> None:
+    """A module's bytes, in both readers."""
+    _compare(kind, data, lambda: use_module(kind, data))
+
+
+def _compare(kind: str, data: bytes, read: Callable[[], None]) -> None:
+    process = node()
+    if process is None:
+        return
+    try:
+        read()
+        mine = ""
+    except devmod.FormatError as error:
+        mine = str(error)
+    theirs = process.ask(kind, data)
+    if theirs.get("error", "FormatError") != "FormatError":
+        raise Breach(f"JavaScript raises {theirs['error']}: {theirs['message'][:300]}")
+    check_text(theirs.get("message", ""), "an error of JavaScript")
+    if bool(mine) == ("ok" in theirs):
+        raise Breach(f"Python: {mine[:300] or 'accepted'}; JavaScript: {theirs.get('message', 'accepted')[:300]}")

@@ -1,0 +1,530 @@
+"""Mutators that know a file's structure, so that a changed file still reaches the code behind the first checks.
+
+Each takes the bytes and a `random.Random`, and returns changed bytes. Input that does not have the structure is changed byte by byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+
+Mutator = Callable[[bytes, Random], bytes]
+
+#: Bytes that an input may grow to.
+MOST = 1 << 16
+NUMBERS: tuple[int, ...] = (
+    *(0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 1023, 4096, 65528, 65535, 65536, 1 << 20),
+    *((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
+    *(-1, -2, -32, -33, -128, -(1 << 31), -(1 << 63)),
+)
+_WORDS = """
+nan -0 1e999 bundle _lib const_loader cuda rocm hip hsaco metal vulkan opencl hexagon webgpu npu cl spv wgsl ptx cubin fatbin so metallib
+clbin kind imports functions roots modules origin offset size sha256 variant format target toolchain options sources params
+blocks block constants
+block_constants name id type default access at align push buffer scalar uniform local image sampler r w rw handle void bool uint1 uint1x64
+uint1x65528 int4 int4x2 float6_e2m3fn float16x4 float4_e2m1fn bfloat16 uint8x65535 int0 int255x65535 type200_3 complex64 float32x0
+float8_e4m3fn add init thread_axis_tags blockIdx.x threadIdx.x clusterCtaIdx.x paramWriteAccess:[0,1] paramWriteAccess:[
+tirx.use_dyn_shared_memory tirx.use_programtic_dependent_launch tirx.use_cooperative_launch tirx.use_required_block_dimension
+"""
+#: Control characters, directions of text, invalid UTF-8, and words that mean something to a reader.
+STRINGS = (
+    *("", "a", "\0", "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202e", "\u2066x\u2069", "\u200b", "\r", "\n", "\t", "\x7f", "\udcff"),
+    *("\N{THUMBS UP SIGN}", "e\u0301", "a" * 33, "x" * 5000, "../../etc/passwd", "a; rm -rf /", "__proto__", "constructor"),
+    *_WORDS.split(),
+)
+_TYPES = (
+    *([3, 64, 1], [0, 1, 65528], [1, 1, 1], [1, 1, 64], [0, 4, 1], [2, 6, 3], [15, 6, 1], [17, 4, 7]),
+    *([0, 0, 0], [255, 255, 65535], [2, 16, 1]),
+)
+
+
+# -- bytes
+
+
+def mutate_bytes(data: bytes, random: Random) -> bytes:
+    """Change, cut, insert, remove or repeat a few bytes; or write a number of 1, 2, 4 or 8 bytes."""
+    made = bytearray(data)
+    for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
+        at = random.randrange(len(made) + 1)
+        match random.randrange(8):
+            case 0 if made:
+                made[at % len(made)] ^= 1 << random.randrange(8)
+            case 1 if made:
+                made[at % len(made)] = random.randrange(256)
+            case 2:
+                del made[at:]
+            case 3:
+                made[at:at] = random.randbytes(random.randrange(1, 9))
+            case 4:
+                del made[at : at + random.randrange(1, 20)]
+            case 5:
+                size = random.choice((1, 2, 4, 8))
+                made[at : at + size] = (random.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, random.choice(("little", "big")))
+            case 6:
+                part = made[at : at + random.randrange(1, 64)]
+                made[at:at] = part * random.choice((1, 1, 2, 30))
+            case _:
+                made[at:at] = random.choice(STRINGS).encode("utf-8", "surrogateescape")
+    return bytes(made[:MOST])
+
+
+# -- msgpack
+
+
+class Pairs(list[Any]):
+    """A map as a list of pairs: a key may stand in it twice."""
+
+
+def unpack_all(data: bytes) -> list[Any]:
+    """The msgpack objects in `data`, maps as Pairs; ValueError where it is none."""
+    unpacker = msgpack.Unpacker(
+        raw=False, strict_map_key=False, object_pairs_hook=Pairs, unicode_errors="surrogateescape", max_buffer_size=max(len(data), 1)
+    )
+    unpacker.feed(data)
+    try:
+        made = list(unpacker)
+    except Exception as error:
+        raise ValueError(str(error)) from error
+    if unpacker.tell() != len(data):
+        raise ValueError("the last object is cut")
+    return made
+
+
+def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
+    """An object in msgpack; with `random`, one length in 50 in a longer form than it needs. What lies deeper than 100 is left out."""
+    if depth > 100:
+        return b"\xc0"
+    longer = random is not None and not random.randrange(50)
+    if value is None or isinstance(value, (bool, float)):
+        return bytes(msgpack.packb(value))
+    if isinstance(value, int):
+        if longer and 0 <= value < 1 << 32:
+            return b"\xcf" + value.to_bytes(8, "big")
+        return bytes(msgpack.packb(max(-(1 << 63), min(value, (1 << 64) - 1))))
+    if isinstance(value, (str, bytes)):
+        data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        tag = 0xDB if isinstance(value, str) else 0xC6
+        if longer:
+            return bytes([tag]) + struct.pack(">I", len(data)) + data
+        if isinstance(value, bytes):
+            return bytes(msgpack.packb(data, use_bin_type=True))
+        return bytes(msgpack.packb(data, use_bin_type=False))
+    if isinstance(value, Pairs):
+        head = b"\xdf" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x80 | len(value)])
+        return head + b"".join(pack(key, random, depth + 1) + pack(each, random, depth + 1) for key, each in value)
+    if isinstance(value, (list, tuple)):
+        head = b"\xdd" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x90 | len(value)])
+        return head + b"".join(pack(each, random, depth + 1) for each in value)
+    return bytes(msgpack.packb(value))
+
+
+def copy_tree(value: Any, depth: int = 0) -> Any:
+    """A deep copy; what lies deeper than 40 is left out."""
+    if depth > 40:
+        return None
+    if isinstance(value, Pairs):
+        return Pairs((key, copy_tree(each, depth + 1)) for key, each in value)
+    if isinstance(value, (list, tuple)):
+        return [copy_tree(each, depth + 1) for each in value]
+    return value
+
+
+def _places(value: Any, made: list[tuple[list[Any], int]], depth: int = 0) -> None:
+    if depth > 40 or len(made) > 3000:
+        return
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            made.append((value, index))
+            _places(each[1] if isinstance(value, Pairs) else each, made, depth + 1)
+
+
+def _interesting(random: Random, like: Any) -> Any:
+    pick = random.randrange(10)
+    if pick < 6 and isinstance(like, bool):
+        return not like
+    if pick < 7 and isinstance(like, int):
+        return random.choice((random.choice(NUMBERS), like + 1, like - 1, like * 2, random.randrange(300)))
+    if pick < 7 and isinstance(like, str):
+        other = random.choice(STRINGS)
+        return random.choice((other, like + other, other + like, like[: len(like) // 2]))
+    if pick < 7 and isinstance(like, bytes):
+        return mutate_bytes(like, random)
+    if pick < 7 and isinstance(like, list) and len(like) == 3 and not isinstance(like, Pairs):
+        return list(random.choice(_TYPES))
+    odd: tuple[Any, ...] = (None, True, 0.5, float("nan"), float("inf"), -0.0, b"", b"\0" * 32, [], Pairs(), [[]], [0, 0], [-1, [0], 0])
+    whole: Any = random.choice(odd)
+    return random.choice((whole, random.choice(NUMBERS), random.choice(STRINGS)))
+
+
+def mutate_tree(objects: list[Any], random: Random) -> None:
+    """Change a few values in a list of objects, in place."""
+    for _ in range(random.choice((1, 1, 1, 2, 2, 4))):
+        places: list[tuple[list[Any], int]] = []
+        _places(objects, places)
+        if not places:
+            objects.append(_interesting(random, None))
+            return
+        parent, index = random.choice(places)
+        held = parent[index]
+        paired = isinstance(parent, Pairs)
+        value = held[1] if paired else held
+
+        def put(new: Any, parent: list[Any] = parent, index: int = index, held: Any = held, paired: bool = paired) -> None:
+            parent[index] = (held[0], new) if paired else new
+
+        match random.randrange(9):
+            case 0 | 1 | 2:
+                put(_interesting(random, value))
+            case 3:
+                del parent[index]
+            case 4:
+                parent[index:index] = [copy_tree(held) if not paired else (held[0], copy_tree(value))] * random.choice((1, 1, 2, 40))
+            case 5:
+                other, at = random.choice(places)
+                if at < len(other):
+                    taken = other[at][1] if isinstance(other, Pairs) else other[at]
+                    put(copy_tree(taken))
+            case 6 if paired:
+                parent[index] = (random.choice(STRINGS), value)
+            case 7:
+                nested = value
+                for _ in range(random.choice((1, 1, 2, 35))):
+                    nested = [nested]
+                put(nested)
+            case _:
+                if isinstance(value, Pairs):
+                    value.append((random.choice(STRINGS), _interesting(random, None)))
+                elif isinstance(value, list):
+                    value.insert(random.randrange(len(value) + 1), _interesting(random, value[0] if value else None))
+                else:
+                    put(_interesting(random, value))
+
+
+def mutate_msgpack(data: bytes, random: Random) -> bytes:
+    """Change values of a sequence of msgpack objects."""
+    try:
+        objects = unpack_all(data)
+    except ValueError:
+        return mutate_bytes(data, random)
+    if not random.randrange(8):
+        return mutate_bytes(data, random)
+    mutate_tree(objects, random)
+    return b"".join(pack(each, random) for each in objects)[:MOST]
+
+
+# -- bundles
+
+MAGIC, _HEADER = b"\x89devmod\n", 48
+
+
+def bundle_of(index: bytes, blobs: bytes, version: int = 1) -> bytes:
+    """A bundle with that index and its true digest."""
+    head = MAGIC + struct.pack("<II", version, len(index)) + hashlib.sha256(index).digest() + index
+    return head + bytes(-len(head) % 64) + blobs
+
+
+def split_bundle(data: bytes) -> tuple[bytes, bytes]:
+    """The index and the blobs; ValueError where `data` has no header of a bundle."""
+    length = int.from_bytes(data[12:16], "little")
+    if data[:8] != MAGIC or len(data) < _HEADER + length:
+        raise ValueError("no bundle")
+    end = _HEADER + length
+    return data[_HEADER:end], data[end + (-end % 64) :]
+
+
+def assemble(index: list[Any], blobs: Sequence[bytes | None]) -> tuple[bytes, bytes]:
+    """Give the modules of an index these bytes: offset, size and sha256 become true. None leaves a module as it is."""
+    joined = bytearray()
+    for entry, blob in zip(_entries(index), blobs, strict=False):
+        if blob is None or not isinstance(entry, Pairs):
+            continue
+        joined += bytes(-len(joined) % 64)
+        true = {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        entry[:] = [pair for pair in entry if pair[0] not in list(true)] + list(true.items())  # a key may be a list
+        joined += blob
+    return b"".join(pack(each) for each in index), bytes(joined)
+
+
+def _entries(index: list[Any]) -> list[Any]:
+    if index and isinstance(index[0], Pairs):
+        for key, value in index[0]:
+            if key == "modules" and isinstance(value, list):
+                return value
+    return []
+
+
+def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
+    made: list[bytes | None] = []
+    for entry in _entries(index):
+        found = {key: value for key, value in entry if isinstance(key, str)} if isinstance(entry, Pairs) else {}
+        offset, size = found.get("offset"), found.get("size")
+        known = isinstance(offset, int) and isinstance(size, int) and 0 <= offset <= offset + size <= len(blobs)
+        made.append(blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None)
+    return made
+
+
+def mutate_bundle(data: bytes, random: Random) -> bytes:
+    """Change the index or a module's bytes, and make the digests true again (mostly)."""
+    try:
+        index, blobs = split_bundle(data)
+        objects = unpack_all(index)
+    except ValueError:
+        return mutate_bytes(data, random)
+    choice = random.randrange(12)
+    if choice == 0:
+        return mutate_bytes(data, random)
+    if choice == 1:
+        return bundle_of(mutate_bytes(index, random), blobs)
+    parts = _blobs_of(objects, blobs)
+    held = [number for number, part in enumerate(parts) if part is not None]
+    if choice < 7 and held:
+        number = random.choice(held)
+        parts[number] = mutate_msgpack(parts[number] or b"", random)
+        if random.randrange(3):  # the names that the index gives are those of the bytes
+            _true_names(_entries(objects)[number], parts[number] or b"")
+    elif choice < 9:
+        _change_modules(objects, parts, random)
+    else:
+        mutate_tree(objects, random)
+        if random.randrange(3):
+            return bundle_of(b"".join(pack(each, random) for each in objects), blobs)
+    packed, joined = assemble(objects, parts)
+    return bundle_of(packed, joined)
+
+
+def _true_names(entry: Any, blob: bytes) -> None:
+    try:
+        fmap = next((each for each in unpack_all(blob) if isinstance(each, Pairs)), Pairs())
+    except ValueError:
+        return
+    names = [key for key, _ in fmap]
+    if isinstance(entry, Pairs):
+        entry[:] = [(key, names if key == "functions" else value) for key, value in entry]
+
+
+def _change_modules(objects: list[Any], parts: list[bytes | None], random: Random) -> None:
+    """Add a module before the others that imports some of them, or give one other imports."""
+    entries = _entries(objects)
+    if not entries:
+        return
+    count = len(entries)
+    if random.randrange(2):
+        number = random.randrange(count)
+        later = [random.randrange(number + 1, count) for _ in range(random.randrange(4))] if number + 1 < count else []
+        if isinstance(entries[number], Pairs):
+            entries[number][:] = [pair for pair in entries[number] if pair[0] != "imports"] + [("imports", later)]
+        return
+    depth = random.choice((1, 2, 5, 30))  # a chain of nodes, each of which imports the next one twice
+    for entry in entries:
+        if isinstance(entry, Pairs):
+            entry[:] = [(key, _moved(value, depth)) if key == "imports" else (key, value) for key, value in entry]
+    chain = [
+        Pairs([("kind", random.choice(("bundle", "_lib"))), ("imports", [number + 1] * random.choice((1, 2)))]) for number in range(depth)
+    ]
+    entries[:0] = chain
+    parts[:0] = [None] * depth
+    for at, (key, value) in enumerate(objects[0]):
+        if key == "roots" and isinstance(value, list):
+            objects[0][at] = (key, [0, *_moved(value, depth)])
+
+
+def _moved(numbers: Any, by: int) -> Any:
+    return [each + by if isinstance(each, int) else each for each in numbers] if isinstance(numbers, list) else numbers
+
+
+# -- TVM
+
+
+def mutate_tvm(data: bytes, random: Random) -> bytes:
+    """Change 64-bit counts and strings of TVM's serialization; the length in front of a blob becomes true (mostly)."""
+    made = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 3))):
+        small = [at for at in range(len(made) - 8) if made[at + 3 : at + 8] == b"\0\0\0\0\0"]
+        pick = random.randrange(5)
+        if pick < 2 and small:
+            at = random.choice(small)
+            now = int.from_bytes(made[at : at + 8], "little")
+            new = random.choice((now + 1, now - 1, 0, random.choice(NUMBERS), random.randrange(64)))
+            made[at : at + 8] = (new % (1 << 64)).to_bytes(8, "little")
+        elif pick == 2 and small:  # another string in the place of one, with its length
+            at = random.choice(small)
+            size = int.from_bytes(made[at : at + 8], "little")
+            if size < 4096:
+                text = random.choice(STRINGS).encode("utf-8", "surrogateescape")
+                made[at : at + 8 + size] = len(text).to_bytes(8, "little") + text
+        else:
+            made[:] = mutate_bytes(bytes(made), random)
+    if random.randrange(8) and len(made) >= 8 and int.from_bytes(data[:8], "little") == len(data) - 8:
+        made[:8] = (len(made) - 8).to_bytes(8, "little")
+    return bytes(made[:MOST])
+
+
+# -- ELF
+
+_FILE = {16: 2, 18: 2, 20: 4, 24: 8, 32: 8, 40: 8, 48: 4, 52: 2, 54: 2, 56: 2, 58: 2, 60: 2, 62: 2, 4: 1, 5: 1}
+_SECTION = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 4, 44: 4, 48: 8, 56: 8}
+_SEGMENT = {0: 4, 4: 4, 8: 8, 16: 8, 24: 8, 32: 8, 40: 8, 48: 8}
+_SYMBOL = {0: 4, 4: 1, 5: 1, 6: 2, 8: 8, 16: 8}
+
+
+def mutate_elf(data: bytes, random: Random) -> bytes:
+    """Change fields of the header, of the section and program headers and of symbols, or the bytes of a section."""
+    if len(data) < 64 or data[:4] != b"\x7fELF" or data[4] != 2 or not random.randrange(6):
+        return mutate_bytes(data, random)
+    made = bytearray(data)
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(made[at : at + size], "little")
+
+    for _ in range(random.choice((1, 1, 2, 3))):
+        sections = [(number(40, 8) + 64 * index, _SECTION) for index in range(min(number(60, 2), 64))]
+        segments = [(number(32, 8) + 56 * index, _SEGMENT) for index in range(min(number(56, 2), 32))]
+        tables: list[tuple[int, dict[int, int]]] = [(0, _FILE), *sections, *segments]
+        for start, _form in sections:
+            if number(start + 4, 4) in (2, 11):
+                first, size = number(start + 24, 8), number(start + 32, 8)
+                tables += [(first + 24 * index, _SYMBOL) for index in range(min(size // 24, 64))]
+        start, form = random.choice(tables)
+        offset, size = random.choice(list(form.items()))
+        now = number(start + offset, size)
+        new = random.choice((random.choice(NUMBERS), now + 1, now - 1, len(made), len(made) - 1, random.randrange(max(len(made), 1))))
+        if start + offset + size <= len(made):
+            made[start + offset : start + offset + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(made)
+
+
+# -- SPIR-V
+
+
+def mutate_spirv(data: bytes, random: Random) -> bytes:
+    """Change, remove, repeat and move instructions; word counts stay true (mostly)."""
+    words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4)]
+    if len(words) < 6 or not random.randrange(10):
+        return mutate_bytes(data, random)
+    parts: list[list[int]] = []
+    at = 5
+    while at < len(words):
+        count = max(words[at] >> 16, 1)
+        parts.append(words[at : at + count])
+        at += count
+    bound = max(words[3], 1)
+    for _ in range(random.choice((1, 1, 2, 3, 6))):
+        if not parts:
+            break
+        where = random.randrange(len(parts))
+        part = parts[where]
+        match random.randrange(6):
+            case 0 | 1 | 2 if len(part) > 1:
+                other = random.choice(parts)
+                new = (random.choice(NUMBERS), random.randrange(1, bound + 2), random.choice(other), part[-1] + 1)
+                part[random.randrange(1, len(part))] = random.choice(new) & 0xFFFFFFFF
+            case 3:
+                del parts[where]
+            case 4:
+                parts[where:where] = [list(part) for _ in range(random.choice((1, 1, 3, 100)))]
+            case _:
+                parts.insert(random.randrange(len(parts)), parts.pop(where))
+    if not random.randrange(8):
+        words[random.randrange(1, 5)] = random.choice(NUMBERS) & 0xFFFFFFFF
+    for part in parts:
+        if random.randrange(200):
+            part[0] = (len(part) << 16) | (part[0] & 0xFFFF)
+    flat = words[:5] + [word for part in parts for word in part]
+    return struct.pack(f"<{len(flat)}I", *flat)[:MOST]
+
+
+# -- text
+
+_TOKEN = re.compile(r"\w+|\s+|//[^\n]*|[^\w\s]")
+_SIGNS = (*"()[]{}<>,;:=*&-+@#/", "//", "/*", "*/", "->", "\\", '"', "'", "\n")
+_LITERALS = (
+    *("0", "1", "-1", "2147483648", "4294967295", "4294967296", "18446744073709551616"),
+    *("0x", "0xffffffffffffffffff", "1e999", "0.5f", "1u"),
+)
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("array<", ", 2>"), ("-", ""), ("*", ""), ("/*", "*/"))
+
+
+def mutate_text(words: Sequence[str]) -> Mutator:
+    """A mutator of programs: it moves, repeats, nests and replaces tokens, and takes others from `words`."""
+
+    def mutate(data: bytes, random: Random) -> bytes:
+        if not random.randrange(15):
+            return mutate_bytes(data, random)
+        tokens = _TOKEN.findall(data.decode("utf-8", "surrogateescape"))
+        for _ in range(random.choice((1, 1, 2, 3, 6))):
+            if not tokens:
+                tokens = [random.choice(words)]
+            at = random.randrange(len(tokens))
+            far = min(at + random.randrange(1, 12), len(tokens))
+            new = random.choice((random.choice(words), random.choice(_SIGNS), random.choice(_LITERALS), random.choice(tokens)))
+            match random.randrange(8):
+                case 0 | 1:
+                    tokens[at] = new
+                case 2:
+                    del tokens[at:far]
+                case 3:
+                    tokens[at:at] = [new]
+                case 4:
+                    tokens[at:at] = tokens[at:far] * random.choice((1, 1, 3, 60))
+                case 5:
+                    other = random.randrange(len(tokens))
+                    tokens[at:far] = tokens[other : other + random.randrange(1, 30)]
+                case 6:
+                    times = random.choice((1, 2, 10, 100))
+                    opened, closed = random.choice(
+                        (("(", ")"), ("[", "]"), ("{", "}"), ("array<", ", 2>"), ("-", ""), ("*", ""), ("/*", "*/"))
+                    )
+                    tokens[at:far] = [opened * times, *tokens[at:far], closed * times]
+                case _:
+                    tokens[at:at] = [random.choice(STRINGS)]
+        return "".join(tokens).encode("utf-8", "surrogateescape")[:MOST]
+
+    return mutate
+
+
+# -- JSON
+
+
+def mutate_json(data: bytes, random: Random) -> bytes:
+    """Change values of a JSON text."""
+    try:
+        tree = json.loads(data, object_pairs_hook=Pairs)
+    except (ValueError, RecursionError):
+        return mutate_bytes(data, random)
+    if not random.randrange(8):
+        return mutate_bytes(data, random)
+    objects = [tree]
+    mutate_tree(objects, random)
+    return _json_text(objects[0] if objects else None).encode("utf-8", "surrogateescape")[:MOST]
+
+
+def _json_text(value: Any) -> str:
+    if isinstance(value, Pairs):
+        return "{" + ", ".join(f"{json.dumps(str(key), ensure_ascii=False)}: {_json_text(each)}" for key, each in value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json_text, value)) + "]"
+    if isinstance(value, bytes):
+        return json.dumps(value.decode("latin-1"))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def mutate_head(head: Mutator, rest: Mutator) -> Mutator:
+    """A mutator of a choice byte, a head and, behind a zero, the rest."""
+
+    def mutate(data: bytes, random: Random) -> bytes:
+        choice = data[:1] or b"\0"
+        if not random.randrange(6):
+            choice = bytes([random.randrange(32)])
+        first, _, second = data[1:].partition(b"\0")
+        if random.randrange(2):
+            return choice + head(first, random).replace(b"\0", b"") + b"\0" + second
+        return choice + first + b"\0" + rest(second, random)
+
+    return mutate

@@ -1,0 +1,91 @@
+"""Run one reader in a process of its own, and report how it ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fuzzing.worker import Current
+
+TOOLS = Path(__file__).resolve().parent.parent
+
+
+class Run(NamedTuple):
+    """What one process did.
+
+    Attributes
+    ----------
+    reader
+        The reader's name.
+    executions
+        How many inputs it read; -1 where it ended before it could tell.
+    findings
+        A line for each.
+    """
+
+    reader: str
+    executions: int
+    findings: list[str]
+
+
+def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False, timeout: float = 600) -> Run:
+    """Run a reader; the process may end in any way.
+
+    Parameters
+    ----------
+    reader, folder, arguments
+        As for `fuzzing.worker`.
+    guided
+        Whether atheris chooses the inputs.
+    timeout
+        Seconds, after which the process is killed.
+    """
+    module = "fuzzing.guided" if guided else "fuzzing.worker"
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("DEVMOD_")}
+    settings["PYTHONPATH"] = str(TOOLS)
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", module, reader, str(folder), *arguments]
+    with (folder / "log").open("wb") as log:
+        try:
+            done = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return Run(reader, -1, [_ended(folder, f"did not end within {timeout:.0f} s")])
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    try:
+        found = json.loads(lines[-1])
+        return Run(reader, found["executions"], found["findings"])
+    except (IndexError, ValueError, KeyError, TypeError):
+        return Run(reader, -1, [_ended(folder, f"ended with {_exit_words(done.returncode)}")])
+
+
+def _exit_words(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _ended(folder: Path, what: str) -> str:
+    """Keep the input in hand when a process ended."""
+    log = (folder / "log").read_text(encoding="utf-8", errors="replace")
+    if not (folder / "current").exists():
+        return f"the process {what} before it read anything: {log[-2000:]}"
+    data = Current.read(folder)
+    name = hashlib.sha256(data).hexdigest()[:16]
+    (folder / f"{name}.bin").write_bytes(data)
+    (folder / f"{name}.txt").write_text(f"the process {what}\n{log[-20_000:]}", encoding="utf-8")
+    return f"the process {what} [{name}.bin]: {_shown(log.splitlines())}"
+
+
+def _shown(lines: Sequence[str]) -> str:
+    told = [line.strip() for line in lines if not line.startswith(("INFO", "WARNING"))]
+    return " | ".join([*told[:4], *told[4:][-3:]])[:900]

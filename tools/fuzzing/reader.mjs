@@ -1,0 +1,39 @@
+// Reads what tools/fuzzing/javascript.py sends: lengths of a kind and of the bytes, the kind ("" for a bundle), the bytes. Answers a line of JSON.
+
+import { FormatError, open } from "../../plugins/devmod-webgpu/js/src/index.js";
+import { decode } from "../../plugins/devmod-webgpu/js/src/wire.js";
+
+async function read(kind, data) {
+  if (kind) {
+    decode(kind, data);
+    return;
+  }
+  const bundle = await open(data);
+  for (const module of bundle.modules) {
+    if (module.offset === null) continue;
+    await module.bytes();
+    await module.functions();
+  }
+}
+
+async function answer(kind, data) {
+  try {
+    await read(kind, data);
+    return { ok: true };
+  } catch (error) {
+    return { error: error instanceof FormatError ? "FormatError" : (error?.constructor?.name ?? typeof error), message: String(error?.message ?? error) };
+  }
+}
+
+let held = Buffer.alloc(0);
+for await (const chunk of process.stdin) {
+  held = Buffer.concat([held, chunk]);
+  while (held.length >= 8) {
+    const [head, size] = [held.readUInt32LE(0), held.readUInt32LE(4)];
+    if (held.length < 8 + head + size) break;
+    const kind = held.subarray(8, 8 + head).toString("utf8");
+    const data = Uint8Array.from(held.subarray(8 + head, 8 + head + size));
+    held = held.subarray(8 + head + size);
+    process.stdout.write(`${JSON.stringify(await answer(kind, data))}\n`);
+  }
+}

@@ -1,0 +1,543 @@
+"""What is fuzzed: every reader of strangers' bytes, and the properties that each must have.
+
+A reader takes bytes, uses all that it read, and raises `Breach` where a property does not hold. An error of devmod's own (`DevmodError`)
+is the right answer to a damaged file; any other exception is a finding.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import cache, partial
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import devmod
+from devmod.interop import tvm
+from devmod.targets import KINDS
+from fuzzing import mutation, seeds
+
+
+class Breach(Exception):
+    """A property does not hold."""
+
+
+class Reader(NamedTuple):
+    """One target of the fuzzer.
+
+    Attributes
+    ----------
+    name
+        Its name, also the folder of its corpus.
+    read
+        Reads and uses some bytes.
+    mutate
+        Changes an input.
+    seeds
+        Makes the inputs to start from.
+    passes
+        How often it reads its input.
+    weight
+        How much of the time it gets.
+    executions
+        How often it runs in ``make test``.
+    native
+        Whether most of its work is done by a library that is not Python.
+    """
+
+    name: str
+    read: Callable[[bytes], None]
+    mutate: mutation.Mutator
+    seeds: Callable[[], list[bytes]]
+    passes: int = 1
+    weight: int = 2
+    executions: int = 400
+    native: bool = False
+
+
+#: What drives a terminal or turns text round; a tab and a newline do not.
+HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def check_text(text: str, what: str) -> None:
+    """Breach where a text that a person reads holds what drives a terminal."""
+    hit = HOSTILE.search(text)
+    if hit:
+        around = text[max(hit.start() - 60, 0) : hit.end() + 20]
+        raise Breach(f"{what} holds U+{ord(hit[0]):04X}: {around!r}")
+
+
+# -- modules
+
+
+def walk(root: devmod.Module) -> Iterator[devmod.Module]:
+    """Each module of a tree once."""
+    seen, pending = set(), [root]
+    while pending:
+        module = pending.pop()
+        if id(module) not in seen:
+            seen.add(id(module))
+            yield module
+            pending.extend(module.imports)
+
+
+#: Modules of one tree that are used one by one. Each call may walk what lies below, so all of them would take quadratic time here.
+_MOST_MODULES = 3
+
+
+def use(root: devmod.Module) -> None:
+    """Use all of a tree that needs no runtime."""
+    for number, module in enumerate(walk(root)):
+        saved = attempt(module.save_to_bytes)
+        if saved is not None and module.kind == "const_loader":
+            check_constants(saved)
+        if number < _MOST_MODULES:
+            use_module(module)
+    whole = attempt(lambda: devmod.dumps(root))
+    alone = root.kind == "bundle" and len({*map(id, root.imports)}) < 2  # it is saved as its one candidate
+    if whole is not None and not alone and devmod.dumps(devmod.loads(whole)) != whole:
+        raise Breach("dumps(loads(dumps(m))) is not dumps(m)")
+
+
+def use_module(module: devmod.Module) -> None:
+    """Call what a module has."""
+    shown = attempt(lambda: repr(module)) or ""
+    check_text(shown, "repr(module)")
+    if len(shown) > 10_000:
+        raise Breach(f"repr(module) has {len(shown)} characters")
+    attempt(lambda: dict(module.functions))
+    attempt(module.inspect_source)
+    attempt(lambda: module.get_function("no such function", query_imports=True))
+    attempt(lambda: module["no such function"])
+    with_runtime(module.kind, lambda: module.get_global("no such global"))
+    attempt(lambda: (module.origin, getattr(module, "variant", "")))
+
+
+def attempt(act: Callable[[], Any]) -> Any:
+    """What a call returns; None where it raises an error of devmod, whose text is looked at."""
+    try:
+        return act()
+    except devmod.DevmodError as error:
+        check_error(error)
+        return None
+
+
+#: Kinds whose runtime is not installed. A miss lists the installed distributions anew, which would take most of the time.
+_missing: set[str] = set()
+
+
+def with_runtime(kind: str, act: Callable[[], Any]) -> Any:
+    """What a call returns that needs the runtime of a kind; None where that is known to be missing."""
+    if kind in _missing:
+        return None
+    try:
+        return act()
+    except devmod.DevmodError as error:
+        check_error(error)
+        if isinstance(error, devmod.NotRegisteredError):
+            _missing.add(kind)
+        return None
+
+
+def check_error(error: BaseException) -> None:
+    """Breach where the text of an error is empty, too long or drives a terminal."""
+    text = str(error)
+    if not 10 < len(text) < 10_000:
+        raise Breach(f"an error of {len(text)} characters: {text[:300]!r}")
+    check_text(text, f"{type(error).__name__}")
+    for note in getattr(error, "__notes__", ()):
+        check_text(note, "a note")
+
+
+def check_constants(data: bytes) -> None:
+    """No view of a constant is longer than its bytes in the file, and reading one whole reads those bytes."""
+    try:
+        sizes = {name: len(value[2]) for name, value in mutation.unpack_all(data)[0]}
+    except (ValueError, TypeError, IndexError):
+        sizes = {}
+    module = devmod.load_from_bytes("const_loader", data)
+    if module.save_to_bytes() != data:
+        raise Breach("a const_loader saves other bytes than it was loaded from")
+    for symbol in module.functions:
+        module.get_function(symbol)()
+    for name, size in sizes.items():
+        check_array(module.get_global(name), size)
+
+
+def check_array(array: Any, size: int) -> None:
+    """The views of an array over `size` bytes."""
+    repr(array)
+    with suppress(BufferError, TypeError, ValueError, NotImplementedError):
+        view = memoryview(array)
+        if view.nbytes > size:
+            raise Breach(f"a view of {view.nbytes} bytes over {size}: {array.dtype} of shape {array.shape}")
+        view.tobytes()
+        lengths: tuple[int, ...] = view.shape or ()
+        if prod(length or 1 for length in lengths) < 4096:  # [2**31, 0] makes as many lists
+            view.tolist()
+    with suppress(BufferError, TypeError, ValueError, NotImplementedError, RuntimeError):
+        import numpy as np
+
+        shared = np.from_dlpack(array)
+        if shared.nbytes > size:
+            raise Breach(f"DLPack shares {shared.nbytes} bytes of {size}: {array.dtype} of shape {array.shape}")
+        shared.sum()
+    if size < 1 << 20:
+        with suppress(BufferError, TypeError, ValueError, NotImplementedError):
+            array.numpy()
+
+
+def read_bundle(data: bytes) -> None:
+    """`devmod.loads`, and `devmod.load` of the same bytes in a file."""
+    root = devmod.loads(data)
+    use(root)
+    if not data[-1] % 8:
+        path = scratch("k.devmod", data)
+        if devmod.dumps(devmod.load(path)) != devmod.dumps(root):
+            raise Breach("load and loads differ")
+
+
+def read_wire(kind: str, data: bytes) -> None:
+    """A module's bytes inside a sound bundle, and through `load_from_bytes`."""
+    packed, blobs = mutation.assemble([mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data])
+    module = devmod.loads(mutation.bundle_of(packed, blobs))
+    if module.save_to_bytes() != data:
+        raise Breach("a stored module saves other bytes")
+    use(module)
+    real = with_runtime(kind, lambda: devmod.load_from_bytes(kind, data))
+    if real is not None:
+        if real.save_to_bytes() != data:
+            raise Breach("a real module saves other bytes than it was loaded from")
+        use(real)
+
+
+def read_constants(data: bytes) -> None:
+    """A const_loader's bytes."""
+    use(devmod.load_from_bytes("const_loader", data))
+    check_constants(data)
+
+
+def read_metadata(data: bytes) -> None:
+    """The text of a metadata file."""
+    for info in devmod.load_metadata_from_json(data).values():
+        check_text(repr(info), "repr(FunctionInfo)")
+    with suppress(UnicodeDecodeError):
+        devmod.load_metadata_from_json(data.decode())
+
+
+#: The suffixes of raw payloads.
+RAW = ("cl", "clbin", "xclbin", "aocx", "spv", "metal", "metallib", "wgsl", "ptx", "cubin", "fatbin", "cu", "hsaco", "hip", "so")
+
+
+def read_raw(data: bytes) -> None:
+    """A raw payload with its metadata file, through `load_from_file`; the payload also through create, save and load."""
+    suffix = RAW[data[0] % len(RAW)] if data else "cl"
+    metadata, _, payload = data[1:].partition(b"\0")
+    scratch("k.tvm_meta.json", metadata)
+    module = devmod.load_from_file(scratch(f"k.{suffix}", payload))
+    use(module)
+
+
+def read_payload(kind: str, data: bytes) -> None:
+    """A payload whose architecture is read when it is saved."""
+    spec = devmod.backend.find_spec(kind)
+    if spec is None:
+        raise Breach(f"no spec of {kind}")
+    info = {"f": devmod.FunctionInfo("f", ["handle"])}
+    for fmt in spec.formats:
+        code: Any = spec.unpack(data) if spec.unpack is not None else data
+        module = devmod.create_with_fallback(kind, {"f": code} if spec.shader_map else code, fmt, info)
+        use(devmod.loads(devmod.dumps(module)))
+
+
+def read_tvm_imports(data: bytes) -> None:
+    """TVM's imports blob."""
+    root = tvm.load_imports(data)
+    if tvm.dump_imports(root) != data:
+        raise Breach("dump_imports gives other bytes than load_imports took")
+    use(root)
+
+
+def read_tvm_module(kind: str, data: bytes) -> None:
+    """TVM's bytes of one module."""
+    module = tvm.load_module_bytes(kind, data)
+    if tvm.dump_module_bytes(module) != data:
+        raise Breach("dump_module_bytes gives other bytes than load_module_bytes took")
+    use(module)
+
+
+def read_library(data: bytes) -> None:
+    """A shared library: one that TVM exported, and a payload by its ELF machine."""
+    path = scratch("k.so", data)
+    with suppress(FileNotFoundError):
+        os.remove(path[:-3] + ".tvm_meta.json")
+    root = attempt(lambda: tvm.load_library(path))
+    if root is not None:
+        use(root)
+    scratch("k.tvm_meta.json", b'{"func_info": {"f": {"name": "k", "arg_types": ["handle"]}}}')
+    attempt(lambda: devmod.load_from_file(path))
+
+
+# -- sources and shaders
+
+
+def quietly(act: Callable[[], Any]) -> Any:
+    """Call without showing warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = act()
+    for each in caught:
+        check_text(str(each.message), "a warning")
+    return made
+
+
+def read_wgsl(data: bytes) -> None:
+    """WGSL: the reader, its survey of unknown names, and the checks before naga."""
+    from devmod_targets.wgsl import check_for_naga, read_wgsl
+
+    text = data.decode("utf-8", "replace")
+    for act in (
+        lambda: read_wgsl(text, "k.wgsl"),
+        lambda: read_wgsl(text, "k.wgsl", {"TILE": 4, "scale": 0.5}),
+        lambda: check_for_naga(text, "k.wgsl"),
+    ):
+        attempt(act)
+    module = attempt(lambda: quietly(lambda: devmod.compile(text, "webgpu")))
+    if module is not None:
+        use(module)
+
+
+def read_spirv(data: bytes) -> None:
+    """SPIR-V: the reader of the build side, and the one of the runtime where it is installed."""
+    from devmod_targets.spirv import reflect
+
+    found: list[Any] = []
+    for declared in (True, False):
+        found += attempt(partial(reflect, data, "k.spv", include_unused=declared)) or []
+    with suppress(ImportError):
+        from devmod_vulkan._shader import Shader
+
+        spec = devmod.backend.find_spec("vulkan")
+        packed = spec.unpack(data) if spec is not None and spec.unpack is not None else b""
+        for symbol in {each.symbol for each in found}:
+            attempt(partial(Shader, "f", devmod.FunctionInfo(symbol, ["handle", "handle", "int32"]), packed))
+
+
+#: Templates that are open in each other, on which clang takes exponential time. A compiler may take any time (SECURITY.md).
+_OPEN_TEMPLATES = re.compile(r"(?:\w+\s*<\s*){12}")
+
+
+def read_source(target: str, data: bytes) -> None:
+    """A source that libclang reads."""
+    text = data.decode("utf-8", "replace").replace("\0", " ")
+    if _OPEN_TEMPLATES.search(text):
+        return
+    module = quietly(lambda: devmod.compile(text, target))
+    use(module)
+
+
+def compile_naga(data: bytes) -> None:
+    """WGSL as far as wgpu: what the checks let pass must not end the process."""
+    text = data.decode("utf-8", "replace")
+    from devmod_targets.wgsl import read_wgsl
+
+    entries = read_wgsl(text, "k.wgsl")
+    if not entries or not naga_devices():
+        return
+    module = quietly(lambda: devmod.compile(text, "webgpu"))
+    real = devmod.load_from_bytes("webgpu", module.save_to_bytes())
+    for name in list(real.functions)[:2]:
+        attempt(partial(real.get_function, name))
+
+
+@cache
+def naga_devices() -> bool:
+    """Whether WebGPU has a device here."""
+    try:
+        return bool(devmod.device("webgpu"))
+    except devmod.DevmodError:
+        return False
+
+
+# -- commands
+
+_ESCAPED = re.compile(r"Traceback \(most recent call last\)|--debug shows the traceback")
+
+
+def run_command(*arguments: str) -> tuple[int, str, str]:
+    """A command in this process: exit code, standard output, standard error."""
+    from devmod._cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        code = main(arguments)
+    return code, out.getvalue(), err.getvalue()
+
+
+def read_inspect(suffix: str, data: bytes) -> None:
+    """`devmod inspect` as text and as JSON."""
+    if suffix == "raw":
+        suffix = RAW[data[0] % len(RAW)] if data else "cl"
+        metadata, _, data = data[1:].partition(b"\0")
+        path = scratch(f"i.{suffix}", data)
+        scratch("i.tvm_meta.json", metadata)
+    else:
+        path = scratch(f"j.{suffix}", data)
+    for arguments in (("inspect", path), ("inspect", path, "--json")):
+        check_output(arguments, *run_command(*arguments))
+
+
+def check_output(arguments: tuple[str, ...], code: int, out: str, err: str) -> None:
+    """What a command printed."""
+    what = " ".join((arguments[0], *arguments[2:]))
+    if code not in (0, 1):
+        raise Breach(f"devmod {what} exits with {code}")
+    if _ESCAPED.search(err):
+        raise Breach(f"devmod {what} ends in an error that is not devmod's: {err.strip()[-300:]}")
+    if (code == 1) != bool(err.strip()):
+        raise Breach(f"devmod {what}: exit code {code}, and standard error {err[:200]!r}")
+    check_text(out, f"devmod {what}")
+    check_text(err, f"devmod {what}, standard error,")
+    if "--json" in arguments and code == 0:
+        try:
+            json.loads(out, parse_constant=_refuse_constant)
+        except ValueError as error:
+            raise Breach(f"devmod {what} prints no valid JSON: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+# -- files
+
+
+@cache
+def _folder() -> str:
+    return tempfile.mkdtemp(prefix="devmod-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+
+
+def scratch(name: str, data: bytes) -> str:
+    """A file of this process with those bytes."""
+    path = os.path.join(_folder(), name)
+    with suppress(FileNotFoundError):
+        os.remove(path)  # a mapped file is not changed in place
+    Path(path).write_bytes(data)
+    return path
+
+
+def remove_scratch() -> None:
+    """Remove the files of this process."""
+    import shutil
+
+    shutil.rmtree(_folder(), ignore_errors=True)
+    _folder.cache_clear()
+
+
+# -- the list
+
+
+def _read_js(data: bytes) -> None:
+    from fuzzing.javascript import compare_bundle
+
+    compare_bundle(data)
+
+
+def _read_js_module(kind: str, data: bytes) -> None:
+    from fuzzing.javascript import compare_module
+
+    compare_module(kind, data)
+
+
+def _read_second(what: str, data: bytes) -> None:
+    from fuzzing import specification
+
+    if what == "bundle":
+        specification.compare_bundle(data)
+    elif what == "metadata":
+        specification.compare_metadata(data)
+    else:
+        specification.compare_module(what, data)
+
+
+def _readers() -> Iterator[Reader]:
+    bundle, msgpack, elf, tvm_blob = mutation.mutate_bundle, mutation.mutate_msgpack, mutation.mutate_elf, mutation.mutate_tvm
+    files, blobs = partial(seeds.golden, ".devmod"), partial(seeds.vectors, "tvm", "imports")
+    yield Reader("bundle", read_bundle, bundle, files, passes=4, weight=4, executions=2000)
+    for kind in KINDS:
+        yield Reader(f"module-{kind}", partial(read_wire, kind), msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=500)
+    yield Reader("const_loader", read_constants, msgpack, partial(seeds.wire, "const_loader"), passes=6, executions=2000)
+    yield Reader("metadata", read_metadata, mutation.mutate_json, seeds.metadata, passes=2, weight=1, executions=3000)
+    yield Reader(
+        "raw", read_raw, mutation.mutate_head(mutation.mutate_json, mutation.mutate_bytes), seeds.raw, passes=4, weight=1, executions=600
+    )
+    for kind, suffixes in {"cuda": (".cubin", ".ptx", ".fatbin"), "rocm": (".hsaco",), "hexagon": (".so",), "vulkan": (".spv",)}.items():
+        mutate = mutation.mutate_spirv if kind == "vulkan" else elf
+        yield Reader(
+            f"payload-{kind}", partial(read_payload, kind), mutate, partial(_payloads, suffixes), passes=12, weight=1, executions=200
+        )
+    yield Reader(
+        "tvm-imports", read_tvm_imports, tvm_blob, lambda: [*blobs(), *seeds.golden(".tvmimports")], passes=4, weight=3, executions=1200
+    )
+    for kind in (*KINDS, "const_loader"):
+        yield Reader(
+            f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
+        )
+    yield Reader("tvm-library", read_library, elf, seeds.libraries, passes=2, executions=200)
+    yield from _source_readers()
+    yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)
+    for kind in ("webgpu", "const_loader", "opencl"):
+        read = partial(_read_js_module, kind)
+        yield Reader(f"javascript-{kind}", read, msgpack, partial(seeds.wire, kind), passes=2, weight=1, executions=600, native=True)
+    yield Reader("specification", partial(_read_second, "bundle"), bundle, files, passes=6, executions=1000)
+    metadata = partial(_read_second, "metadata")
+    yield Reader("specification-metadata", metadata, mutation.mutate_json, seeds.metadata, passes=4, weight=1, executions=1000)
+    for kind in ("webgpu", "const_loader", "opencl"):
+        read = partial(_read_second, kind)
+        yield Reader(f"specification-{kind}", read, msgpack, partial(seeds.wire, kind), passes=6, weight=1, executions=600)
+    yield Reader("inspect-devmod", partial(read_inspect, "devmod"), bundle, files, passes=4, executions=300)
+    yield Reader("inspect-tvmimports", partial(read_inspect, "tvmimports"), tvm_blob, blobs, passes=4, weight=1, executions=200)
+    yield Reader("inspect-so", partial(read_inspect, "so"), elf, seeds.libraries, passes=2, weight=1, executions=80)
+    yield Reader(
+        "inspect-raw", partial(read_inspect, "raw"), mutation.mutate_head(mutation.mutate_json, elf), seeds.raw, passes=4, executions=250
+    )
+
+
+def _source_readers() -> Iterator[Reader]:
+    def texts(name: str, suffix: str, own: str) -> tuple[mutation.Mutator, Callable[[], list[bytes]]]:
+        found = [*seeds.examples(name, suffix), own.encode()]
+        return mutation.mutate_text(seeds.words_of(found)), lambda: list(found)
+
+    wgsl, opencl, metal = (
+        texts(*each) for each in (("webgpu", ".wgsl", seeds.WGSL), ("opencl", ".cl", seeds.OPENCL), ("metal", ".metal", seeds.METAL))
+    )
+    yield Reader("wgsl", read_wgsl, *wgsl, passes=10, weight=4, executions=400)
+    yield Reader("wgsl-naga", compile_naga, *wgsl, passes=10, weight=3, executions=25, native=True)
+    yield Reader("spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600)
+    yield Reader("opencl-source", partial(read_source, "opencl"), *opencl, passes=10, executions=40, native=True)
+    yield Reader("metal-source", partial(read_source, "metal"), *metal, passes=10, executions=40, native=True)
+
+
+def _payloads(suffixes: tuple[str, ...]) -> list[bytes]:
+    return [data for suffix in suffixes for data in seeds.vectors("arch", suffix)]
+
+
+def _tvm_seeds(kind: str) -> list[bytes]:
+    """TVM's bytes of a kind: those of its own files, or devmod's sound module dumped in TVM's form."""
+    made = seeds.tvm_modules(kind)
+    for data in seeds.wire(kind)[:1]:
+        with suppress(devmod.DevmodError):
+            packed, blobs = mutation.assemble([mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data])
+            made.append(tvm.dump_module_bytes(devmod.loads(mutation.bundle_of(packed, blobs))))
+    return made or [b""]
+
+
+#: Every reader by its name.
+READERS: dict[str, Reader] = {reader.name: reader for reader in _readers()}

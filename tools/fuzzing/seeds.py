@@ -1,0 +1,156 @@
+"""Sound files to start from: the golden files, the vectors of core's tests, the examples, and the corpus of past findings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "tests" / "fuzz" / "corpus"
+_GOLDEN = ROOT / "tests" / "golden"
+_VECTORS = ROOT / "core" / "tests" / "vectors"
+
+
+def found(folder: str) -> list[bytes]:
+    """The past findings of one reader."""
+    return [path.read_bytes() for path in sorted((CORPUS / folder).glob("*")) if path.is_file()]
+
+
+def golden(suffix: str) -> list[bytes]:
+    """The golden files of a suffix, the sound ones first."""
+    return [path.read_bytes() for part in ("v1", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
+
+
+def vectors(part: str, suffix: str = "") -> list[bytes]:
+    """The vectors of core's tests in a folder ("arch", "tvm")."""
+    return [path.read_bytes() for path in sorted((_VECTORS / part).glob(f"*{suffix}")) if path.suffix != ".md"]
+
+
+def examples(kind: str, *suffixes: str) -> list[bytes]:
+    """The sources of the examples for a kind."""
+    return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]
+
+
+def wire(kind: str) -> list[bytes]:
+    """Module bytes of a kind."""
+    return golden(f"{kind}.bytes")
+
+
+def tvm_modules(kind: str) -> list[bytes]:
+    """Module bytes as TVM writes them, cut out of its imports blobs."""
+    made = golden(f"{kind}.tvmbytes")
+    for blob in vectors("tvm", ".tvmimports"):
+        word = struct.pack("<Q", len(kind)) + kind.encode()
+        at = blob.find(word)
+        if at >= 0:
+            at += len(word)
+            size = int.from_bytes(blob[at : at + 8], "little")
+            made.append(blob[at + 8 : at + 8 + size])
+    return made
+
+
+def metadata() -> list[bytes]:
+    """Texts of metadata files, with and without an interface."""
+    interface = {
+        "params": [
+            {"name": "x", "kind": "buffer", "type": "float32", "access": "rw", "at": [0, 1]},
+            {"name": "n", "kind": "scalar", "type": "int32", "at": [0, 4], "align": 4},
+        ],
+        "blocks": [{"at": "push", "size": 16}],
+        "block": [64, 1, 1],
+        "constants": [{"name": "TILE", "id": 3, "type": "uint32", "default": 8}],
+        "block_constants": [0, -1, [0]],
+    }
+    info = {"name": "k", "arg_types": ["handle", "int32"], "launch_param_tags": ["blockIdx.x", "threadIdx.x"], "arg_extra_tags": [0, 1]}
+    texts = [
+        json.dumps({"func_info": {"f": info}, "tvm_version": "0.27"}),
+        json.dumps({"func_info": {"f": info | {"interface": interface}}}),
+    ]
+    return [text.encode() for text in texts] + golden(".tvm_meta.json")
+
+
+def raw() -> list[bytes]:
+    """A choice of format, metadata, a zero, a payload: what the readers of raw payloads take."""
+    payloads = [b"__kernel void k(__global float *x, int n) {}", b"\x7fELF" + bytes(60), struct.pack("<5I", 0x07230203, 0x10300, 0, 8, 0)]
+    payloads += [*vectors("arch", ".spv"), *vectors("arch")[::4], b"@compute @workgroup_size(64) fn k() {}", b"MTLB" + bytes(84)]
+    return [bytes([number]) + metadata()[number % 2] + b"\0" + payload for number, payload in enumerate(payloads * 2)]
+
+
+@cache
+def spirv() -> list[bytes]:
+    """SPIR-V of the vectors and, where glslang is installed, of the examples."""
+    made = vectors("arch", ".spv")
+    program = shutil.which("glslangValidator")
+    if program:
+        with tempfile.TemporaryDirectory() as folder:
+            for path in sorted((ROOT / "examples" / "vulkan").glob("*.comp")):
+                out = Path(folder) / "k.spv"
+                command = [program, "--target-env", "vulkan1.1", "-I" + str(path.parent), str(path), "-o", str(out)]
+                if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                    made.append(out.read_bytes())
+    return made
+
+
+def libraries() -> list[bytes]:
+    """ELF files: a library that TVM exported, and small ones."""
+    return [*vectors("tvm", ".so"), *vectors("arch", ".so"), *vectors("arch", ".cubin")[:2]]
+
+
+WGSL = """
+override TILE: u32 = 8;
+@id(3) override scale: f32 = 2.5;
+const N = TILE * 2u;
+struct Inner { a: vec3<f32>, @size(32) b: array<mat2x2<f32>, 3>, }
+struct Params { n: u32, inner: Inner, rest: array<vec4<u32>, 4> }
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read> y: array<Inner>;
+@group(1) @binding(0) var<uniform> params: Params;
+var<workgroup> tile: array<f32, TILE * TILE>;
+var<private> state: atomic<u32>;
+alias Vec = vec4<f32>;
+fn helper(a: f32, b: ptr<function, f32>) -> f32 { return select(a, *b, a > 1.0); }
+@compute @workgroup_size(TILE, 8, 1)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+  var t = 0.0;
+  for (var k = 0u; k < params.n; k++) { t += helper(x[k], &t) * scale; }
+  if (id.x < arrayLength(&x)) { x[id.x] = t + y[0].a.x + tile[i]; } else { workgroupBarrier(); }
+}
+@compute @workgroup_size(64) fn other(@builtin(global_invocation_id) id: vec3u) { x[id.x] = f32(params.inner.b[1][0][1]); }
+"""
+
+OPENCL = """
+#define N 16
+typedef struct { float4 a; int b[3]; } S;
+enum E { A, B = 3 };
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void f(__global const float *restrict x, __constant S *s, __local int *t, S v, float3 w,
+    uint n, enum E e, image2d_t i, sampler_t p) {
+  int g = get_global_id(0);
+  if (g < n) t[g % N] = as_int(x[g]) + v.b[e] + s->b[0] + (int)dot(w, w);
+}
+kernel void g(global half *h, global uchar2 *c, __global float (*m)[N]) { h[0] = 1; }
+"""
+
+METAL = """
+#include <metal_stdlib>
+using namespace metal;
+struct P { float4 a; uint n; packed_float3 b; };
+constant uint N [[function_constant(0)]];
+template <typename T> kernel void scale(device T *x [[buffer(0)]], constant P &p [[buffer(1)]],
+    uint i [[thread_position_in_grid]]) { x[i] *= p.a.x; }
+template [[host_name("scale_f")]] kernel void scale<float>(device float *, constant P &, uint);
+[[kernel, max_total_threads_per_threadgroup(64)]] void f(device const float *x, threadgroup float *t [[threadgroup(0)]],
+    texture2d<float, access::read> i [[texture(0)]], uint2 g [[thread_position_in_grid]]) { t[0] = x[g.x]; }
+"""
+
+
+def words_of(texts: list[bytes]) -> list[str]:
+    """The words of some programs, for a mutator."""
+    import re
+
+    return sorted({word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))})

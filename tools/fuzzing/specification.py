@@ -1,0 +1,72 @@
+"""The reader that was written from docs/formats.md alone: it must accept what devmod accepts, and refuse what devmod refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import devmod
+from devmod.backend import decode
+from fuzzing.readers import Breach, walk
+from fuzzing.seeds import ROOT
+
+
+@cache
+def spec_reader() -> Any:
+    """The module tests/spec_reader.py."""
+    sys.path.append(str(ROOT / "tests"))
+    import spec_reader  # type: ignore[import-not-found, unused-ignore]
+
+    return spec_reader
+
+
+def use_bundle(data: bytes) -> None:
+    """Read a bundle and what its modules' bytes hold."""
+    for module in walk(devmod.loads(data)):
+        _ = module.origin
+        if module.kind not in ("bundle", "_lib"):
+            saved = module.save_to_bytes()
+            dict(module.functions)
+            if module.kind == "const_loader":
+                devmod.load_from_bytes(module.kind, saved)
+
+
+def use_module(kind: str, data: bytes) -> None:
+    """Read a module's bytes."""
+    spec = devmod.backend.find_spec(kind)
+    if spec is None:
+        devmod.load_from_bytes(kind, data)
+    else:
+        dict(decode(spec, memoryview(data))[1])
+
+
+def compare_bundle(data: bytes) -> None:
+    """A bundle with all its modules, in both readers."""
+    _compare(lambda: use_bundle(data), lambda: spec_reader().read_bundle(data))
+
+
+def compare_module(kind: str, data: bytes) -> None:
+    """A module's bytes, in both readers."""
+    second = spec_reader()
+    _compare(
+        lambda: use_module(kind, data), lambda: second.read_constants(data) if kind == "const_loader" else second.read_module(kind, data)
+    )
+
+
+def compare_metadata(data: bytes) -> None:
+    """A metadata file, in both readers."""
+    _compare(lambda: devmod.load_metadata_from_json(data), lambda: spec_reader().read_metadata(data))
+
+
+def _compare(mine: Callable[[], object], theirs: Callable[[], object]) -> None:
+    problems = []
+    for read, refusal in ((mine, devmod.FormatError), (theirs, spec_reader().SpecError)):
+        try:
+            read()
+            problems.append("")
+        except refusal as error:
+            problems.append(str(error) or "refused")
+    if bool(problems[0]) != bool(problems[1]):
+        raise Breach(f"devmod: {problems[0][:300] or 'accepted'}; the specification's reader: {problems[1][:300] or 'accepted'}")

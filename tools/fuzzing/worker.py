@@ -1,0 +1,186 @@
+"""One reader in a process of its own, with mutated inputs for a number of runs or of seconds. It prints its result in JSON.
+
+    python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …]
+
+FOLDER gets a file for each finding, and `current`, the input that is being read: it is what ended the process where one did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import hashlib
+import json
+import mmap
+import os
+import resource
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import devmod
+from fuzzing.large import LARGE
+from fuzzing.limits import bounded
+from fuzzing.readers import READERS, Reader, check_error, remove_scratch
+
+#: Seconds that one input may take before the process dumps its stack and ends, and bytes of address space.
+PATIENCE = 40
+ADDRESSES = 24 << 30
+_CURRENT = 64 << 20
+
+
+class Current:
+    """The input in hand, in a file that outlives the process."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "current"
+        with path.open("w+b") as file:
+            file.truncate(_CURRENT)
+            self.map = mmap.mmap(file.fileno(), _CURRENT)
+
+    def set(self, data: bytes) -> None:
+        """Note an input before it is read."""
+        self.map[8 : 8 + len(data)] = data
+        self.map[:8] = len(data).to_bytes(8, "little")
+
+    @staticmethod
+    def read(folder: Path) -> bytes:
+        """The input that a process which ended was reading."""
+        with (folder / "current").open("rb") as file:
+            return file.read(int.from_bytes(file.read(8), "little"))
+
+
+class Findings:
+    """What broke, each place in the code once."""
+
+    def __init__(self, reader: Reader, folder: Path) -> None:
+        self.reader = reader
+        self.folder = folder
+        self.count = 0
+        self.seen: set[str] = set()
+        self.texts: list[str] = []
+
+    def add(self, data: bytes, error: BaseException) -> None:
+        """Write a finding, unless one of the same place is there."""
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if "fuzzing" not in frame.filename][-1:] or frames[-1:]
+        place = f"{type(error).__name__} {own[0].filename}:{own[0].lineno}" if own else type(error).__name__
+        if type(error).__module__.startswith("fuzzing"):  # of a property: its text has the place
+            place = f"{type(error).__name__} {str(error)[:32]}"
+        self.count += 1
+        if place in self.seen:
+            return
+        self.seen.add(place)
+        name = hashlib.sha256(data).hexdigest()[:16]
+        text = "".join(traceback.format_exception(error))
+        (self.folder / f"{name}.bin").write_bytes(data)
+        (self.folder / f"{name}.txt").write_text(f"{self.reader.name}\n{text}", encoding="utf-8", errors="backslashreplace")
+        self.texts.append(f"{place}: {str(error)[:200]} [{name}.bin]")
+
+
+def execute(reader: Reader, data: bytes, findings: Findings, current: Current) -> bool:
+    """Read one input, and note what breaks; whether it was read without an error."""
+    current.set(data)
+    try:
+        bounded(lambda: reader.read(data), len(data), reader.passes, native=reader.native)
+    except devmod.DevmodError as error:
+        try:
+            check_error(error)
+        except Exception as breach:  # noqa: BLE001 - any is a finding
+            findings.add(data, breach)
+    except Exception as error:  # noqa: BLE001 - any is a finding
+        findings.add(data, error)
+    else:
+        return True
+    return False
+
+
+def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
+    """The seeds, then mutated ones without end. Send whether the last one was read without an error: those are mutated again."""
+    random = Random(f"{reader.name} {seed}")
+    pool = reader.seeds()
+    for data in list(pool):
+        yield data
+    first = len(pool)
+    while True:
+        data = random.choice(pool)
+        for _ in range(random.choice((1, 1, 1, 2, 4))):
+            data = reader.mutate(data, random)
+        accepted = yield data
+        if accepted and len(pool) < first + 2000:
+            pool.append(data)
+
+
+def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
+    """Run until the time or the number is up; how many inputs were read."""
+    made = inputs(reader, seed)
+    done, end = 0, time.monotonic() + seconds
+    armed, accepted = 0.0, None
+    while done < executions and (now := time.monotonic()) < end:
+        if now > armed + 1:
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            armed = now
+        accepted = execute(reader, made.send(accepted), findings, current)
+        done += 1
+    faulthandler.cancel_dump_traceback_later()
+    return done
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("reader", choices=READERS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--executions", type=int, default=1 << 62)
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--files", type=Path, nargs="*")
+    parser.add_argument("--large", nargs="*", help="names of large files (fuzzing.large)")
+    return parser.parse_args(arguments)
+
+
+def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
+    """Bound this process, and make what a run needs."""
+    faulthandler.enable()
+    warnings.simplefilter("error")
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    given.folder.mkdir(parents=True, exist_ok=True)
+    os.environ["DEVMOD_CACHE_DIR"] = str(given.folder / "cache")
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # Mesa's drivers complain where there is none
+    reader = READERS[given.reader]
+    return reader, Findings(reader, given.folder), Current(given.folder)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, and print the result."""
+    given = parse(arguments)
+    reader, findings, current = prepare(given)
+    if given.files is not None or given.large is not None:
+        fixed = [path.read_bytes() for path in given.files or ()]
+        execute(reader, reader.seeds()[0], findings, current)  # what is imported at the first use is no file's cost
+        for data in (*fixed, *(make(size) for _, make, size in map(LARGE.__getitem__, given.large or ()))):
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
+            execute(reader, data, findings, current)
+        done = 1 + len(fixed) + len(given.large or ())
+    else:
+        done = run(reader, findings, current, given.seed, given.seconds, given.executions)
+    finish(reader, done, findings)
+    return 1 if findings.count else 0
+
+
+def finish(reader: Reader, done: int, findings: Findings) -> None:
+    """Remove the files of this process, and print the result as the last line."""
+    remove_scratch()
+    found = {"reader": reader.name, "executions": done, "count": findings.count, "findings": findings.texts}
+    print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
