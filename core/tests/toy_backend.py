@@ -145,7 +145,7 @@ class ToyLauncher(Launcher):
     def local(self, nbytes: int) -> tuple[str, int]:
         return ("local", nbytes)
 
-    def specialized(self, constants: Mapping[str, object]) -> Launcher:
+    def specialize(self, constants: Mapping[str, object]) -> Launcher:
         return ToyLauncher(self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants))
 
 

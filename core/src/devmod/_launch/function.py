@@ -188,7 +188,7 @@ class Function:
                     function=self.name,
                     argument=name,
                 )
-        return Function(self.name, self.info, self._launcher.specialized(constants))
+        return Function(self.name, self.info, self._launcher.specialize(constants))
 
     def open(self, device: Device | None = None) -> Kernel:
         """Return the kernel for a device (default: the kind's first). It is built at the first use, once for all threads.

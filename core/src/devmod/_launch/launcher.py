@@ -135,7 +135,7 @@ class Launcher(ABC):
 
     @property
     def constants(self) -> Sequence[str]:
-        """The known names of the constants that `specialized` sets; by default those of the interface."""
+        """The known names of the constants that `specialize` sets; by default those of the interface."""
         from devmod._launch.constants import constants_of
 
         return [each.label for each in constants_of(self.interface)]
@@ -187,7 +187,7 @@ class Launcher(ABC):
         """
         raise ConversionError("is a Local, which this kind does not support")
 
-    def specialized(self, constants: Mapping[str, object]) -> Launcher:
+    def specialize(self, constants: Mapping[str, object]) -> Launcher:
         """Return a launcher of the function with constants of the source or of the pipeline set.
 
         Raises

@@ -93,8 +93,8 @@ class HostLauncher(Launcher):
     def constants(self) -> Sequence[str]:
         return self._program.constants
 
-    def specialized(self, constants: Mapping[str, object]) -> HostLauncher:
-        return HostLauncher(self._program.specialized(constants), self._number, self._name)
+    def specialize(self, constants: Mapping[str, object]) -> HostLauncher:
+        return HostLauncher(self._program.specialize(constants), self._number, self._name)
 
 
 class HostKernel(Kernel):

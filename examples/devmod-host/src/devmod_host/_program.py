@@ -40,7 +40,7 @@ class Program:
         """The names of the constants that the source defines."""
         return source_constants(self._text)
 
-    def specialized(self, constants: Mapping[str, object]) -> Program:
+    def specialize(self, constants: Mapping[str, object]) -> Program:
         """Return the program with values for constants of its source. Equal values give the same object.
 
         Raises

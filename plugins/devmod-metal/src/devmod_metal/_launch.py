@@ -58,21 +58,21 @@ class MetalLauncher(Launcher):
     def local(self, nbytes: int) -> int:
         return -(-nbytes // _LOCAL_STEP) * _LOCAL_STEP
 
-    def specialized(self, constants: Mapping[str, object]) -> MetalLauncher:
+    def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
         # The interface has the function constants; other names are defines of the source.
         names = {name for each in constants_of(self._interface) for name in (each.name, str(each.id)) if name}
         function_constants = {name: value for name, value in constants.items() if name in names}
         defines = {name: value for name, value in constants.items() if name not in names}
         shader = self._shader.with_defines(defines, super().constants)
-        specialized = specialize_constants("metal", self._name, self._interface, function_constants)
+        specialization = specialize_constants("metal", self._name, self._interface, function_constants)
         values = list(self._constants)
-        for (constant, _), data in zip(specialized.values, specialized.data, strict=True):
+        for (constant, _), data in zip(specialization.values, specialization.data, strict=True):
             if constant.id is None:
                 raise FormatError(f"the function constant {constant.name!r} has no index in the payload's interface", kind="metal")
             # In Metal a bool is one byte.
             value = ConstantValue(constant.id, constant.type, data[:1] if constant.type == "bool" else data)
             values = [*(each for each in values if each.at != value.at), value]
-        return MetalLauncher(self._name, self._info, shader, values, specialized.interface)
+        return MetalLauncher(self._name, self._info, shader, values, specialization.interface)
 
 
 def _tvm_interface(info: FunctionInfo) -> Interface:

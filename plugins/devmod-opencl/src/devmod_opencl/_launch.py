@@ -54,8 +54,8 @@ class OpenCLLauncher(Launcher):
     def local(self, nbytes: int) -> Any:
         return cl.LocalMemory(nbytes)
 
-    def specialized(self, constants: Mapping[str, object]) -> OpenCLLauncher:
-        programs, interface = self._programs.specialized(constants), self._info.interface
+    def specialize(self, constants: Mapping[str, object]) -> OpenCLLauncher:
+        programs, interface = self._programs.specialize(constants), self._info.interface
         if interface is None or interface.block is None:
             return OpenCLLauncher(self._info, programs)
         # The block size in the interface may depend on the constants, so ask the kernel that was built with them.

@@ -58,7 +58,7 @@ class Programs:
         """The names of the constants that the source defines."""
         return source_constants(self._text)
 
-    def specialized(self, constants: Mapping[str, object]) -> Programs:
+    def specialize(self, constants: Mapping[str, object]) -> Programs:
         """Return the programs with values for constants. Equal values give the same object.
 
         Raises

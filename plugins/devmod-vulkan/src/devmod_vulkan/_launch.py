@@ -65,13 +65,13 @@ class VulkanLauncher(Launcher):
         check_device(self._shader, device, self._interface.block, self._constants)
         return VulkanKernel(self._build(self._shader, device, self._constants), device, self._interface)
 
-    def specialized(self, constants: Mapping[str, object]) -> VulkanLauncher:
-        specialized = specialize_constants("vulkan", self._shader.name, self._interface, constants)
-        new = [constant for constant, _ in specialized.values]
+    def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
+        specialization = specialize_constants("vulkan", self._shader.name, self._interface, constants)
+        new = [constant for constant, _ in specialization.values]
         values = dict(self._constants)
-        values |= {constant.id: data for constant, data in zip(new, specialized.data, strict=True) if constant.id is not None}
-        self._shader.check_constants(new, values, specialized.interface.block)
-        return VulkanLauncher(self._shader, self._build, specialized.interface, tuple(sorted(values.items())))
+        values |= {constant.id: data for constant, data in zip(new, specialization.data, strict=True) if constant.id is not None}
+        self._shader.check_constants(new, values, specialization.interface.block)
+        return VulkanLauncher(self._shader, self._build, specialization.interface, tuple(sorted(values.items())))
 
 
 class VulkanKernel(Kernel):

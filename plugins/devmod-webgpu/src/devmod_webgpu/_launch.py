@@ -54,15 +54,15 @@ class WebGPULauncher(Launcher):
         bindings = Bindings(self._name, self._info, self._interface, access=self._access, folded=self._info.interface is None)
         return WebGPUKernel(self._name, self._info, self._interface, bindings, self._text, self._module, device, self._constants)
 
-    def specialized(self, constants: Mapping[str, object]) -> WebGPULauncher:
-        specialized = specialize_constants("webgpu", self._name, self._interface, constants)
-        for constant, value in specialized.values:
+    def specialize(self, constants: Mapping[str, object]) -> WebGPULauncher:
+        specialization = specialize_constants("webgpu", self._name, self._interface, constants)
+        for constant, value in specialization.values:
             if not isfinite(value):
                 raise self._error(f"the constant {constant.label!r} is {value}, expected a finite number", constant.label)
-        interface = specialized.interface
+        interface = specialization.interface
         launcher = copy(self)
-        launcher._values = {**self._values, **{constant.name: value for constant, value in specialized.values}}
-        launcher._constants = {**self._constants, **{key_of(constant): value for constant, value in specialized.values}}
+        launcher._values = {**self._values, **{constant.name: value for constant, value in specialization.values}}
+        launcher._constants = {**self._constants, **{key_of(constant): value for constant, value in specialization.values}}
         # The size of a workgroup and of its memory may depend on constants, so the text is read again.
         try:
             shader = read_wgsl(self._text, self._name, launcher._values).get(self._info.name)
