@@ -352,7 +352,7 @@ def test_local_memory_is_an_argument() -> None:
     assert str(caught.value) == "the toy function 'f': argument 1 'a' is a Local, and the kernel takes an array of float32"
 
 
-@pytest.mark.parametrize("nbytes", [0, -4, 1.5, "4", None])
+@pytest.mark.parametrize("nbytes", [0, -4, 1.5, "4"])
 def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.Local(nbytes)

@@ -173,3 +173,120 @@ def test_an_origin_is_checked_when_it_is_made(fields: tuple[Any, ...], message: 
     with pytest.raises(devmod.FormatError) as caught:
         devmod.Origin(*fields)
     assert str(caught.value) == message
+
+
+# -- members, default and open blocks, defaults of local memory
+
+VIEW = devmod.Member("view", offset=16, members=[devmod.Member("scale", "float32", 0), devmod.Member("at", "float32x3", 16)], size=32)
+STRUCT = devmod.Param(
+    "p",
+    "scalar",
+    "uint8x64",
+    members=[devmod.Member("n", "int32", 0), VIEW, devmod.Member("w", "float32", 48, shape=[2, 2], strides=[8, 4])],
+)
+STRUCT_MAP = {
+    "name": "p",
+    "kind": "scalar",
+    "type": "uint8x64",
+    "members": [
+        {"name": "n", "type": "int32", "offset": 0},
+        {
+            "name": "view",
+            "offset": 16,
+            "members": [{"name": "scale", "type": "float32", "offset": 0}, {"name": "at", "type": "float32x3", "offset": 16}],
+            "size": 32,
+        },
+        {"name": "w", "type": "float32", "offset": 48, "shape": [2, 2], "strides": [8, 4]},
+    ],
+}
+
+
+def test_a_param_with_members_has_a_map() -> None:
+    assert STRUCT.to_dict() == STRUCT_MAP
+    assert devmod.Param.from_dict(STRUCT_MAP) == STRUCT
+    assert pickle.loads(pickle.dumps(STRUCT)) == STRUCT
+
+
+@pytest.mark.parametrize(("default", "data"), [(devmod.Local(64), {"bytes": 64}), (devmod.Local(per_thread=4), {"per_thread": 4})])
+def test_local_memory_may_have_a_default(default: devmod.Local, data: dict[str, int]) -> None:
+    param = devmod.Param("scratch", "local", "float32", default=default)
+    assert param.to_dict()["default"] == data
+    assert devmod.Param.from_dict(param.to_dict()) == param
+
+
+def test_an_interface_has_a_default_block_or_an_open_one() -> None:
+    data = {"params": [], "default_block": [64, 1, 1], "open_block": True}
+    interface = devmod.Interface.from_dict(data)
+    assert (interface.default_block, interface.open_block) == ((64, 1, 1), True)
+    assert interface.to_dict() == data
+    assert interface.replace(default_block=None, open_block=False) == devmod.Interface()
+
+
+def nested(depth: int) -> dict[str, Any]:
+    member: dict[str, Any] = {"name": "m", "offset": 0, "type": "int32"}
+    for _ in range(depth):
+        member = {"name": "m", "offset": 0, "members": [member]}
+    return member
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"members": [nested(16)]}, "more than 16 structs enclose a member"),
+        ({"members": {}}, "the members of the parameter 'p' are a list, not dict"),
+        ({"members": [{"name": "m", "offset": 0}]}, "the member 'm' has neither a type nor members; it has one of them"),
+        ({"members": [nested(1) | {"type": "int32"}]}, "the member 'm' has a type and members; it has one of them"),
+        ({"members": [{"name": "m", "type": "int32"}]}, "a member has no 'offset'"),
+        (
+            {"members": [nested(0) | {"offset": -1}]},
+            "the offset of the member 'm' is invalid: expected an int of at least 0, got -1",
+        ),
+        ({"members": [nested(0) | {"shape": 3}]}, "the shape of the member 'm' is a list, not int"),
+        ({"members": [nested(0) | {"shape": [3]}]}, "the member 'm' has a shape of 1 dimensions and 0 strides"),
+        (
+            {"kind": "buffer", "members": [nested(0)]},
+            "the parameter 'p' is of kind buffer and has members; only a scalar or a uniform has members",
+        ),
+        (
+            {"kind": "local", "default": 64},
+            "the parameter 'p' has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at least 1, got 64",
+        ),
+        (
+            {"default": {"bytes": 64}},
+            "the parameter 'p' has an invalid default: expected a Local for the kind local, got Local(64) for scalar",
+        ),
+    ],
+)
+def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.Param.from_dict({"name": "p", "kind": "scalar", "type": "uint8x64"} | data)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"default_block": [64]}, "a default block of threads is three numbers, not [64]"),
+        ({"default_block": [0, 1, 1]}, "a default block of threads is three numbers of 1 or more, not [0, 1, 1]"),
+        ({"open_block": 1}, "open_block is a boolean, not int"),
+    ],
+)
+def test_an_invalid_block_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.Interface.from_dict({"params": []} | data)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "Local: expected nbytes or per_thread, got neither"),
+        ({"nbytes": 1, "per_thread": 1}, "Local: expected nbytes or per_thread, got both"),
+        ({"nbytes": 0}, "Local(nbytes): expected an int of 1 or more, got 0"),
+        ({"per_thread": 1.5}, "Local(per_thread): expected an int of 1 or more, got 1.5"),
+    ],
+)
+def test_an_invalid_local_is_an_error(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.Local(**arguments)
+    assert str(caught.value) == message

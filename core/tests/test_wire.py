@@ -401,25 +401,46 @@ unknown = st.dictionaries(st.text(min_size=7, max_size=9), values, max_size=2)
 places = st.none() | st.integers(0, 2**40) | st.tuples(st.integers(0, 9), st.integers(0, 2**40))
 
 
+sizes = st.integers(0, 2**40)
+
+
+@st.composite
+def members(draw: st.DrawFn, depth: int = 0) -> devmod.Member:
+    inner = draw(st.lists(members(depth + 1), max_size=2)) if depth < 3 else []
+    steps = draw(st.lists(st.tuples(sizes, sizes), max_size=2))
+    shape, strides = [length for length, _ in steps], [stride for _, stride in steps]
+    type_ = "" if inner else draw(dtypes)
+    return devmod.Member(draw(st.text(max_size=5)), type_, draw(sizes), inner, draw(sizes), shape, strides, draw(unknown))
+
+
+@st.composite
+def params_of(draw: st.DrawFn) -> devmod.Param:
+    kind = draw(st.sampled_from(["buffer", "scalar", "uniform", "local", "image", "sampler"]))
+    counts = st.integers(1, 2**40)
+    locals_ = st.none() | st.builds(devmod.Local, counts) | st.builds(lambda count: devmod.Local(per_thread=count), counts)
+    return devmod.Param(
+        draw(st.text(max_size=5)),
+        kind,
+        draw(st.just("") | dtypes),
+        draw(st.sampled_from(["", "r", "w", "rw"])),
+        draw(places),
+        draw(st.integers(0, 64)),
+        draw(sizes),
+        draw(st.lists(members(), max_size=3)) if kind in ("scalar", "uniform") else (),
+        draw(locals_) if kind == "local" else None,
+        draw(unknown),
+    )
+
+
 @st.composite
 def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
     types = draw(st.lists(dtypes, max_size=4))
-    params = [
-        devmod.Param(
-            draw(st.text(max_size=5)),
-            draw(st.sampled_from(["buffer", "scalar", "uniform", "local", "image", "sampler"])),
-            draw(st.just("") | dtypes),
-            draw(st.sampled_from(["", "r", "w", "rw"])),
-            draw(places),
-            draw(st.integers(0, 64)),
-            draw(st.integers(0, 2**40)),
-            draw(unknown),
-        )
-        for _ in types
-    ]
+    params = [draw(params_of()) for _ in types]
     blocks = [devmod.Block(at, size) for at, size in draw(st.lists(st.tuples(st.just("push") | places, st.integers(0, 2**40)), max_size=2))]
     block = draw(st.none() | st.tuples(*[st.integers(0, 1024)] * 3))
-    interface = draw(st.none() | st.just(devmod.Interface(params, blocks, block, draw(unknown))))
+    default = draw(st.none() | st.tuples(*[st.integers(1, 1024)] * 3))
+    known = devmod.Interface(params, blocks, block, draw(unknown), default_block=default, open_block=draw(st.booleans()))
+    interface = draw(st.none() | st.just(known))
     tags = draw(st.lists(st.sampled_from(TAGS) | st.text(max_size=9), max_size=4))
     extra = draw(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4))
     return devmod.FunctionInfo(draw(st.text(max_size=9)), types, tags, extra, interface)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._launch.function import Function as Function
     from devmod._launch.launch import Launch as Launch
-    from devmod._launch.local import Local as Local
     from devmod._modules.compile import compile as compile
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
@@ -36,8 +35,10 @@ if TYPE_CHECKING:
     from devmod._values.info import Block as Block
     from devmod._values.info import FunctionInfo as FunctionInfo
     from devmod._values.info import Interface as Interface
-    from devmod._values.info import Param as Param
+    from devmod._values.local import Local as Local
     from devmod._values.origin import Origin as Origin
+    from devmod._values.param import Member as Member
+    from devmod._values.param import Param as Param
     from devmod._values.spec import TargetSpec as TargetSpec
     from devmod._values.target import Target as Target
     from devmod.errors import ArgumentError as ArgumentError
@@ -73,11 +74,12 @@ _HOME = {
     "Interface": "_values.info",
     "Launch": "_launch.launch",
     "LaunchError": "errors",
-    "Local": "_launch.local",
+    "Local": "_values.local",
+    "Member": "_values.param",
     "Module": "_modules.module",
     "NotRegisteredError": "errors",
     "Origin": "_values.origin",
-    "Param": "_values.info",
+    "Param": "_values.param",
     "PluginError": "errors",
     "RuntimeNotLinkedError": "errors",
     "Stream": "_device.stream",

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
-    from devmod._values.info import Place as Place
+    from devmod._values.fields import Place as Place
 
 __all__ = [
     "BINARY_SERIALIZABLE",

@@ -20,7 +20,8 @@ from devmod._plugins.discovery import once_per_scan, shared_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.elf import is_elf
 from devmod._util.regular_files import open_regular
-from devmod._values.info import FunctionInfo, Param
+from devmod._values.info import FunctionInfo
+from devmod._values.param import Param
 from devmod.errors import FormatError
 
 

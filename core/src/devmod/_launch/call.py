@@ -5,10 +5,10 @@ from __future__ import annotations
 from devmod._device.array import DeviceArray
 from devmod._device.stream import Stream
 from devmod._launch.host import OverlapError, host_view, plan_transfers
-from devmod._launch.local import Local
 from devmod._launch.scalars import ConversionError, describe_value
 from devmod._util.fork import check_driver
 from devmod._values.dtypes import NUMBERS
+from devmod._values.local import Local
 from devmod.errors import ArgumentError, LaunchError
 
 TYPE_CHECKING = False

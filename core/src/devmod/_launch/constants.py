@@ -145,7 +145,7 @@ def _with_block(
     for axis, source in enumerate(sources):
         if isinstance(source, list):
             if any(position in values for position in source):
-                return Interface(interface.params, interface.blocks, None, interface.extra)
+                return interface.replace(block=None)
         elif source in values:
             size = values[source]
             if size < 1:
@@ -158,7 +158,7 @@ def _with_block(
                     argument=name,
                 )
             block[axis] = int(size)
-    return Interface(interface.params, interface.blocks, block, interface.extra)
+    return interface.replace(block=block)
 
 
 def _is_valid_source(source: object, count: int) -> bool:

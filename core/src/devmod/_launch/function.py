@@ -13,11 +13,11 @@ from devmod._launch.arguments import Signature
 from devmod._launch.call import Call
 from devmod._launch.config import LaunchConfigReader
 from devmod._launch.launch import Launch
-from devmod._launch.local import Local
 from devmod._util import fork as _fork
 from devmod._util.numpy import keep_numpy
 from devmod._util.once import Once
 from devmod._util.text import escape_line
+from devmod._values.local import Local
 from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False

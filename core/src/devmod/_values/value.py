@@ -5,7 +5,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Self
+
+
+#: The fields that a repr omits, in addition to empty ones.
+_HIDDEN = (("align", 0), ("size", 0), ("open_block", False))
 
 
 class Value:
@@ -23,6 +27,10 @@ class Value:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one")
 
+    def replace(self, **fields: object) -> Self:
+        """Return a copy with the given fields changed. The constructor checks all fields."""
+        return type(self)(**({name: getattr(self, name) for name in type(self).__annotations__} | fields))
+
     def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
 
@@ -36,9 +44,7 @@ class Value:
         # The annotations are in the order of the constructor, the slots in alphabetical order.
         fields = {name: getattr(self, name) for name in type(self).__annotations__}
         shown = ", ".join(
-            f"{name}={value!r}"
-            for name, value in fields.items()
-            if value not in ("", (), {}, None) and (name, value) not in (("align", 0), ("size", 0))
+            f"{name}={value!r}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
         )
         return f"{type(self).__name__}({shown})"
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from devmod._values.code import Code
-    from devmod._values.info import FunctionInfo, Interface, Param
+    from devmod._values.info import FunctionInfo, Interface
+    from devmod._values.param import Param
     from devmod._values.spec import TargetSpec
 
 _SCALARS = ("int64", "int32", "uint32", "float64", "float32")

@@ -62,7 +62,7 @@ class OpenCLLauncher(Launcher):
         device = programs.default_device()
         fixed = OpenCLKernel(self._info, programs, device).fixed
         block = fixed if any(fixed) else None
-        return OpenCLLauncher(self._info, programs, Interface(interface.params, interface.blocks, block, interface.extra))
+        return OpenCLLauncher(self._info, programs, interface.replace(block=block))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
         if isinstance(value, cl.Buffer):

@@ -252,16 +252,12 @@ def _complete_interface(info: FunctionInfo, flag: int, reflected: ReflectedShade
                     kind="vulkan",
                     function=name,
                 )
-            params[number] = _with_place(param, (len(blocks), _SCALAR * scalars))
+            params[number] = param.replace(at=(len(blocks), _SCALAR * scalars))
             scalars += 1
         elif param.at is None:
-            params[number] = _with_place(param, (0, buffers))
+            params[number] = param.replace(at=(0, buffers))
         buffers += param.kind != "scalar"
     if scalars:
         blocks.append(Block((0, buffers) if flag & _USES_UNIFORM else "push", _SCALAR * scalars))
     block = known.block if known is not None and known.block is not None else reflected.block
-    return Interface(params, blocks, block, known.extra if known is not None else None)
-
-
-def _with_place(param: Param, at: tuple[int, int]) -> Param:
-    return Param(param.name, param.kind, param.type, param.access, at, param.align, param.size, param.extra)
+    return (known or Interface()).replace(params=params, blocks=blocks, block=block)

@@ -75,7 +75,7 @@ class WebGPULauncher(Launcher):
                 raise self._error(f"with these constants, {error}", next(iter(constants), "")) from error
         if shader is not None:
             extra = {**interface.extra, MEMORY: shader.extra.get(MEMORY, 0)}
-            interface = Interface(interface.params, interface.blocks, shader.block, extra)
+            interface = interface.replace(block=shader.block, extra=extra)
         launcher._interface = interface
         return launcher
 

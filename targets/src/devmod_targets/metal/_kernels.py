@@ -286,8 +286,5 @@ def _placed(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tup
                 taken.add(index)
             placed.append((index, type_name, param))
         placed.sort(key=lambda each: each[0])
-        placed_arguments += [
-            (type_name, Param(param.name, param.kind, param.type, param.access, index, param.align, param.size))
-            for index, type_name, param in placed
-        ]
+        placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in placed]
     return placed_arguments

@@ -283,4 +283,4 @@ def _with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Pa
     size = min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
     if size <= 4:
         return param
-    return Param(param.name, param.kind, param.type, param.access, param.at, param.align, param.size, {**param.extra, "least": size})
+    return param.replace(extra={**param.extra, "least": size})
