@@ -750,3 +750,5 @@ def test_a_warm_look_up_imports_few_modules(indexed: Path, cache: Path, kind: st
         "importlib.metadata", "importlib_metadata", "devmod._plugins.scan", "click",
     }  # fmt: skip
     assert not unwanted & set(used.split())
+    specs = {f"devmod.targets.{name}.spec" for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")}
+    assert specs & set(used.split()) == ({"devmod.targets.cuda.spec"} if kind == "cuda" else set())

@@ -149,8 +149,8 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
 
 def _checked_kind(name: str) -> str:
     """Return `name`, or raise click.UsageError if a new kind cannot have it."""
-    from devmod.plugins import CORE_ENTRIES, find_spec
-    from devmod.targets import ALIASES, KINDS
+    from devmod.plugins import CORE_ENTRIES
+    from devmod.targets import NAMES
 
     if name.startswith("devmod-"):
         raise click.UsageError(
@@ -158,12 +158,11 @@ def _checked_kind(name: str) -> str:
         )
     if not is_valid_name(name) or name.endswith("_"):
         raise click.UsageError(f"{name!r} cannot be a kind: expected [a-z][a-z0-9_]{{0,31}} without a final underscore")
-    formats = {fmt: kind for kind in KINDS if (spec := find_spec(kind)) is not None for fmt in (*spec.formats, *spec.suffixes)}
-    if name in KINDS:
+    if name in NAMES:
         raise click.UsageError(f"{name!r} is a kind of devmod-core, and devmod-{name} is its runtime. Choose the name of a new kind")
-    if name in ALIASES or name in formats:
-        owner = ALIASES.get(name) or formats[name]
-        raise click.UsageError(f"{name!r} is a format of the kind {owner}. Choose the name of a new kind")
+    owner = next((kind for kind, names in NAMES.items() if name in names), "")
+    if owner:
+        raise click.UsageError(f"{name!r} is a format or a file suffix of the kind {owner}. Choose the name of a new kind")
     if name in ("core", "bundle") or any(name in entries for entries in CORE_ENTRIES.values()):
         raise click.UsageError(f"{name!r} is reserved for devmod-core. Choose the name of a new kind")
     return name

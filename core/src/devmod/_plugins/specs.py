@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from devmod._plugins import registry
+from devmod._plugins.claim import CORE
 from devmod._plugins.discovery import once_per_scan, shared_scan
-from devmod.targets import ALIASES, KINDS
+from devmod.targets import KINDS, NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,26 +37,25 @@ def spec_of_format(fmt: str) -> TargetSpec | None:
         spec = find_spec(fmt[3:])
         return spec if spec is not None and "so" in spec.formats else None
     with shared_scan():
-        return next((spec for spec in _specs() if fmt in spec.suffixes.values()), None)
+        return next((spec for spec in _specs(fmt) if fmt in spec.suffixes.values()), None)
 
 
 def spec_of_language(suffix: str) -> TargetSpec | None:
     """Return the spec of the first kind with a compiler for sources of this suffix; None if there is none."""
     with shared_scan():
-        return next((spec for spec in _specs() if suffix in spec.languages), None)
+        return next((spec for spec in _specs(suffix) if suffix in spec.languages), None)
 
 
 def spec_of_loader(name: str) -> TargetSpec | None:
     """Return the spec of the kind that ``devmod.load_from_bytes.<name>`` loads: the kind of that name or alias."""
     with shared_scan():
-        found = find_spec(ALIASES.get(name, name))
-        return found or next((spec for spec in _specs(core=False) if name in spec.aliases), None)
+        return find_spec(name) or next((spec for spec in _specs(name) if name in spec.aliases), None)
 
 
 def spec_of_suffix(suffix: str) -> TargetSpec | None:
     """Return the spec of the kind with payload files of this suffix (without the dot); None if there is none."""
     with shared_scan():
-        return next((spec for spec in _specs() if suffix in spec.suffixes), None)
+        return next((spec for spec in _specs(suffix) if suffix in spec.suffixes), None)
 
 
 def format_of_suffix(suffix: str) -> str:
@@ -79,12 +79,14 @@ def loading_hint(name: str) -> str:
     return f". {'; '.join(calls)}" if calls else ""
 
 
-def _specs(*, core: bool = True) -> Iterator[TargetSpec]:
-    """Yield core's specs, then those of installed wheels. Broken wheels are skipped."""
+def _specs(name: str) -> Iterator[TargetSpec]:
+    """Yield the specs that may have a format, a suffix or an alias: those of core with it, then all of wheels. Skip broken wheels."""
     from devmod.errors import PluginError
 
-    others = once_per_scan(("devmod.targets",), lambda: [kind for kind in registry.registered("devmod.targets") if kind not in KINDS])
-    for kind in (*(KINDS if core else ()), *others):
+    claims = once_per_scan(("devmod.targets",), lambda: registry.registered("devmod.targets"))
+    foreign = [kind for kind, claim in claims.items() if claim.distribution != CORE]
+    candidates = [kind for kind in KINDS if kind in foreign or name in NAMES[kind]]
+    for kind in (*candidates, *(kind for kind in foreign if kind not in KINDS)):
         try:
             spec = find_spec(kind)
         except PluginError:

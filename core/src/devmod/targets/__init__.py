@@ -1,16 +1,24 @@
 """The kinds of core: a folder for each, with its TargetSpec (``spec.py``) and its architecture reader.
 
-The registry's table, the specs and the tests are made from the list `KINDS`. Wheels add kinds through the entry-point group
+The registry's table, the specs and the tests are made from the table `NAMES`. Wheels add kinds through the entry-point group
 ``devmod.targets``.
 """
 
 from __future__ import annotations
 
-#: The kinds in the order of the contract.
-KINDS = ("cuda", "rocm", "metal", "vulkan", "opencl", "hexagon", "webgpu")
+#: The kinds in the order of the contract, with all names by which the spec of each may be found: its file formats and suffixes, the
+#: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
+NAMES = {
+    "cuda": ("cu", "cubin", "cuda", "fatbin", "ptx"),
+    "rocm": ("hip", "hsaco"),
+    "metal": ("metal", "metallib"),
+    "vulkan": ("comp", "glsl", "hlsl", "spv"),
+    "opencl": ("aocx", "awsxclbin", "cl", "clbin", "xclbin"),
+    "hexagon": ("so",),
+    "webgpu": ("wgsl",),
+}
 
-#: The kinds of further names under ``devmod.load_from_bytes``. A look-up of such a name then imports one spec instead of seven.
-ALIASES = {"hsaco": "rocm", "hip": "rocm"}
+KINDS = tuple(NAMES)
 
 
 def spec_entry(kind: str) -> str:
