@@ -11,7 +11,7 @@ import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod._plugins.specs import find_spec
 from devmod.backend import PipelineConstant, constants_of, specialize_constants
-from devmod_targets.authoring import Member, ReflectedShader, Resource, merge_declared, reflected_function
+from devmod_targets.authoring import BlockMember, ReflectedShader, Resource, merge_declared, reflected_function
 
 
 def interface(shader: ReflectedShader) -> tuple[tuple[str, ...], Interface]:
@@ -28,12 +28,16 @@ def test_arguments_are_ordered_by_binding_with_push_constants_last() -> None:
         [
             Resource((1, 0), "out", "buffer", "float32", "w"),
             Resource((0, 3), "how", "sampler"),
-            Resource((0, 1), "p", "uniform", size=32, align=16, members=[Member("n", "int32", 0, 4), Member("v", "float32x3", 16, 12)]),
+            Resource(
+                (0, 1), "p", "uniform", size=32, align=16, members=[BlockMember("n", "int32", 0, 4), BlockMember("v", "float32x3", 16, 12)]
+            ),
             Resource((0, 0), "x", "buffer", "uint8x24", "r", align=8),
-            Resource((0, 2), "s", "uniform", size=48, align=16, members=[Member("n", "int32", 0, 4), Member("m", "", 16, 32, 16)]),
+            Resource(
+                (0, 2), "s", "uniform", size=48, align=16, members=[BlockMember("n", "int32", 0, 4), BlockMember("m", "", 16, 32, 16)]
+            ),
             Resource((0, 4), "picture", "image", access="r"),
         ],
-        push=[Member("k", "uint32", 0, 4), Member("table", "", 16, 16, 4)],
+        push=[BlockMember("k", "uint32", 0, 4), BlockMember("table", "", 16, 16, 4)],
         push_size=32,
         block=(8, 8, 1),
         location="k.comp",
@@ -76,7 +80,7 @@ def test_a_block_of_nothing_is_no_argument() -> None:
 
 
 def test_a_block_that_exceeds_the_largest_argument_is_refused() -> None:
-    large = Resource((0, 0), "table", "uniform", size=65536, align=16, members=[Member("t", "", 0, 65536, 16)])
+    large = Resource((0, 0), "table", "uniform", size=65536, align=16, members=[BlockMember("t", "", 0, 65536, 16)])
     with pytest.raises(devmod.CompileError) as caught:
         interface(ReflectedShader("main", [large], location="k.comp"))
     assert str(caught.value) == (

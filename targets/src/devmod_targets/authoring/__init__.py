@@ -18,7 +18,7 @@ from devmod_targets.authoring._includes import Inliner as Inliner
 from devmod_targets.authoring._includes import include_hint as include_hint
 from devmod_targets.authoring._includes import line_directive as line_directive
 from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
-from devmod_targets.authoring._shader import Member as Member
+from devmod_targets.authoring._shader import BlockMember as BlockMember
 from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
 from devmod_targets.authoring._shader import Resource as Resource
 from devmod_targets.authoring._shader import reflected_function as reflected_function
@@ -28,8 +28,8 @@ from devmod_targets.authoring._source import options_and_defines as options_and_
 
 __all__ = [
     "MAX_ARGUMENTS",
+    "BlockMember",
     "Inliner",
-    "Member",
     "ReflectedFunction",
     "ReflectedShader",
     "Resource",

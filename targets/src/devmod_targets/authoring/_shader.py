@@ -1,6 +1,6 @@
 """Turn a reflected shader into a function with parameters, by the rules that SPIR-V, WGSL and MSL share.
 
-A reader returns a `ReflectedShader` of `Resource`, `Member` and `PipelineConstant` for each entry point. `reflected_function` returns
+A reader returns a `ReflectedShader` of `Resource`, `BlockMember` and `PipelineConstant` for each entry point. `reflected_function` returns
 the `ReflectedFunction` that `merge_declared` takes, by the rules of docs/kernels.md. Its interface has these parts:
 
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
@@ -39,7 +39,7 @@ _LARGEST_STRUCT = 0xFFFF
 MAX_ARGUMENTS = 1 << 14
 
 
-class Member(Value):
+class BlockMember(Value):
     """A member of a block of memory.
 
     Parameters
@@ -95,7 +95,7 @@ class Resource(Value):
     access: str
     size: int
     align: int
-    members: tuple[Member, ...]
+    members: tuple[BlockMember, ...]
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Resource(Value):
         *,
         size: int = 0,
         align: int = 0,
-        members: Iterable[Member] = (),
+        members: Iterable[BlockMember] = (),
     ) -> None:
         self._set(at=at, name=name, kind=kind, type=type, access=access, size=size, align=align, members=tuple(members))
 
@@ -137,7 +137,7 @@ class ReflectedShader(Value):
     __slots__ = ("block", "block_constants", "constants", "location", "push", "push_size", "resources", "symbol")
     symbol: str
     resources: tuple[Resource, ...]
-    push: tuple[Member, ...]
+    push: tuple[BlockMember, ...]
     push_size: int
     constants: tuple[PipelineConstant, ...]
     block: tuple[int, int, int] | None
@@ -149,7 +149,7 @@ class ReflectedShader(Value):
         symbol: str,
         resources: Iterable[Resource] = (),
         *,
-        push: Iterable[Member] = (),
+        push: Iterable[BlockMember] = (),
         push_size: int = 0,
         constants: Iterable[PipelineConstant] = (),
         block: tuple[int, int, int] | None = None,

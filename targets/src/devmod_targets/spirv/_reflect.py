@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
-from devmod_targets.authoring import MAX_ARGUMENTS, Member, ReflectedShader, Resource
+from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, ReflectedShader, Resource
 from devmod_targets.spirv._constants import Constants
 from devmod_targets.spirv._layout import Layouts, round_up
 from devmod_targets.spirv._module import GL_COMPUTE, MODELS, read_module
@@ -83,7 +83,7 @@ def _shader(
     # In the order of the module.
     used = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
     resources: list[Resource] = []
-    push: list[Member] = []
+    push: list[BlockMember] = []
     push_size = 0
     for number in used:
         pointer, storage = module.variables[number]
@@ -135,7 +135,7 @@ class _Blocks:
         self._module, self._layouts = module, layouts
         self.order = {number: index for index, number in enumerate(module.variables)}
         self._resources: dict[int, Resource] = {}
-        self._members: dict[int, tuple[list[Member], int, int]] = {}
+        self._members: dict[int, tuple[list[BlockMember], int, int]] = {}
         self._access: dict[int, tuple[bool, bool]] = {}
 
     def resource(self, number: int, type_: int, storage: int) -> Resource:
@@ -181,14 +181,14 @@ class _Blocks:
             )
         return self._access[type_]
 
-    def members(self, type_: int) -> tuple[list[Member], int, int]:
+    def members(self, type_: int) -> tuple[list[BlockMember], int, int]:
         """Return the members of a block, its size and its alignment."""
         if type_ not in self._members:
             layout = self._layouts.layout(type_)
             if layout.runtime_sized:
                 raise FormatError("has a runtime array in a uniform or push-constant block; expected a fixed size", kind="vulkan")
             members = [
-                Member(name, member.type, offset, member.size, member.align if not offset else _aligned(member.align, offset))
+                BlockMember(name, member.type, offset, member.size, member.align if not offset else _aligned(member.align, offset))
                 for name, offset, member in self._layouts.members(type_)
             ]
             self._members[type_] = (members, layout.size, layout.align)

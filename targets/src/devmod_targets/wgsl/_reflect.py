@@ -6,7 +6,7 @@ from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
 from devmod_targets._closure import bits, closure
-from devmod_targets.authoring import MAX_ARGUMENTS, Member, ReflectedFunction, ReflectedShader, Resource, reflected_function
+from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, ReflectedFunction, ReflectedShader, Resource, reflected_function
 from devmod_targets.wgsl._parse import parse
 from devmod_targets.wgsl._tokens import Source
 from devmod_targets.wgsl._type import ARRAY, IMAGE, SAMPLER, SCALAR, STRUCT, VECTOR, Type
@@ -252,7 +252,7 @@ def _resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resource:
         return Resource(at, name, "sampler")
     if declared.words[0] == "uniform":
         listed = [(member.name, part, offset) for member, part, offset in of.members] if of.kind == STRUCT else [(name, of, 0)]
-        members = [Member(called, _number_type(part), offset, part.size, part.align) for called, part, offset in listed]
+        members = [BlockMember(called, _number_type(part), offset, part.size, part.align) for called, part, offset in listed]
         if of.kind == ARRAY:
             members = []
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
