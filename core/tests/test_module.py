@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -98,3 +99,44 @@ def test_a_name_is_a_string(name: Any) -> None:
         with pytest.raises(devmod.FunctionNotFoundError) as caught:
             module[name]
         assert str(caught.value) == f"the name of a {module.kind} function is not a string: expected a str, got {type(name).__name__}"
+
+
+class Listed(Minimal):
+    """A module whose functions cannot be built."""
+
+    @property
+    def functions(self) -> dict[str, devmod.FunctionInfo]:
+        return {name: devmod.FunctionInfo(name, ()) for name in self.names}
+
+    def get_function(self, name: str, query_imports: bool = False) -> object:
+        raise AssertionError("nothing may be built")
+
+
+def test_names_are_listed_and_nothing_is_built() -> None:
+    module = Listed("f", "g")
+    assert "f" in module
+    assert "h" not in module
+    assert 3 not in module
+    assert [] not in module
+    assert (len(module), list(module), module._ipython_key_completions_()) == (2, ["f", "g"], ["f", "g"])
+    assert tuple(module.function_names) == ("f", "g")
+
+
+def test_a_module_is_no_mapping() -> None:
+    module, twin = Listed(), Listed()
+    assert module
+    assert len(module) == 0
+    assert (module == twin, module == module, len({module, twin})) == (False, True, 2)
+    assert not isinstance(module, Mapping)
+    assert not hasattr(module, "keys")
+
+
+def test_the_names_of_stored_modules_and_bundles_come_from_the_index() -> None:
+    """The payloads are damaged, so that any use of them raises FormatError."""
+    made = [devmod.create_with_fallback("opencl", b"", "cl", {name: devmod.FunctionInfo(name, [])}) for name in ("f", "g")]
+    for module, names in ((made[0], ["f"]), (devmod.bundle(*made), ["f", "g"])):
+        data = bytearray(devmod.dumps(module))
+        data[-1] ^= 0xFF
+        stored = devmod.loads(data)
+        assert (list(stored), len(stored), "f" in stored, "h" in stored) == (names, len(names), True, False)
+        assert repr(stored).endswith(f": {', '.join(names)}>")

@@ -254,6 +254,16 @@ def test_an_invalid_function_is_refused_at_its_first_use_and_affects_no_other() 
 
 
 @pytest.mark.row("R19")
+def test_an_invalid_function_of_a_candidate_affects_no_other_function_of_a_bundle() -> None:
+    module = devmod.bundle(from_wire("opencl", THREE, ("a", "bad", "b")), stored("cuda"))
+    assert list(module.functions) == ["a", "bad", "b", "add"]
+    assert (module.functions["a"].name, module.functions["add"].name) == ("k", "add_kernel")
+    with pytest.raises(devmod.FormatError) as caught:
+        module.functions["bad"]
+    assert str(caught.value) == BAD_TYPE
+
+
+@pytest.mark.row("R19")
 def test_a_receiver_runs_the_functions_beside_an_invalid_one(register: Callable[..., None]) -> None:
     spec = devmod.backend.find_spec("opencl")
     assert spec is not None

@@ -35,8 +35,8 @@ from devmod._modules.module import RUNNABLE as RUNNABLE
 from devmod._modules.payload import PayloadModule as PayloadModule
 from devmod._modules.runtime import RuntimeModule as RuntimeModule
 from devmod._modules.runtime import source_text as source_text
-from devmod._modules.stored import payload_of as payload_of
 from devmod._modules.tree import walk as walk
+from devmod._modules.variant import payload_of as payload_of
 from devmod._plugins.hooks import run_compiler as run_compiler
 from devmod._plugins.specs import find_spec as find_spec
 from devmod._util.cache_folder import cache_dir as cache_dir

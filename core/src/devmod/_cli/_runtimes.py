@@ -6,7 +6,7 @@ from typing import Any
 
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
-from devmod._modules.tree import function_names, walk
+from devmod._modules.tree import walk
 from devmod._plugins import registry
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec
@@ -96,7 +96,7 @@ def _add_candidates(candidates: list[tuple[Module, str]], choices: dict[tuple[st
         if command:
             others[command] = None
         single = (command,)  # one tuple for all names: there may be many
-        for name in function_names(candidate):
+        for name in candidate:
             before = commands_of.setdefault(name, single)
             if command not in before:
                 commands_of[name] = before + single

@@ -10,7 +10,7 @@ import os
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._modules.module import Module
-from devmod._modules.stored import LibraryModule, StoredModule
+from devmod._modules.stored import StoredModule
 from devmod._util.regular_files import open_regular
 from devmod.errors import ArgumentError, FormatError
 
@@ -198,6 +198,8 @@ def _module_of(entry: Entry, number: int, blobs: memoryview, place: str, prefer:
     if entry.kind == BUNDLE:
         return _bundle_of((), prefer)
     if entry.offset is None:
+        from devmod._modules.library import LibraryModule
+
         return LibraryModule()
     return StoredModule(
         entry.kind,

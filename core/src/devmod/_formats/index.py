@@ -6,7 +6,7 @@ The index contains the offset, the size and the digest of each module's bytes.
 from __future__ import annotations
 
 from devmod._formats.msgpack import Reader
-from devmod._modules.stored import LIBRARY
+from devmod._modules.module import LIBRARY
 from devmod._util.digest import sha256_of
 from devmod._util.names import is_valid_name
 from devmod.errors import FormatError

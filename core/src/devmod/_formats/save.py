@@ -8,9 +8,10 @@ from __future__ import annotations
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, read_index, read_origin
 from devmod._formats.wire import flat, pack
 from devmod._modules.bundle import BundleModule
-from devmod._modules.module import Module
-from devmod._modules.stored import LIBRARY, LibraryModule, StoredModule
-from devmod._modules.tree import function_names, ordered
+from devmod._modules.library import LibraryModule
+from devmod._modules.module import LIBRARY, Module
+from devmod._modules.stored import StoredModule
+from devmod._modules.tree import ordered
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
 from devmod._util.digest import sha256_of
@@ -115,7 +116,7 @@ def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
     entry = Entry(
         kind,
         fmt=module.format,
-        functions=tuple(function_names(module)),
+        functions=tuple(module),
         variant=variant_of(module, parts),
         origin=module.origin,
         offset=0,

@@ -9,10 +9,12 @@ would hide it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import RUNNABLE, Module
 from devmod._modules.stored import StoredModule
-from devmod._modules.tree import function_names, holds_candidates, owners_of, walk
+from devmod._modules.tree import holds_candidates, owners_of, walk
 from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
 from devmod._plugins.discovery import shared_scan
@@ -34,7 +36,7 @@ from devmod.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from devmod._device.array import Array
@@ -73,19 +75,22 @@ class BundleModule(Module):
 
     @property
     def functions(self) -> Mapping[str, FunctionInfo]:
-        """The functions of all candidates. A function of several candidates has the info of the first."""
-        union: dict[str, FunctionInfo] = {}
-        with shared_scan():
-            for candidate in self.candidates:
-                for name, info in candidate.functions.items():
-                    union.setdefault(name, info)
-        return union
+        """The functions of all candidates. A function of several candidates has the info of the first, which is decoded when it is used."""
+        return _Functions(self._owners)
 
     @property
-    def function_names(self) -> tuple[str, ...]:
-        """The names of `functions`."""
+    def function_names(self) -> Collection[str]:
+        return self._owners.keys()
+
+    @property
+    def _owners(self) -> dict[str, Module]:
+        """The first candidate of each function."""
+        owners: dict[str, Module] = {}
         with shared_scan():
-            return tuple(dict.fromkeys(name for candidate in self.candidates for name in function_names(candidate)))
+            for candidate in self.candidates:
+                for name in candidate.function_names:
+                    owners.setdefault(name, candidate)
+        return owners
 
     @property
     def candidates(self) -> tuple[Module, ...]:
@@ -115,7 +120,7 @@ class BundleModule(Module):
             return candidate.get_function(name)
         candidates = self.candidates
         with shared_scan():
-            owners = list(owners_of(name, *candidates)) if query_imports else [each for each in candidates if name in function_names(each)]
+            owners = list(owners_of(name, *candidates)) if query_imports else [each for each in candidates if name in each.function_names]
             if not owners:
                 raise function_not_found("bundle", name, self.function_names)
             self._choices[key], function = _resolve(name, owners, (*self._prefer, *order), lambda module: module.get_function(name))
@@ -139,6 +144,27 @@ class BundleModule(Module):
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""
         raise FormatError("a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates", kind="bundle")
+
+
+class _Functions(Mapping[str, "FunctionInfo"]):
+    """The functions of a bundle. A damaged function raises FormatError when it is used, and the others are not affected."""
+
+    __slots__ = ("_owners",)
+
+    def __init__(self, owners: dict[str, Module]) -> None:
+        self._owners = owners
+
+    def __getitem__(self, name: str) -> FunctionInfo:
+        return self._owners[name].functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def kinds_in(prefer: Sequence[str] | str) -> tuple[str, ...]:

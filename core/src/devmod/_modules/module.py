@@ -14,11 +14,12 @@ from devmod.errors import FormatError, function_not_found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from os import PathLike
     from typing import Any
 
     from devmod._device.array import Array
+    from devmod._launch.function import Function
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
 
@@ -27,12 +28,18 @@ BINARY_SERIALIZABLE = 1
 RUNNABLE = 2
 COMPILATION_EXPORTABLE = 4
 
+#: The kind of the host library at the root of a tree of TVM. It has no bytes.
+LIBRARY = "_lib"
+
 
 class Module(ABC):
     """A unit of device code. Abstract in `kind` and `get_function`.
 
     A subclass need not call ``super().__init__()``. A subclass that can be saved overrides `save_to_bytes` or `wire_parts`; the default of
     each calls the other.
+
+    ``module["name"]`` is ``module.get_function("name")``. ``"name" in module``, ``len(module)`` and ``for name in module`` use the names of
+    the functions, and build nothing.
     """
 
     # -- properties
@@ -51,6 +58,11 @@ class Module(ABC):
     def functions(self) -> Mapping[str, FunctionInfo]:
         """The functions by name, in the order of the payload."""
         return {}
+
+    @property
+    def function_names(self) -> Collection[str]:
+        """The names of `functions`, without their signatures."""
+        return self.functions
 
     @property
     def source(self) -> Mapping[str, str | bytes]:
@@ -114,8 +126,26 @@ class Module(ABC):
             The function cannot run here; the message has the reason.
         """
 
-    def __getitem__(self, name: str) -> Any:
-        return self.get_function(name)
+    def __getitem__(self, name: str) -> Function:
+        function: Function = self.get_function(name)
+        return function
+
+    # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self.function_names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.function_names)
+
+    def __len__(self) -> int:
+        return len(self.function_names)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
 
     def get_global(self, name: str) -> Array:
         """Return a global array (`__device__` data, a const_loader's tensor).
@@ -162,7 +192,7 @@ class Module(ABC):
         raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
 
     def __repr__(self) -> str:
-        names = list(self.functions)
+        names = list(self)
         shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
         text = escape_line(f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>")
         return shorten(text)

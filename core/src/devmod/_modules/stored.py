@@ -7,7 +7,7 @@ at its first use.
 from __future__ import annotations
 
 from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
-from devmod.errors import FormatError, FunctionNotFoundError, function_not_found, list_names
+from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
 
-#: The kind of the host library at the root of a tree of TVM. It has no bytes.
-LIBRARY = "_lib"
 _CONSTANTS = "const_loader"
 
 
@@ -275,61 +273,3 @@ class StoredModule(Module):
 
         contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
         return contents
-
-
-def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
-    """Return a module's target spec, format, functions and code; None for a kind without a spec.
-
-    Parameters
-    ----------
-    module
-        Any module, real, fallback or stored.
-    parts
-        Its bytes, if the caller has them. A module of a class without ``code`` is read from them.
-
-    Raises
-    ------
-    FormatError
-        Its bytes are not of the kind's form.
-    """
-    from devmod._formats.wire import decode
-    from devmod._modules.payload import PayloadModule
-    from devmod._plugins.specs import find_spec
-
-    spec = find_spec(module.kind)
-    if spec is None:
-        return None
-    if isinstance(module, (PayloadModule, StoredModule)):
-        return spec, spec.canonical_format(module.format), module.functions, module.code
-    fmt, fmap, code = decode(spec, b"".join(parts or module.wire_parts()))
-    return spec, fmt, fmap, code
-
-
-class LibraryModule(Module):
-    """The root of a tree that TVM exported. It represents the host library, whose functions are not in the tree."""
-
-    @property
-    def kind(self) -> str:
-        return LIBRARY
-
-    @property
-    def property_mask(self) -> int:
-        return RUNNABLE
-
-    def get_function(self, name: str, query_imports: bool = False) -> Any:
-        """Return the function of the first import that has it, if `query_imports` is true.
-
-        Raises
-        ------
-        FunctionNotFoundError
-            There is no function of that name. If an import has it, the message has the call that returns it.
-        """
-        from devmod._modules.tree import owner_of
-
-        owner = owner_of(name, *self.imports)
-        if owner is None:
-            raise function_not_found(self.kind, name, ())
-        if not query_imports:
-            text = f"{function_not_found(self.kind, name, ())}. Its {owner.kind} import has it: get_function({name!r}, query_imports=True)"
-            raise FunctionNotFoundError(text, kind=self.kind, function=name)
-        return owner.get_function(name)

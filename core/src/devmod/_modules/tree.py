@@ -10,7 +10,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from devmod._modules.module import Module
 
@@ -36,12 +36,6 @@ def walk(*roots: Module, enter: Callable[[Module], bool] | None = None) -> Itera
                 pending.extend(reversed(module.imports))
 
 
-def function_names(module: Module) -> Collection[str]:
-    """Return the names of a module's functions. A stored module's bytes are not parsed if its index has the names."""
-    names: Collection[str] | None = getattr(module, "function_names", None)
-    return module.functions if names is None else names
-
-
 def holds_candidates(module: Module) -> bool:
     """Return whether a module is a `bundle`, a node whose functions are those of its imports."""
     return getattr(type(module), "_devmod_candidates", False)
@@ -58,7 +52,7 @@ def owners_of(name: str, *modules: Module) -> Iterator[Module]:
     in_tree: dict[int, Module | None] = {}
 
     def has(module: Module) -> bool:
-        return name in function_names(module)
+        return name in module.function_names
 
     def provides(module: Module) -> bool:
         # Search the candidates, not a bundle's own names: bundles that share candidates would list the names repeatedly.

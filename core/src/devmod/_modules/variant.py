@@ -1,21 +1,50 @@
-"""Variants: the architecture of a module's payload, as read by its target's spec (R40)."""
+"""The payload of any module, and its variant: the architecture, as read by the target's spec (R40)."""
 
 from __future__ import annotations
 
-from devmod._modules.stored import StoredModule, payload_of
+from devmod._modules.stored import StoredModule
 from devmod._util.log import debug
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from devmod._modules.module import Module
-    from devmod._values.code import Binary
+    from devmod._values.code import Binary, Code
+    from devmod._values.info import FunctionInfo
     from devmod._values.spec import TargetSpec
 
 #: The separator of the different variants of a module's shaders.
 _SEPARATOR = "&"
+
+
+def payload_of(module: Module, parts: Sequence[Binary] = ()) -> tuple[TargetSpec, str, Mapping[str, FunctionInfo], Code] | None:
+    """Return a module's target spec, format, functions and code; None for a kind without a spec.
+
+    Parameters
+    ----------
+    module
+        Any module, real, fallback or stored.
+    parts
+        Its bytes, if the caller has them. A module of a class without ``code`` is read from them.
+
+    Raises
+    ------
+    FormatError
+        Its bytes are not of the kind's form.
+    """
+    from devmod._formats.wire import decode
+    from devmod._modules.payload import PayloadModule
+    from devmod._plugins.specs import find_spec
+
+    spec = find_spec(module.kind)
+    if spec is None:
+        return None
+    if isinstance(module, (PayloadModule, StoredModule)):
+        return spec, spec.canonical_format(module.format), module.functions, module.code
+    fmt, fmap, code = decode(spec, b"".join(parts or module.wire_parts()))
+    return spec, fmt, fmap, code
 
 
 def parts_of(variant: str) -> list[str]:

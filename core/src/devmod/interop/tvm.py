@@ -14,9 +14,11 @@ from devmod._formats.msgpack import Reader
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
-from devmod._modules.module import Module
-from devmod._modules.stored import LIBRARY, LibraryModule, StoredModule, payload_of
+from devmod._modules.library import LibraryModule
+from devmod._modules.module import LIBRARY, Module
+from devmod._modules.stored import StoredModule
 from devmod._modules.tree import ordered
+from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.names import is_valid_name
