@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from devmod._launch.scalars import Packer
     from devmod._values.info import FunctionInfo, Interface
+    from devmod._values.local import Local
 
 #: The place of the launch value of dynamic shared memory.
 SHARED_MEMORY = (len(SCOPES), 0)
@@ -42,11 +43,16 @@ class Argument:
         Whether the kernel may write to the buffer.
     accepts_local
         Whether a `Local` is accepted as well: a handle of a function without an interface may be a ``__local`` pointer.
+    default
+        The `Local` of a call that omits the argument; None if it is required.
     plain_packer, pack
         For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod._launch.scalars`).
     """
 
-    __slots__ = ("_base", "accepts_local", "kind", "name", "number", "pack", "plain_packer", "size", "type", "type_text", "unit", "written")
+    __slots__ = (
+        "_base", "accepts_local", "default", "kind", "name", "number", "pack", "plain_packer", "size", "type", "type_text", "unit",
+        "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,7 +65,9 @@ class Argument:
         pack: Packer | None,
         align: int,
         size: int = 0,
+        default: Local | None = None,
     ) -> None:
+        self.default = default
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.accepts_local = written, accepts_local
         self.pack = pack
@@ -114,11 +122,11 @@ class Signature:
         `SHARED_MEMORY` for dynamic shared memory.
     tags : tuple of str
         The launch tags of those values.
-    block : tuple of int or None
-        The fixed block of threads, or None.
+    interface : Interface or None
+        The function's interface.
     """
 
-    __slots__ = ("arguments", "block", "launch", "tags")
+    __slots__ = ("arguments", "interface", "launch", "tags")
 
     def __init__(self, info: FunctionInfo, *, interface: Interface | None = None, bool_bytes: int = 1, vec3_lanes: int = 4) -> None:
         interface = interface or info.interface
@@ -129,9 +137,9 @@ class Signature:
             if interface is not None:
                 param = interface.params[number]
                 name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
-                type_ = param.type or (declared if kind in ("scalar", "uniform") else "")
+                type_, default = param.type or (declared if kind in ("scalar", "uniform") else ""), param.default
             else:
-                name, align, size, declared_access = "", 0, 0, ""
+                name, align, size, declared_access, default = "", 0, 0, "", None
                 kind, type_ = ("buffer", "") if declared == "handle" else ("scalar", declared)
             written = declared_access != "r"
             if kind == "buffer":
@@ -139,9 +147,9 @@ class Signature:
                     written = access[buffers]
                 buffers += 1
             pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align) if kind in ("scalar", "uniform") else None
-            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size))
+            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default))
         self.arguments = tuple(arguments)
-        self.block = interface.block if interface is not None else None
+        self.interface = interface
         self.tags = value_tags(info.launch_param_tags)
         self.launch = tuple(DIMENSIONS.get(tag, SHARED_MEMORY) for tag in self.tags)
 

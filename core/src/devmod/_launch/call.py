@@ -52,8 +52,8 @@ class Call:
         check_driver(function._launcher.kind)
         self._function = function
         self._launcher = function._launcher
-        self._device: Device | None = None
-        self._device_label = ""
+        self._device: Device | None = function._device
+        self._device_label = "the function"
         self._adopted_streams: list[Stream | None] = []
         self._host_views: list[tuple[int, HostView, bool]] = []
         self._adopted_arrays: list[Any] = []
@@ -73,7 +73,7 @@ class Call:
             self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
-        device = self._device if self._device is not None else self._launcher.default_device()
+        device = self._device if self._device is not None else function.default_device()
         if self.stream is None:
             self.stream = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
         # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
@@ -190,10 +190,15 @@ class Call:
         if stream is None:
             return None
         found = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        problem = ""
         if found is None or found.device.kind != self._launcher.kind:
+            problem = f"expected a stream of kind {self._launcher.kind}"
+        elif self._device is not None and self._device is not found.device:
+            problem = f"the function is on {self._device}"
+        if found is None or problem:
             given = describe_value(stream) if found is None else f"a stream of {found.device}"
             raise ArgumentError(
-                f"{self._function.label} was given stream=, which is {given}: expected a stream of kind {self._launcher.kind}",
+                f"{self._function.label} was given stream=, which is {given}: {problem}",
                 kind=self._launcher.kind,
                 function=self._function.name,
                 argument="stream",

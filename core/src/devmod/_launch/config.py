@@ -44,7 +44,7 @@ class LaunchConfigReader:
         Raises
         ------
         ArgumentError
-            There are too many or too few arguments, or a value is not a count.
+            A value is not a count.
         """
         signature = self._signature
         count = len(signature.arguments)
@@ -60,10 +60,6 @@ class LaunchConfigReader:
             for tag, (which, axis), value in zip(signature.tags, signature.launch, args[count:], strict=True):
                 triples[which][axis] = self._count(tag, value, f"the launch value {tag}", 1 if which in (1, 2, 3) else 0)
             args = args[:count]
-        elif len(args) != count:
-            behind = f"; its launch values ({', '.join(signature.tags)}) may follow them" if signature.tags else ""
-            takes = f"{count} argument{'' if count == 1 else 's'}{f' ({signature.text})' if count else ''}"
-            raise self._error("", f"takes {takes}{behind}; {len(args)} {'was' if len(args) == 1 else 'were'} given")
         elif self._launcher.has_grid:
             if grid is None:
                 raise self._error("grid", "needs grid=, the number of blocks: an int, or up to three ints for x, y, z")
@@ -83,7 +79,8 @@ class LaunchConfigReader:
         return args, LaunchConfig((x, y, z), (bx, by, bz), (cx, cy, cz), shared, (px, py, pz))
 
     def _block(self, block: Dims, values: list[int] | None, from_args: bool) -> list[int]:
-        fixed = self._signature.block
+        interface = self._signature.interface
+        fixed = interface.block if interface is not None else None
         if block is not None:
             values = self._triple("block", block, 1)
         if values is None:

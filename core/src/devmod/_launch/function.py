@@ -9,10 +9,13 @@ from __future__ import annotations
 from _weakref import ref
 from struct import error as struct_error
 
+from devmod._device.device import Device
 from devmod._launch.arguments import Signature
 from devmod._launch.call import Call
 from devmod._launch.config import LaunchConfigReader
 from devmod._launch.launch import Launch
+from devmod._launch.order import ArgumentOrder
+from devmod._launch.scalars import describe_value
 from devmod._util import fork as _fork
 from devmod._util.numpy import keep_numpy
 from devmod._util.once import Once
@@ -22,10 +25,9 @@ from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._device.device import Device
     from devmod._device.stream import Stream
     from devmod._launch.arguments import Argument
     from devmod._launch.launcher import Kernel, Launcher
@@ -53,32 +55,52 @@ class Function:
         "_callers",
         "_config_reader",
         "_count",
+        "_device",
         "_expected_types",
         "_first_buffer",
         "_kernels",
         "_launcher",
         "_minimum_sizes",
+        "_order",
         "_packers",
+        "_picks",
+        "_resolve",
         "_signature",
         "info",
         "name",
     )
 
-    def __init__(self, name: str, info: FunctionInfo, launcher: Launcher) -> None:
+    def __init__(
+        self,
+        name: str,
+        info: FunctionInfo,
+        launcher: Launcher,
+        *,
+        keywords_only: str = "",
+        resolve: Callable[[Device], Function] | None = None,
+        device: Device | None = None,
+        kernels: Once | None = None,
+    ) -> None:
         self.name = name
         self.info = info
         self._launcher = launcher
+        self._resolve = resolve
+        self._device = device
         signature = Signature(info, interface=launcher.interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
         self._signature = signature
         self._config_reader = LaunchConfigReader(self.label, launcher, signature)
-        self._kernels = Once()
+        self._order = ArgumentOrder(self.label, launcher.kind, name, signature, keywords_only)
+        #: From (number of positional arguments, names) of a call to the function that puts its arguments in the kernel's order.
+        self._picks: dict[tuple[object, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
+        self._kernels = Once() if kernels is None else kernels
         # The types and converters of plain arguments, for `__call__`. Numbers and Locals: the exact type, and the converter. Buffers: the
         # element type ("" for any), and None. Others: a type that no array has, and None.
         plain = [self._plain_argument(each) for each in signature.arguments]
         self._expected_types = tuple(expected for expected, _ in plain)
         self._packers = tuple(pack for _, pack in plain)
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer"), -1)
-        self._count = len(signature.arguments)
+        #: The number of arguments by position that need no other order; -1 if there is no such number.
+        self._count = len(signature.arguments) if self._order.is_plain else -1
         self._minimum_sizes = tuple((each.number, each.size) for each in signature.arguments if each.size)
         #: From (device, grid, block, stream) of a plain call to the function that queues the launch.
         self._callers: dict[Any, Callable[[list[Any]], None]] = {}
@@ -90,7 +112,9 @@ class Function:
         """The function in a message, as in ``the opencl function 'vadd'``."""
         return f"the {self._launcher.kind} function {self.name!r}"
 
-    def __call__(self, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0) -> None:
+    def __call__(
+        self, /, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0, **named: Any
+    ) -> None:
         """Launch the function.
 
         Parameters
@@ -106,6 +130,9 @@ class Function:
             The stream of the launch. Default: the device's default stream.
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
+        **named
+            Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python has an underscore behind
+            it.
 
         Raises
         ------
@@ -119,7 +146,13 @@ class Function:
         With a host array the call returns after the results are copied back. With device arrays alone it returns when the launch is
         queued.
         """
-        if len(args) == self._count and shared_memory == 0:
+        if named or len(args) != self._count:
+            pick = self._picks.get((len(args), *named))
+            if pick is None:
+                Call(self, self._arrange(args, named), grid, block, stream, shared_memory).launch()
+                return
+            args = pick((*args, *named.values(), *self._order.defaults))
+        if shared_memory == 0:
             values: list[Any] = []
             call = None
             first = self._first_buffer
@@ -148,14 +181,16 @@ class Function:
                 return
         Call(self, args, grid, block, stream, shared_memory).launch()
 
-    def bind(self, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0) -> Launch:
+    def bind(
+        self, /, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0, **named: Any
+    ) -> Launch:
         """Check the arguments, and return a prepared launch.
 
         Parameters
         ----------
         *args
             As in a call, but arrays must be in the device's memory. The Launch keeps them alive.
-        grid, block, stream, shared_memory
+        grid, block, stream, shared_memory, **named
             As in a call.
 
         Raises
@@ -163,6 +198,7 @@ class Function:
         ArgumentError, LaunchError
             As in a call. A host array is an ArgumentError.
         """
+        args = self._arrange(args, named)
         call = Call(self, args, grid, block, stream, shared_memory, bound=True)
         assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
@@ -188,7 +224,71 @@ class Function:
                     function=self.name,
                     argument=name,
                 )
-        return Function(self.name, self.info, self._launcher.specialize(constants))
+        resolve = self._resolve
+        return Function(
+            self.name,
+            self.info,
+            self._launcher.specialize(constants),
+            keywords_only=self._order.keywords_only,
+            resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
+            device=self._device,
+        )
+
+    def on(self, device: Device) -> Function:
+        """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
+
+        The function of a bundle is that of the best candidate for the device.
+
+        Raises
+        ------
+        ArgumentError
+            The function does not run on devices of that kind.
+        DeviceNotFoundError, CompileError, FormatError
+            The function cannot be built for the device; the message has the reason.
+        """
+        if not isinstance(device, Device):
+            raise ArgumentError(
+                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}",
+                kind=self._launcher.kind,
+                function=self.name,
+                argument="device",
+            )
+        if self._resolve is not None:
+            return self._resolve(device)
+        if device.kind != self._launcher.kind:
+            raise ArgumentError(
+                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
+                kind=self._launcher.kind,
+                function=self.name,
+                argument="device",
+            )
+        found = self.replace(device=device)
+        found.open()
+        return found
+
+    def replace(
+        self, *, keywords_only: str | None = None, resolve: Callable[[Device], Function] | None = None, device: Device | None = None
+    ) -> Function:
+        """Return the same function with other rules for its calls. It shares the kernels.
+
+        Parameters
+        ----------
+        keywords_only
+            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+        resolve
+            What `on` returns for a device.
+        device
+            The device of a call that names none.
+        """
+        return Function(
+            self.name,
+            self.info,
+            self._launcher,
+            keywords_only=self._order.keywords_only if keywords_only is None else keywords_only,
+            resolve=self._resolve if resolve is None else resolve,
+            device=self._device if device is None else device,
+            kernels=self._kernels,
+        )
 
     def open(self, device: Device | None = None) -> Kernel:
         """Return the kernel for a device (default: the kind's first). It is built at the first use, once for all threads.
@@ -199,9 +299,19 @@ class Function:
             The kernel cannot be built for the device; the message has the reason.
         """
         _fork.check_driver(self._launcher.kind)
-        target = device if device is not None else self._launcher.default_device()
+        target = device if device is not None else self.default_device()
         kernel: Kernel = self._kernels.get(target, lambda: self._launcher.kernel(target))
         return kernel
+
+    def default_device(self) -> Device:
+        """Return the device of a call that names none.
+
+        Raises
+        ------
+        DeviceNotFoundError
+            There is no device of the kind.
+        """
+        return self._device if self._device is not None else self._launcher.default_device()
 
     def caller(self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any) -> Callable[[list[Any]], None]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""
@@ -212,6 +322,16 @@ class Function:
             return self._callers.setdefault(key, enqueue)
         except TypeError:
             return enqueue  # a grid given as a list is not hashable
+
+    def _arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
+        pick = self._order.pick(len(args), tuple(named))
+        if pick is None:
+            return args
+        if len(self._picks) >= _MAX_CALLERS:
+            self._picks.clear()
+        self._picks[len(args), *named] = pick
+        return pick((*args, *named.values(), *self._order.defaults))
 
     def _plain_argument(self, argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
         if argument.kind == "buffer":

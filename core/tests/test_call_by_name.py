@@ -1,0 +1,242 @@
+"""Arguments by name, functions that take names alone, and functions on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_backend as toy
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+
+TAKES = "it takes 4 arguments (x, y, alpha, n)"
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[list[toy.ToyDevice]]:
+    with toy.fresh_devices() as made:
+        yield made
+
+
+def make(*params: Param, tags: tuple[str, ...] = (), **launcher: Any) -> devmod.Function:
+    types = {"buffer": "handle", "local": "handle"}
+    info = FunctionInfo("f", [types.get(param.kind, param.type) for param in params], tags, (), Interface(params))
+    return toy.module({"f": info}, {}, **launcher)["f"]
+
+
+def axpy(**changes: Any) -> devmod.Function:
+    return make(
+        Param("x", "buffer", "float32", "r"),
+        Param("y", "buffer", "float32", "rw"),
+        Param("alpha", "scalar", "float32"),
+        Param("n", "scalar", "int32"),
+        **changes,
+    )
+
+
+def queued(device: toy.ToyDevice) -> list[list[Any]]:
+    """The values that the device's kernels received."""
+    return [values for _, values in device.default_stream.queued]
+
+
+@pytest.mark.row("R34")
+def test_arguments_by_name_are_those_by_position(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    x, y = (devices[0].from_numpy(np.ones(4, "float32")) for _ in range(2))
+    for _ in range(2):  # the second call of each form takes the short path
+        f(x, y, 2.0, 4, grid=1, block=4)
+        f(n=4, alpha=2.0, y=y, x=x, grid=1, block=4)
+        f(x, y, n=4, alpha=2.0, grid=1, block=4)
+        f(x, y, 2.0, n=4, grid=1, block=4)
+    f.bind(x, n=4, y=y, alpha=2.0, grid=1, block=4)()
+    seen = queued(devices[0])
+    assert len(seen) == 9
+    for values in seen:
+        assert [value is memory for value, memory in zip(values, (x.memory, y.memory), strict=False)] == [True, True]
+        assert values[2:] == [b"\0\0\0@", b"\x04\0\0\0"]
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("count", "names", "text", "argument"),
+    [
+        (4, "n", f"got argument 4 'n' twice: by position and by name; {TAKES}", "n"),
+        (2, "x alpha n", f"got argument 1 'x' twice: by position and by name; {TAKES}", "x"),
+        (0, "x y alhpa n", f"has no argument 'alhpa'; {TAKES}. Did you mean 'alpha'?", "alhpa"),
+        (3, "z", f"has no argument 'z'; {TAKES}", "z"),
+        (3, "", f"misses an argument: 'n'; {TAKES}", "n"),
+        (1, "alpha", f"misses arguments: 'y', 'n'; {TAKES}", "y"),
+        (0, "", f"misses arguments: 'x', 'y', 'alpha', 'n'; {TAKES}", "x"),
+        (5, "", "takes 4 arguments (x, y, alpha, n); 5 were given", ""),
+    ],
+)
+def test_the_error_for_names_and_counts_lists_the_names(
+    count: int, names: str, text: str, argument: str, devices: list[toy.ToyDevice]
+) -> None:
+    f = axpy()
+    y = devices[0].from_numpy(np.ones(4, "float32"))
+    good = {"x": y, "y": y, "alpha": 1.0, "n": 4}
+    args = [*good.values(), 5][:count]
+    for call in (f, f.bind):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            call(*args, **{name: good.get(name, 1) for name in names.split()}, grid=1, block=4)
+        assert str(caught.value) == f"the toy function 'f' {text}"
+        assert (caught.value.kind, caught.value.function, caught.value.argument) == ("toy", "f", argument)
+    assert queued(devices[0]) == []
+
+
+def test_launch_values_follow_arguments_by_position_alone(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"), tags=("blockIdx.x", "threadIdx.x"))
+    f(1, 2, 3)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, 2, 3, n=1)
+    assert str(caught.value) == (
+        "the toy function 'f' is called with launch values and with arguments by name; launch values follow the arguments by position"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(2, 3, n=1)
+    assert str(caught.value) == (
+        "the toy function 'f' takes 1 argument (n); its launch values (blockIdx.x, threadIdx.x) may follow them; 2 were given"
+    )
+    assert len(queued(devices[0])) == 1
+
+
+def test_a_python_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("lambda", "scalar", "int32"), Param("self", "scalar", "int32"))
+    f(lambda_=1, self=2, grid=1, block=1)
+    f(lambda_=1, self=2, grid=1, block=1)
+    assert queued(devices[0]) == [[b"\1\0\0\0", b"\2\0\0\0"]] * 2
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(**{"lambda": 1}, self=2, grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f' has no argument 'lambda'; it takes 2 arguments (lambda, self). Did you mean 'lambda_'?"
+    )
+
+
+def test_a_parameter_with_the_name_of_a_launch_keyword_is_given_by_position(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("grid", "scalar", "int32"), Param("n", "scalar", "int32"))
+    f(7, n=2, grid=1, block=1)
+    assert queued(devices[0]) == [[b"\7\0\0\0", b"\2\0\0\0"]]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(n=2, grid=7, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f' misses an argument: 'grid'; it takes 2 arguments (grid, n). grid, block, threads, stream, shared_memory are "
+        "keywords of the launch: give a parameter of such a name by position"
+    )
+
+
+def test_a_name_that_two_parameters_share_names_neither(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"), Param("n", "scalar", "int32"), Param("m", "scalar", "int32"))
+    f(1, 2, m=3, grid=1, block=1)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, n=2, m=3, grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' has several arguments 'n': give them by position"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, m=3, grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' misses an argument: argument 2 'n'; it takes 3 arguments (n, n, m)"
+
+
+def test_a_function_without_names_takes_positions(devices: list[toy.ToyDevice]) -> None:
+    f = toy.module({"f": FunctionInfo("f", ["int32", "int32"])})["f"]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' takes 2 arguments (int32, int32); 1 was given"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, n=1, grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' has no argument 'n'; it takes 2 arguments (int32, int32)"
+
+
+def test_an_invalid_value_by_name_names_the_argument(devices: list[toy.ToyDevice]) -> None:
+    f = axpy()
+    y = devices[0].from_numpy(np.ones(4, "float32"))
+    for _ in range(2):
+        f(n=4, y=y, x=y, alpha=1.0, grid=1, block=4)
+        with pytest.raises(devmod.ArgumentError) as caught:
+            f(n=2**31, y=y, x=y, alpha=1.0, grid=1, block=4)
+        assert str(caught.value) == ("the toy function 'f': argument 4 'n': 2147483648 does not fit int32 (-2147483648 to 2147483647)")
+
+
+def test_a_function_of_names_alone_refuses_positions(devices: list[toy.ToyDevice]) -> None:
+    f = axpy().replace(keywords_only="its candidates take them in different orders")
+    y = devices[0].from_numpy(np.ones(4, "float32"))
+    for _ in range(2):
+        f(x=y, y=y, alpha=2.0, n=4, grid=1, block=4)
+    f.bind(x=y, y=y, alpha=2.0, n=4, grid=1, block=4)()
+    for args in ((y, y, 2.0, 4), (y,), (y, y, 2.0, 4, 1, 4)):
+        for call in (f, f.bind):
+            with pytest.raises(devmod.ArgumentError) as caught:
+                call(*args, grid=1, block=4)
+            assert str(caught.value) == (
+                "the toy function 'f' takes its arguments by name: its candidates take them in different orders. "
+                "Call it as f(x=…, y=…, alpha=…, n=…, grid=…)"
+            )
+    assert len(queued(devices[0])) == 3
+
+
+# -- f.on(device)
+
+
+def test_on_copies_host_arrays_to_the_device(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("y", "buffer", "float32", "rw"))
+    f.on(devices[1])(np.ones(4, "float32"), grid=1, block=4)
+    assert (len(queued(devices[0])), len(queued(devices[1]))) == (0, 1)
+
+
+def test_on_launches_without_arrays_on_the_device(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"))
+    second = f.on(devices[1])
+    for _ in range(2):
+        second(1, grid=1, block=1)
+    second.bind(n=1, grid=1, block=1)()
+    f(1, grid=1, block=1)
+    second.on(devices[0])(1, grid=1, block=1)
+    assert (len(queued(devices[0])), len(queued(devices[1]))) == (2, 3)
+
+
+def test_on_refuses_arrays_and_streams_of_other_devices(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("y", "buffer", "float32", "rw")).on(devices[1])
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(devices[0].from_numpy(np.ones(4, "float32")), grid=1, block=4)
+    assert str(caught.value) == (
+        "the toy function 'f': argument 1 'y' is on toy device 0 (toy number 0), and the function is on toy device 1 (toy number 1); "
+        "a launch runs on one device: copy the array through the host"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(np.ones(4, "float32"), grid=1, block=4, stream=devices[0].stream())
+    assert str(caught.value) == (
+        "the toy function 'f' was given stream=, which is a stream of toy device 0 (toy number 0): the function is on toy device 1 "
+        "(toy number 1)"
+    )
+
+
+def test_on_builds_the_function_once_for_a_device(devices: list[toy.ToyDevice]) -> None:
+    module = toy.module({"f": FunctionInfo("f", [])})
+    f = module["f"]
+    for _ in range(2):
+        f.on(devices[1])(grid=1, block=1)
+    assert module.built == [("f", 0), ("f", 1)]
+
+
+def test_on_refuses_what_is_no_device_of_the_kind(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f.on(1)  # type: ignore[arg-type]
+    assert str(caught.value) == "the toy function 'f': on() takes a device, such as devmod.device('toy'), got 1"
+    other = toy.ToyDevice(3)
+    other.kind = "other"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f.on(other)
+    assert str(caught.value) == ("the toy function 'f' cannot run on other device 3 (toy number 3): expected a device of kind toy")
+
+
+def test_on_and_specialize_ask_the_resolver(devices: list[toy.ToyDevice]) -> None:
+    seen: list[Any] = []
+    run = lambda shape, n, bias=0: seen.append((shape, bias))  # noqa: E731
+    f = toy.module({"f": FunctionInfo("f", ["int32"], (), (), Interface([Param("n", "scalar", "int32")]))}, {"f": run})["f"]
+    chosen = f.replace(resolve=lambda device: f.on(device), keywords_only="a reason")
+    chosen.specialize(bias=7).on(devices[1])(1, grid=1, block=1)
+    assert [bias for _, bias in seen] == [7]
+    assert len(queued(devices[1])) == 1
