@@ -81,9 +81,12 @@ class BrowserRunner(cases.Runner):
     """The demo's runner, in a browser: buffers of its device, and bound launches."""
 
     def __init__(self, page: Browser, address: str) -> None:
-        self.page, self.seconds, self.shaders, self._count = page, 0.0, True, 0
+        self.page, self.seconds = page, 0.0
         start = "window.device = await kit.defaultDevice(); window.buffers = []; window.bundle = await kit.open(argument);"
         run(page, start, address)
+
+    def local(self, nbytes: int) -> list[Any]:
+        return []
 
     def put(self, array: np.ndarray) -> DeviceBuffer:
         made = self.empty(array.shape, str(array.dtype))

@@ -103,7 +103,7 @@ class Shown(cases.Runner):
     """The demo's runner with the picture from the canvas as its result. The page has run the kernels."""
 
     def __init__(self, picture: np.ndarray) -> None:
-        self.picture, self.seconds, self.shaders = picture, 0.0, True
+        self.picture, self.seconds = picture, 0.0
 
     def put(self, array: np.ndarray) -> Any:
         return array

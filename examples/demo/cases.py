@@ -28,12 +28,10 @@ class Runner:
 
     def __init__(self, module: devmod.Module, device: devmod.Device) -> None:
         self.module, self.device, self.seconds = module, device, 0.0
-        #: OpenCL takes shared memory as an argument and pictures as bytes. The shaders declare shared memory, and a pixel is one uint32.
-        self.shaders = device.kind != "opencl"
 
     def local(self, nbytes: int) -> list[Any]:
         """Return shared memory as the last argument, if the kind takes it so."""
-        return [] if self.shaders else [devmod.Local(nbytes)]
+        return [devmod.Local(nbytes)] if self.device.kind in ("opencl", "metal") else []
 
     def put(self, array: np.ndarray) -> Any:
         """Return a copy on the device."""
@@ -51,11 +49,11 @@ class Runner:
 
 def softmax(run: Runner, _: Path) -> Result:
     """Rows of very different size, some with large values that a softmax without the maximum would overflow on."""
-    rows, columns, threads = 512, 1000, 64
+    rows, columns = 512, 1000
     x = np.random.default_rng(1).normal(0, 8, (rows, columns)).astype(np.float32)
     x[::7] += 1e4
     y = run.empty(x.shape, "float32")
-    run("softmax", run.put(x), y, columns, *run.local(4 * threads), grid=rows, block=threads)
+    run("softmax", run.put(x), y, columns, grid=rows, block=64)
     e = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     return Result(run.seconds, _largest(y.numpy(), e / e.sum(axis=1, keepdims=True)), 1e-6)
 
@@ -77,15 +75,13 @@ def gaussian_blur(run: Runner, repository: Path) -> Result:
     radius, sigma = 9, 3.5
     weights = np.exp(-(np.arange(-radius, radius + 1) ** 2) / (2 * sigma**2)).astype(np.float32)
     weights /= weights.sum()
-    if run.shaders:
-        opaque = np.dstack([picture, np.full((height, width, 1), 255, np.uint8)])
-        given, between, blurred = opaque.view(np.uint32), (height, width, 4), run.empty((height, width), "uint32")
-    else:
-        given, between, blurred = picture, picture.shape, run.empty(picture.shape, "uint8")
-    middle, on_device = run.empty(between, "float32"), run.put(weights)
+    # A pixel is one uint32, red in the lowest byte.
+    pixels = np.dstack([picture, np.full((height, width, 1), 255, np.uint8)]).view(np.uint32)
+    between, blurred = run.empty((height, width, 4), "float32"), run.empty((height, width), "uint32")
+    on_device = run.put(weights)
     shape = {"grid": (-(-width // 16), -(-height // 16)), "block": (16, 16)}
-    run("blur_rows", run.put(given), middle, on_device, radius, width, height, **shape)
-    run("blur_columns", middle, blurred, on_device, radius, width, height, **shape)
+    run("blur_rows", run.put(pixels), between, on_device, radius, width, height, **shape)
+    run("blur_columns", between, blurred, on_device, radius, width, height, **shape)
     found = blurred.numpy().view(np.uint8).reshape(height, width, -1)[..., :3]
 
     wanted = picture.astype(np.float64)

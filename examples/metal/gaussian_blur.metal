@@ -1,7 +1,6 @@
-// A Gaussian blur of a picture of 8 bits a channel, one uint a pixel, red lowest. A Gaussian is separable: blurring along the rows and
-// then along the columns costs 2 · (2 · radius + 1) reads a pixel instead of (2 · radius + 1)². Between the two the picture is
-// kept in floats. `weights` holds the 2 · radius + 1 weights, which sum to one. Beyond its edges the picture goes on with the
-// pixel at the edge.
+// A Gaussian blur of a picture with 8 bits a channel, one uint a pixel, red in the lowest byte. A Gaussian is separable: two passes,
+// along the rows and along the columns, read 2 · (2 · radius + 1) pixels instead of (2 · radius + 1)². The picture between them is in
+// floats. `weights` has the 2 · radius + 1 weights, whose sum is one. The pixel at an edge continues beyond it.
 #include <metal_stdlib>
 using namespace metal;
 

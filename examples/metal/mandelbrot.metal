@@ -1,8 +1,8 @@
 //devmod: -fno-fast-math
-// How soon z → z² + c escapes, for the c of each pixel: the number of steps with a fraction, so that colours have no bands; 0 for a
-// c that is still within the circle after `steps`.
-// The reference computes the same steps in the same order; with contraction into fused multiply-adds the counts near the border
-// of the set would be other ones.
+// The escape time of z → z² + c for the c of each pixel: the number of steps, with a fraction so that colours have no bands. It is 0
+// for a c that has not escaped after `steps`.
+// The reference in NumPy takes the same steps. Contraction into fused multiply-adds would change the counts near the border of the
+// set.
 #include <metal_stdlib>
 using namespace metal;
 #pragma METAL fp contract(off)
@@ -17,16 +17,16 @@ kernel void mandelbrot(device float *escape [[buffer(0)]], constant int &width [
     const float cx = left + float(column) * pixel;
     const float cy = top - float(row) * pixel;
     float x = 0.0f, y = 0.0f;
-    float found = 0.0f;
+    float time = 0.0f;
     for (int step = 1; step <= steps; step++) {
         const float next_x = x * x - y * y + cx;
         y = 2.0f * x * y + cy;
         x = next_x;
         const float square = x * x + y * y;
         if (square > 256.0f) {
-            found = step + 1.0f - precise::log2(0.5f * precise::log2(square));
+            time = step + 1.0f - precise::log2(0.5f * precise::log2(square));
             break;
         }
     }
-    escape[row * width + column] = found;
+    escape[row * width + column] = time;
 }

@@ -1,6 +1,6 @@
 // C = A · B, with A of m × k, B of k × n and C of m × n floats, row by row in memory.
 // A threadgroup of TILE × TILE threads computes one tile of C. It walks along k and keeps the two tiles that it needs in
-// threadgroup memory, so that each float is read from the device's memory once a group and not once a thread.
+// threadgroup memory, so a threadgroup reads each float from global memory once.
 #include <metal_stdlib>
 using namespace metal;
 

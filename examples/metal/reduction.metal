@@ -1,25 +1,23 @@
-// Sum of n floats. Each threadgroup of THREADS threads adds up the part that its threads stride over and writes one partial sum; a
-// second launch with a single group adds those up.
+// Sum of n floats. Each threadgroup adds the part that its threads stride over, and writes one partial sum. A second launch with one
+// threadgroup adds those. `scratch` has one float for each thread, and the number of threads in a threadgroup is a power of two.
 #include <metal_stdlib>
 using namespace metal;
 
-#define THREADS 128
-
 kernel void sum(device const float *x [[buffer(0)]], device float *partial [[buffer(1)]], constant int &n [[buffer(2)]],
-                uint group [[threadgroup_position_in_grid]], uint groups [[threadgroups_per_grid]],
-                uint thread_of [[thread_position_in_threadgroup]])
+                threadgroup float *scratch [[threadgroup(0)]], uint group [[threadgroup_position_in_grid]],
+                uint index [[thread_position_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                uint place [[thread_position_in_grid]], uint places [[threads_per_grid]])
 {
-    threadgroup float scratch[THREADS];
     float own = 0.0f;
-    for (int i = int(group) * THREADS + int(thread_of); i < n; i += int(groups) * THREADS)
+    for (int i = place; i < n; i += places)
         own += x[i];
-    scratch[thread_of] = own;
+    scratch[index] = own;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (uint half_of = THREADS / 2; half_of > 0; half_of /= 2) {
-        if (thread_of < half_of)
-            scratch[thread_of] += scratch[thread_of + half_of];
+    for (uint stride = threads / 2; stride > 0; stride /= 2) {
+        if (index < stride)
+            scratch[index] += scratch[index + stride];
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-    if (thread_of == 0)
+    if (index == 0)
         partial[group] = scratch[0];
 }

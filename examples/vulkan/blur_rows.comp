@@ -1,5 +1,5 @@
 #version 450
-// The first pass of a Gaussian blur: along the rows. A pixel of the picture is a uint, red in its lowest byte.
+// The first pass of a Gaussian blur: along the rows. A pixel of the picture is a uint, red in the lowest byte.
 #include "gaussian_blur.glsl"
 
 layout(set = 0, binding = 0) readonly buffer Picture { uint picture[]; };

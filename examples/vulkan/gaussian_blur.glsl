@@ -1,7 +1,6 @@
-// What both passes of the blur share: a Gaussian is separable, so that blurring along the rows and then along the
-// columns costs 2 · (2 · radius + 1) reads a pixel instead of (2 · radius + 1)². Between the two the picture is kept in
-// floats. `weights` holds the 2 · radius + 1 weights, which sum to one. Beyond its edges the picture goes on with the
-// pixel at the edge.
+// The part that both passes of the blur share. A Gaussian is separable: two passes, along the rows and along the columns, read
+// 2 · (2 · radius + 1) pixels instead of (2 · radius + 1)². The picture between them is in floats. `weights` has the 2 · radius + 1
+// weights, whose sum is one. The pixel at an edge continues beyond it.
 layout(local_size_x = 16, local_size_y = 16) in;
 
 layout(set = 0, binding = 2) readonly buffer Weights { float weights[]; };

@@ -1,7 +1,7 @@
 #version 450
 // C = A · B, with A of m × k, B of k × n and C of m × n floats, row by row in memory.
-// A group of TILE × TILE threads computes one tile of C. It walks along k and keeps the two tiles that it needs
-// in shared memory, so that each float is read from global memory once a group and not once a thread.
+// A group of TILE × TILE threads computes one tile of C. It walks along k and keeps the two tiles that it needs in
+// shared memory, so a group reads each float from global memory once.
 #ifndef TILE
 #define TILE 16
 #endif

@@ -1,6 +1,6 @@
 #version 450
-// Softmax over the rows of a matrix. One group works on one row: its threads stride along the row, then add up
-// what they found in shared memory.
+// Softmax over the rows of a matrix. One group works on one row: each of its threads strides along the row, then the
+// group reduces the results of its threads in `scratch`.
 layout(local_size_x = 64) in;
 
 layout(set = 0, binding = 0) readonly buffer X { float x[]; };
@@ -21,13 +21,13 @@ void main()
         highest = max(highest, x[row + i]);
     scratch[thread] = highest;
     barrier();
-    for (uint half_of = threads / 2; half_of > 0; half_of /= 2) {
-        if (thread < half_of)
-            scratch[thread] = max(scratch[thread], scratch[thread + half_of]);
+    for (uint stride = threads / 2; stride > 0; stride /= 2) {
+        if (thread < stride)
+            scratch[thread] = max(scratch[thread], scratch[thread + stride]);
         barrier();
     }
     highest = scratch[0];
-    barrier(); // everyone has read it before scratch is written again
+    barrier(); // all threads read it before one writes scratch again
 
     float sum = 0.0;
     for (uint i = thread; i < columns; i += threads) {
@@ -37,9 +37,9 @@ void main()
     }
     scratch[thread] = sum;
     barrier();
-    for (uint half_of = threads / 2; half_of > 0; half_of /= 2) {
-        if (thread < half_of)
-            scratch[thread] += scratch[thread + half_of];
+    for (uint stride = threads / 2; stride > 0; stride /= 2) {
+        if (thread < stride)
+            scratch[thread] += scratch[thread + stride];
         barrier();
     }
 

@@ -1,6 +1,6 @@
 #version 450
-// Sum of n floats. Each group adds up the part that its threads stride over and writes one partial sum; a second
-// launch with a single group adds those up.
+// Sum of n floats. Each group adds the part that its threads stride over, and writes one partial sum. A second launch with one
+// group adds those.
 layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0) readonly buffer X { float x[]; };
@@ -17,9 +17,9 @@ void main()
         own += x[i];
     scratch[thread] = own;
     barrier();
-    for (uint half_of = gl_WorkGroupSize.x / 2; half_of > 0; half_of /= 2) {
-        if (thread < half_of)
-            scratch[thread] += scratch[thread + half_of];
+    for (uint stride = gl_WorkGroupSize.x / 2; stride > 0; stride /= 2) {
+        if (thread < stride)
+            scratch[thread] += scratch[thread + stride];
         barrier();
     }
     if (thread == 0)

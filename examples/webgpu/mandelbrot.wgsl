@@ -1,12 +1,12 @@
-// How soon z → z² + c escapes, for the c of each pixel: the number of steps with a fraction, so that colours have no bands; 0 for a
-// c that is still within the circle after `steps`.
+// The escape time of z → z² + c for the c of each pixel: the number of steps, with a fraction so that colours have no bands. It is 0
+// for a c that has not escaped after `steps`.
 struct Scalars { width: i32, height: i32, left: f32, top: f32, pixel: f32, steps: i32 }
 
 @group(0) @binding(0) var<storage, read_write> escape: array<f32>;
 @group(0) @binding(1) var<uniform> view: Scalars;
 
-// WGSL lets a compiler fuse a product and a sum into one operation with one rounding, and the counts near the border of the set would
-// be other ones. What stands between them keeps them apart; no product here is that large.
+// WGSL lets a compiler contract a product and a sum into a fused multiply-add, which would change the counts near the border of the
+// set. `min` keeps them apart; no product here is that large.
 fn rounded(product: f32) -> f32 {
     return min(product, 3.0e38);
 }
@@ -22,16 +22,16 @@ fn mandelbrot(@builtin(global_invocation_id) id: vec3u) {
     let cy = view.top - rounded(f32(row) * view.pixel);
     var x = 0.0;
     var y = 0.0;
-    var found = 0.0;
+    var time = 0.0;
     for (var step = 1; step <= view.steps; step++) {
         let next_x = rounded(x * x) - rounded(y * y) + cx;
         y = rounded(2.0 * x * y) + cy;
         x = next_x;
         let square = rounded(x * x) + rounded(y * y);
         if square > 256.0 {
-            found = f32(step) + 1.0 - log2(0.5 * log2(square));
+            time = f32(step) + 1.0 - log2(0.5 * log2(square));
             break;
         }
     }
-    escape[row * view.width + column] = found;
+    escape[row * view.width + column] = time;
 }

@@ -1,7 +1,7 @@
 // C = A · B, with A of m × k, B of k × n and C of m × n floats, row by row in memory.
-// A workgroup of TILE × TILE threads computes one tile of C. It walks along k and keeps the two tiles that it needs in workgroup
-// memory, so that each float is read from the buffers once a workgroup and not once a thread.
-// f.specialize(TILE=8) makes it one of 8 × 8; 16 is the most.
+// A workgroup of TILE × TILE threads computes one tile of C. It walks along k and keeps the two tiles that it needs in
+// workgroup memory, so a workgroup reads each float from global memory once.
+// f.specialize(TILE=8) sets tiles of 8 × 8; 16 is the largest size.
 override TILE: i32 = 16;
 
 struct Scalars { m: i32, n: i32, k: i32 }
@@ -11,7 +11,7 @@ struct Scalars { m: i32, n: i32, k: i32 }
 @group(0) @binding(2) var<storage, read_write> c: array<f32>;
 @group(0) @binding(3) var<uniform> size: Scalars;
 
-// As large as the largest tile: arrays of arrays cannot be sized by an override.
+// The size of the largest tile: an override cannot set the size of an array of arrays.
 var<workgroup> tile_a: array<array<f32, 16>, 16>;
 var<workgroup> tile_b: array<array<f32, 16>, 16>;
 

@@ -1,5 +1,5 @@
-// Sum of n floats. Each workgroup adds up the part that its threads stride over and writes one partial sum; a second launch with a
-// single workgroup adds those up.
+// Sum of n floats. Each workgroup adds the part that its threads stride over, and writes one partial sum. A second launch with one
+// workgroup adds those.
 struct Scalars { n: i32 }
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -23,9 +23,9 @@ fn sum(
     }
     scratch[thread] = own;
     workgroupBarrier();
-    for (var half_of = THREADS / 2; half_of > 0; half_of /= 2) {
-        if thread < half_of {
-            scratch[thread] += scratch[thread + half_of];
+    for (var stride = THREADS / 2; stride > 0; stride /= 2) {
+        if thread < stride {
+            scratch[thread] += scratch[thread + stride];
         }
         workgroupBarrier();
     }

@@ -1,5 +1,5 @@
-// Softmax over the rows of a matrix. One workgroup works on one row: its threads stride along the row, then add up what they
-// found in `scratch`.
+// Softmax over the rows of a matrix. One workgroup works on one row: each of its threads strides along the row, then the
+// workgroup reduces the results of its threads in `scratch`.
 struct Scalars { columns: i32 }
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -21,14 +21,14 @@ fn softmax(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lo
     }
     scratch[thread] = highest;
     workgroupBarrier();
-    for (var half_of = THREADS / 2; half_of > 0; half_of /= 2) {
-        if thread < half_of {
-            scratch[thread] = max(scratch[thread], scratch[thread + half_of]);
+    for (var stride = THREADS / 2; stride > 0; stride /= 2) {
+        if thread < stride {
+            scratch[thread] = max(scratch[thread], scratch[thread + stride]);
         }
         workgroupBarrier();
     }
     highest = scratch[0];
-    workgroupBarrier(); // everyone has read it before scratch is written again
+    workgroupBarrier(); // all threads read it before one writes scratch again
 
     var sum = 0.0;
     for (var i = thread; i < scalars.columns; i += THREADS) {
@@ -38,9 +38,9 @@ fn softmax(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lo
     }
     scratch[thread] = sum;
     workgroupBarrier();
-    for (var half_of = THREADS / 2; half_of > 0; half_of /= 2) {
-        if thread < half_of {
-            scratch[thread] += scratch[thread + half_of];
+    for (var stride = THREADS / 2; stride > 0; stride /= 2) {
+        if thread < stride {
+            scratch[thread] += scratch[thread + stride];
         }
         workgroupBarrier();
     }

@@ -377,7 +377,7 @@ def test_tvms_kernels(name: str) -> None:
             "mandelbrot",
             {"mandelbrot": "escape float32 rw, width int32, height int32, left float32, top float32, pixel float32, steps int32"},
         ),
-        ("reduction", {"sum": "x float32 r, partial float32 rw, n int32"}),
+        ("reduction", {"sum": "x float32 r, partial float32 rw, n int32, scratch float32"}),
     ],
 )
 def test_the_examples(name: str, signatures: dict[str, str]) -> None:

@@ -177,7 +177,8 @@ class Double:
                 from msl_on_cpu import program
 
                 data = {
-                    index: each.data if isinstance(each, Buffer) else each for (table, index), each in given.items() if table == "buffer"
+                    ("threadgroup" if table == "local" else table, index): each.data if isinstance(each, Buffer) else each
+                    for (table, index), each in given.items()
                 }
                 program(pipeline.text, pipeline.found.symbol)(data, grid, block)
                 return

@@ -1,5 +1,5 @@
-// The part of the Metal shading language that the examples use, as C++ on the CPU: one thread for each thread of a threadgroup, one
-// threadgroup after the other. It checks the results of the examples; it does not show that they run on a GPU.
+// The part of the Metal shading language that the examples use, as C++ on the CPU, one threadgroup after the other. It checks the
+// results of the examples; it does not show that they run on a GPU.
 #include <barrier>
 #include <cmath>
 #include <cstdint>
@@ -36,26 +36,43 @@ namespace mem_flags { constexpr int mem_threadgroup = 0; }
 inline std::barrier<> *all_threads;
 inline void threadgroup_barrier(int) { all_threads->arrive_and_wait(); }
 
-struct Places { uint3 threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid; };
+struct Places {
+    uint3 threadgroup_position_in_grid, thread_position_in_threadgroup, thread_position_in_grid, threadgroups_per_grid, threads_per_threadgroup,
+        threads_per_grid;
+};
 
-template <class F> void run(F kernel_of, const uint *grid, const uint *block)
+inline Places place(const uint *grid, const uint *block, uint group, uint thread)
 {
-    for (uint gz = 0; gz < grid[2]; gz++)
-        for (uint gy = 0; gy < grid[1]; gy++)
-            for (uint gx = 0; gx < grid[0]; gx++) {
-                std::barrier<> barrier(block[0] * block[1] * block[2]);
-                all_threads = &barrier;
-                std::vector<std::thread> threads;
-                for (uint z = 0; z < block[2]; z++)
-                    for (uint y = 0; y < block[1]; y++)
-                        for (uint x = 0; x < block[0]; x++)
-                            threads.emplace_back([=] {
-                                kernel_of(Places{{gx, gy, gz}, {x, y, z}, {gx * block[0] + x, gy * block[1] + y, gz * block[2] + z}, {grid[0], grid[1], grid[2]}});
-                                all_threads->arrive_and_drop();  // the barrier does not wait for a thread that has returned
-                            });
-                for (auto &thread : threads)
-                    thread.join();
+    const uint3 g{group % grid[0], group / grid[0] % grid[1], group / grid[0] / grid[1]};
+    const uint3 t{thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
+    return {g, t, {g.x * block[0] + t.x, g.y * block[1] + t.y, g.z * block[2] + t.z}, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
+            {grid[0] * block[0], grid[1] * block[1], grid[2] * block[2]}};
+}
+
+// For kernels without a barrier.
+template <class F> void run_one_by_one(F kernel_of, const uint *grid, const uint *block)
+{
+    for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++)
+        for (uint thread = 0; thread < block[0] * block[1] * block[2]; thread++)
+            kernel_of(place(grid, block, group, thread));
+}
+
+// One thread of the CPU for each thread of a threadgroup. No thread may return while others wait at a barrier, as in Metal.
+template <class F> void run_threads(F kernel_of, const uint *grid, const uint *block)
+{
+    const uint count = block[0] * block[1] * block[2];
+    std::barrier<> barrier(count);
+    all_threads = &barrier;
+    std::vector<std::thread> threads;
+    for (uint thread = 0; thread < count; thread++)
+        threads.emplace_back([=] {
+            for (uint group = 0; group < grid[0] * grid[1] * grid[2]; group++) {
+                kernel_of(place(grid, block, group, thread));
+                threadgroup_barrier(0); // the next threadgroup uses the same memory
             }
+        });
+    for (auto &thread : threads)
+        thread.join();
 }
 
 #define kernel static

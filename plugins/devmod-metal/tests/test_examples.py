@@ -85,6 +85,6 @@ def test_reduction(device: Any) -> None:
     x = np.random.default_rng(4).uniform(0, 1, 1000).astype(np.float32)
     partial, total = np.zeros(3, np.float32), np.zeros(1, np.float32)
     f = function("reduction", "sum")
-    f(x, partial, len(x), grid=3, block=128)
-    f(partial, total, 3, grid=1, block=128)
+    f(x, partial, len(x), devmod.Local(4 * 128), grid=3, block=128)
+    f(partial, total, 3, devmod.Local(4 * 128), grid=1, block=128)
     np.testing.assert_allclose(total[0], x.sum(dtype=np.float64), rtol=1e-6)
