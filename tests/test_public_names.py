@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -115,16 +118,31 @@ def test_a_submodule_imported_by_its_name_does_not_hide_a_public_name() -> None:
 
 
 @pytest.mark.row("R6", "R39")
-def test_importing_devmod_imports_nothing_else() -> None:
-    script = "import sys; before = set(sys.modules); import devmod; print(sorted(set(sys.modules) - before))"
-    assert run(script) == "['__future__', 'devmod']\n"
+@pytest.mark.parametrize("module", ["devmod", "devmod.backend"])
+def test_importing_the_public_names_imports_nothing_else(module: str) -> None:
+    script = f"import sys; before = set(sys.modules); import {module}; print(sorted(set(sys.modules) - before))"
+    assert run(script) == f"{sorted({'__future__', 'devmod', module})}\n"
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    import devmod
+@pytest.mark.parametrize("module", ["devmod", "devmod.backend"])
+def test_type_checkers_see_the_names_where_python_finds_them(module: str) -> None:
+    found = importlib.import_module(module)
+    tree = ast.parse(Path(str(found.__file__)).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("devmod")]
+    typed = {alias.name: str(node.module) for node in imports for alias in node.names}
+    for name in found.__all__:
+        home = found._HOME.get(name)
+        if home is not None:
+            assert typed[name] == (f"devmod.{home}" if home else "devmod"), name
+            value = getattr(found, name)
+            assert getattr(found, name) is value, name
 
-    with pytest.raises(AttributeError, match=r"^module 'devmod' has no attribute 'compyle'$"):
-        devmod.compyle  # noqa: B018
+
+@pytest.mark.parametrize("module", ["devmod", "devmod.backend"])
+def test_an_unknown_name_is_an_attribute_error(module: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^module '{module}' has no attribute 'compyle'$"):
+        importlib.import_module(module).compyle  # noqa: B018
 
 
 def test_star_import_gives_every_public_name() -> None:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod import backend as backend
+    from devmod import errors as errors
     from devmod import interop as interop
+    from devmod import targets as targets
     from devmod._device.array import Array as Array
     from devmod._device.device import Device as Device
     from devmod._device.event import Event as Event
@@ -112,19 +117,25 @@ _HOME = {
 __all__ = sorted([*_HOME, "__version__"])
 
 
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'devmod' has no attribute {name!r}")
+def _resolve(namespace: dict[str, Any], home: dict[str, str], name: str) -> object:
+    """Import a public name of the module with this namespace, and bind it there. `home` has the module of each name."""
+    if name not in home:
+        raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
     import sys
 
-    module = f"devmod.{home or name}"
+    module = f"devmod.{home[name] or name}"
     __import__(module)  # importlib takes longer to import than most modules of devmod
     value: object = sys.modules[module]
-    if home:
+    if home[name]:
         value = getattr(value, name)
-    globals()[name] = value
+    namespace[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # type checkers then report unknown names
+
+    def __getattr__(name: str) -> object:
+        return _resolve(globals(), _HOME, name)
 
 
 def __dir__() -> list[str]:

@@ -7,133 +7,147 @@ code that compilers share.
 
 from __future__ import annotations
 
-from devmod._device.array import DeviceArray as DeviceArray
-from devmod._device.elements import name_of as dtype_name_of
-from devmod._device.event import check_earlier_event as check_earlier_event
-from devmod._device.event import check_event as check_event
-from devmod._device.find import devices_of as devices_of
-from devmod._formats.raw import function_to_json as function_to_json
-from devmod._formats.raw import read_payload as read_payload
-from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
-from devmod._formats.source_options import split_options as split_options
-from devmod._formats.source_options import wrong_option as wrong_option
-from devmod._formats.wire import decode as decode
-from devmod._launch.arguments import block_packer as block_packer
-from devmod._launch.arguments import write_access as write_access
-from devmod._launch.constants import SpecializedInterface as SpecializedInterface
-from devmod._launch.constants import constants_of as constants_of
-from devmod._launch.constants import specialize_constants as specialize_constants
-from devmod._launch.launcher import Kernel as Kernel
-from devmod._launch.launcher import LaunchConfig as LaunchConfig
-from devmod._launch.launcher import Launcher as Launcher
-from devmod._launch.scalars import ConversionError as ConversionError
-from devmod._launch.specialize import source_constants as source_constants
-from devmod._launch.specialize import specialize_source as specialize_source
-from devmod._modules.fallback import FallbackModule as FallbackModule
-from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
-from devmod._modules.module import RUNNABLE as RUNNABLE
-from devmod._modules.payload import PayloadModule as PayloadModule
-from devmod._modules.runtime import RuntimeModule as RuntimeModule
-from devmod._modules.runtime import source_text as source_text
-from devmod._modules.tree import walk as walk
-from devmod._modules.variant import payload_of as payload_of
-from devmod._plugins.hooks import run_compiler as run_compiler
-from devmod._plugins.specs import find_spec as find_spec
-from devmod._util.cache_folder import cache_dir as cache_dir
-from devmod._util.disk_cache import DiskCache as DiskCache
-from devmod._util.environment import environment_flag as environment_flag
-from devmod._util.environment import environment_text as environment_text
-from devmod._util.fork import check_driver as check_driver
-from devmod._util.fork import fork_safe as fork_safe
-from devmod._util.fork import open_driver as open_driver
-from devmod._util.leases import Lease as Lease
-from devmod._util.leases import Pool as Pool
-from devmod._util.leases import lend as lend
-from devmod._util.magic import detect_form as detect_form
-from devmod._util.names import is_valid_name as is_valid_name
-from devmod._util.once import Once as Once
-from devmod._util.regular_files import open_regular as open_regular
-from devmod._util.source_text import check_source_text as check_source_text
-from devmod._util.source_text import decode_source as decode_source
-from devmod._util.text import escape as escape
-from devmod._values.constant import PipelineConstant as PipelineConstant
-from devmod._values.dtypes import array_bytes as array_bytes
-from devmod._values.dtypes import parse_dtype as parse_dtype
-from devmod._values.request import CompileRequest as CompileRequest
-from devmod._values.request import Payload as Payload
-from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
-from devmod._values.tags import value_tags as value_tags
-from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
-from devmod._values.value import Value as Value
-from devmod.errors import compile_error as compile_error
-from devmod.errors import function_not_found as function_not_found
+from devmod import _resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod._device.array import DeviceArray as DeviceArray
+    from devmod._device.elements import dtype_name_of as dtype_name_of
+    from devmod._device.event import check_earlier_event as check_earlier_event
+    from devmod._device.event import check_event as check_event
+    from devmod._device.find import devices_of as devices_of
+    from devmod._formats.raw import function_to_json as function_to_json
+    from devmod._formats.raw import read_payload as read_payload
+    from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
+    from devmod._formats.source_options import split_options as split_options
+    from devmod._formats.source_options import wrong_option as wrong_option
+    from devmod._formats.wire import decode as decode
+    from devmod._launch.arguments import block_packer as block_packer
+    from devmod._launch.arguments import write_access as write_access
+    from devmod._launch.constants import SpecializedInterface as SpecializedInterface
+    from devmod._launch.constants import constants_of as constants_of
+    from devmod._launch.constants import specialize_constants as specialize_constants
+    from devmod._launch.launcher import Kernel as Kernel
+    from devmod._launch.launcher import LaunchConfig as LaunchConfig
+    from devmod._launch.launcher import Launcher as Launcher
+    from devmod._launch.scalars import ConversionError as ConversionError
+    from devmod._launch.specialize import source_constants as source_constants
+    from devmod._launch.specialize import specialize_source as specialize_source
+    from devmod._modules.fallback import FallbackModule as FallbackModule
+    from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
+    from devmod._modules.module import RUNNABLE as RUNNABLE
+    from devmod._modules.payload import PayloadModule as PayloadModule
+    from devmod._modules.runtime import RuntimeModule as RuntimeModule
+    from devmod._modules.runtime import source_text as source_text
+    from devmod._modules.tree import walk as walk
+    from devmod._modules.variant import payload_of as payload_of
+    from devmod._plugins.hooks import run_compiler as run_compiler
+    from devmod._plugins.specs import find_spec as find_spec
+    from devmod._util.cache_folder import cache_dir as cache_dir
+    from devmod._util.disk_cache import DiskCache as DiskCache
+    from devmod._util.environment import environment_flag as environment_flag
+    from devmod._util.environment import environment_text as environment_text
+    from devmod._util.fork import check_driver as check_driver
+    from devmod._util.fork import fork_safe as fork_safe
+    from devmod._util.fork import open_driver as open_driver
+    from devmod._util.leases import Lease as Lease
+    from devmod._util.leases import Pool as Pool
+    from devmod._util.leases import lend as lend
+    from devmod._util.magic import detect_form as detect_form
+    from devmod._util.names import is_valid_name as is_valid_name
+    from devmod._util.once import Once as Once
+    from devmod._util.regular_files import open_regular as open_regular
+    from devmod._util.source_text import check_source_text as check_source_text
+    from devmod._util.source_text import decode_source as decode_source
+    from devmod._util.text import escape as escape
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
+    from devmod._values.constant import PipelineConstant as PipelineConstant
+    from devmod._values.dtypes import array_bytes as array_bytes
+    from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
+    from devmod._values.request import CompileRequest as CompileRequest
+    from devmod._values.request import Payload as Payload
+    from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
+    from devmod._values.tags import value_tags as value_tags
+    from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
+    from devmod._values.value import Value as Value
+    from devmod.errors import compile_error as compile_error
+    from devmod.errors import function_not_found as function_not_found
 
-__all__ = [
-    "BINARY_SERIALIZABLE",
-    "DYNAMIC_SHARED_MEMORY",
-    "OPTIONS_LINE",
-    "RUNNABLE",
-    "CompileRequest",
-    "ConversionError",
-    "DeviceArray",
-    "DiskCache",
-    "FallbackModule",
-    "Kernel",
-    "LaunchConfig",
-    "Launcher",
-    "Lease",
-    "Once",
-    "Payload",
-    "PayloadModule",
-    "PipelineConstant",
-    "Pool",
-    "RuntimeModule",
-    "SpecializedInterface",
-    "Value",
-    "array_bytes",
-    "block_packer",
-    "cache_dir",
-    "check_driver",
-    "check_earlier_event",
-    "check_event",
-    "check_source_text",
-    "compile_error",
-    "constants_of",
-    "decode",
-    "decode_source",
-    "detect_form",
-    "devices_of",
-    "dtype_name_of",
-    "environment_flag",
-    "environment_text",
-    "escape",
-    "find_spec",
-    "fork_safe",
-    "function_not_found",
-    "function_to_json",
-    "is_valid_name",
-    "lend",
-    "open_driver",
-    "open_regular",
-    "parse_dtype",
-    "payload_of",
-    "read_payload",
-    "run_compiler",
-    "source_constants",
-    "source_text",
-    "specialize_constants",
-    "specialize_source",
-    "split_options",
-    "value_tags",
-    "walk",
-    "with_shared_memory_last",
-    "write_access",
-    "wrong_option",
-]
+#: The module of each name.
+_HOME = {
+    "BINARY_SERIALIZABLE": "_modules.module",
+    "CompileRequest": "_values.request",
+    "ConversionError": "_launch.scalars",
+    "DYNAMIC_SHARED_MEMORY": "_values.tags",
+    "DeviceArray": "_device.array",
+    "DiskCache": "_util.disk_cache",
+    "FallbackModule": "_modules.fallback",
+    "Kernel": "_launch.launcher",
+    "LaunchConfig": "_launch.launcher",
+    "Launcher": "_launch.launcher",
+    "Lease": "_util.leases",
+    "OPTIONS_LINE": "_formats.source_options",
+    "Once": "_util.once",
+    "Payload": "_values.request",
+    "PayloadModule": "_modules.payload",
+    "PipelineConstant": "_values.constant",
+    "Pool": "_util.leases",
+    "RUNNABLE": "_modules.module",
+    "RuntimeModule": "_modules.runtime",
+    "SpecializedInterface": "_launch.constants",
+    "Value": "_values.value",
+    "array_bytes": "_values.dtypes",
+    "block_packer": "_launch.arguments",
+    "cache_dir": "_util.cache_folder",
+    "check_driver": "_util.fork",
+    "check_earlier_event": "_device.event",
+    "check_event": "_device.event",
+    "check_source_text": "_util.source_text",
+    "compile_error": "errors",
+    "constants_of": "_launch.constants",
+    "decode": "_formats.wire",
+    "decode_source": "_util.source_text",
+    "detect_form": "_util.magic",
+    "devices_of": "_device.find",
+    "dtype_name_of": "_device.elements",
+    "environment_flag": "_util.environment",
+    "environment_text": "_util.environment",
+    "escape": "_util.text",
+    "find_spec": "_plugins.specs",
+    "fork_safe": "_util.fork",
+    "function_not_found": "errors",
+    "function_to_json": "_formats.raw",
+    "is_valid_name": "_util.names",
+    "lend": "_util.leases",
+    "open_driver": "_util.fork",
+    "open_regular": "_util.regular_files",
+    "parse_dtype": "_values.dtypes",
+    "payload_of": "_modules.variant",
+    "read_payload": "_formats.raw",
+    "run_compiler": "_plugins.hooks",
+    "source_constants": "_launch.specialize",
+    "source_text": "_modules.runtime",
+    "specialize_constants": "_launch.constants",
+    "specialize_source": "_launch.specialize",
+    "split_options": "_formats.source_options",
+    "value_tags": "_values.tags",
+    "walk": "_modules.tree",
+    "with_shared_memory_last": "_values.tags",
+    "write_access": "_launch.arguments",
+    "wrong_option": "_formats.source_options",
+}
+
+__all__ = sorted(_HOME)
+
+
+if not TYPE_CHECKING:  # type checkers then report unknown names
+
+    def __getattr__(name: str) -> object:
+        return _resolve(globals(), _HOME, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

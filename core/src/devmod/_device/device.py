@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from devmod._device.array import DeviceArray, HostArray
-from devmod._device.elements import dtype_of, elements_of, name_of, shape_of
+from devmod._device.elements import dtype_name_of, dtype_of, elements_of, shape_of
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, parse_dtype
 from devmod.errors import ArgumentError, FormatError
@@ -139,7 +139,7 @@ class Device(ABC):
         else:
             try:
                 flat = np.asarray(array)
-                dtype = name_of(flat.dtype)
+                dtype = dtype_name_of(flat.dtype)
             except (FormatError, TypeError, ValueError) as error:  # NumPy raises the last two for an object that is no array
                 raise ArgumentError(f"from_numpy takes an array of numbers: {error}", argument="array") from None
             shape, data = flat.shape, elements_of(np.ascontiguousarray(flat))

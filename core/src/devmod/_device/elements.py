@@ -54,7 +54,7 @@ def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
     FormatError
         No device supports the element type.
     """
-    dtype = parse_dtype(name_of(array.dtype))
+    dtype = parse_dtype(dtype_name_of(array.dtype))
     if not is_packed(dtype):
         return bytes_of(array)
     from devmod._device.packed import pack
@@ -84,7 +84,7 @@ def dtype_of(value: object) -> str:
         else:
             return value
     try:
-        return name_of(np.dtype(value))  # type: ignore[call-overload]
+        return dtype_name_of(np.dtype(value))  # type: ignore[call-overload]
     except (TypeError, FormatError):
         raise ArgumentError(f"{value!r} is not an element type; use a name such as 'float32', or a NumPy dtype", argument="dtype") from None
 
@@ -93,7 +93,7 @@ def dtype_of(value: object) -> str:
 _NUMBERS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
+def dtype_name_of(dtype: np.dtype[Any]) -> str:
     """Return the name of a NumPy dtype. A structured dtype of N bytes is "uint8xN".
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._device.array import HostArray
-from devmod._device.elements import bytes_of, name_of
+from devmod._device.elements import bytes_of, dtype_name_of
 from devmod._launch.scalars import ConversionError, describe_value
 from devmod._values.dtypes import is_packed, parse_dtype
 from devmod.errors import FormatError
@@ -88,7 +88,7 @@ def host_view(value: object) -> HostView | None:
     if array is None:
         return None
     try:
-        dtype = name_of(array.dtype)
+        dtype = dtype_name_of(array.dtype)
     except FormatError as error:
         raise ConversionError(f"has elements of an unsupported type: {error}") from None
     if is_packed(parse_dtype(dtype)):

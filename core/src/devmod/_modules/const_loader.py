@@ -264,11 +264,11 @@ def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
         import numpy as np
     except ImportError:
         raise FormatError(f"{what} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
-    from devmod._device.elements import elements_of, name_of
+    from devmod._device.elements import dtype_name_of, elements_of
 
     try:
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
-        return ConstantTensor(parse_dtype(name_of(array.dtype)), array.shape, elements_of(array.copy(order="C")).tobytes())
+        return ConstantTensor(parse_dtype(dtype_name_of(array.dtype)), array.shape, elements_of(array.copy(order="C")).tobytes())
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
         raise FormatError(f"{what} cannot be read: {error}", kind=KIND) from error
 
