@@ -667,6 +667,42 @@ def test_devices_as_a_table_and_as_json(
     assert json.loads(run(capsys, "devices", "--json")[1])["devices"][0]["arch"] == "npu1.2:Float16+Float64+Int64"
 
 
+def devices_of(folder: Path, bodies: dict[str, str], *options: object) -> tuple[list[dict[str, object]], list[str]]:
+    """Return the devices and the problems that the command lists. The body of each runtime's entry may raise or end the process."""
+    for name, body in bodies.items():
+        modules = {f"{name}_plugin": f"def devices():\n    {body}\n"}
+        install(folder / "site", f"devmod-{name}", groups={"devmod.device": {name: f"{name}_plugin:devices"}}, modules=modules)
+    paths = os.pathsep.join(map(str, (folder / "site", Path(__file__).parent)))
+    env = {"PYTHONPATH": paths, "DEVMOD_PLUGINS_ALLOW": ",".join(f"devmod-{name}" for name in bodies)}
+    done = shell("devices", "--json", *options, env=env, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    return found["devices"], sorted(found["problems"])
+
+
+@pytest.mark.row("R8")
+def test_devices_survives_a_driver_that_ends_the_process(tmp_path: Path) -> None:
+    bodies = {
+        "crashes": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "good": "from toy_backend import ToyDevice; return [ToyDevice(0)]",
+        "leaves": "import os; os._exit(3)",
+    }
+    devices, problems = devices_of(tmp_path, bodies)
+    assert [device["kind"] for device in devices] == ["toy"]
+    assert problems == [
+        "crashes: listing the devices of devmod-crashes 1.0 ends the process with signal 9",
+        "leaves: listing the devices of devmod-leaves 1.0 ends the process with exit status 3",
+    ]
+
+
+@pytest.mark.row("R8")
+def test_devices_survives_a_driver_that_hangs(tmp_path: Path) -> None:
+    assert devices_of(tmp_path, {"sleeps": "import time; time.sleep(600)"}, "--timeout", 1) == (
+        [],
+        ["sleeps: listing the devices of devmod-sleeps 1.0 takes longer than 1 s"],
+    )
+
+
 def test_output_of_a_plugin_goes_to_standard_error(plugins: dict[str, str], tmp_path: Path) -> None:
     noise = "import os\nprint('noise')\nos.system('echo noise of a program')\n"
     body = noise + "def create(code, fmt, fmap, source): ...\ndef devices():\n    print('noise of a driver')\n    return []\n"

@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from devmod._util.environment import environment_flag
@@ -152,3 +152,30 @@ class Worker:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return
+
+
+def answers(module: str, items: Sequence[Any], seconds: float) -> Iterator[tuple[Any, str]]:
+    """Yield for each item an answer and "", or None and how the process ended.
+
+    ``main(request)`` of `module` calls `answer_items`. If its process ends, or takes longer than `seconds` for an item, another process
+    continues with the next item.
+    """
+    position = 0
+    while position < len(items):
+        with Worker(module, {"items": items[position:]}) as worker:
+            answer: Any = ""
+            while answer is not None and position < len(items):
+                answer = worker.answer(seconds)
+                position += 1
+                end = "" if answer is not None else worker.end
+                yield answer, f"takes longer than {seconds:g} s" if end == "does not end" else end.replace("ends", "ends the process", 1)
+
+
+def answer_items(request: dict[str, Any], function: Callable[[Any], object]) -> None:
+    """Answer in the new process with ``function(item)`` for each item of ``request["items"]``."""
+    answer = answer_writer()
+    try:
+        for item in request["items"]:
+            answer(function(item))
+    except KeyboardInterrupt:  # the first process receives it as well and reports it
+        sys.exit(130)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import click
 
 from devmod._cli._drivers import quiet_drivers
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option
 from devmod._cli._output import echo, plugins_at_work, print_json, print_table, size
+from devmod._device.device import Device
 from devmod._device.find import GROUP, probe
 from devmod._plugins import registry
+from devmod._plugins.claim import Claim
 from devmod.errors import DevmodError, describe_error
+from devmod.worker import answer_items, answers, can_start_python
 
 #: The width of an architecture in the table: Vulkan's has every capability. `--json` prints all of it.
 _ARCH_WIDTH = 24
@@ -27,27 +33,22 @@ Examples:
 """,
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, show_default=True, metavar="SECONDS",
+              help="The time limit for the devices of one runtime.")  # fmt: skip
 @debug_option
-def command(as_json: bool) -> None:
-    """List the devices of every installed runtime. This opens the drivers."""
+def command(as_json: bool, timeout: float) -> None:
+    """List the devices of every installed runtime.
+
+    This opens the drivers, in another process: a driver that crashes or does not answer is listed as a problem.
+    """
     quiet_drivers()
     found: list[dict[str, object]] = []
     problems: list[str] = []
-    kinds = list(registry.registered(GROUP))
-    for kind in kinds:
-        # A runtime without its driver must not hide the devices of the others: its error becomes a line of the output.
-        try:
-            with plugins_at_work():
-                devices = probe(kind)
-            found += [{name: getattr(device, name) for name in _FIELDS} for device in devices]
-            if not devices:
-                problems.append(f"{kind}: its runtime is installed and finds no device")
-        except KeyboardInterrupt:
-            raise
-        except DevmodError as error:
-            problems.append(f"{kind}: {error}")
-        except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
-            problems.append(f"{kind}: {describe_error(error)}")
+    claims = registry.registered(GROUP)
+    for kind, devices, problem in _devices(claims, timeout):
+        found += devices
+        if problem or not devices:
+            problems.append(f"{kind}: {problem or 'its runtime is installed and finds no device'}")
     if as_json:
         print_json({"devices": found, "problems": problems})
         return
@@ -56,10 +57,46 @@ def command(as_json: bool) -> None:
             {**each, "arch": _cut(str(each["arch"])), "memory": size(int(str(each["memory"]))) if each["memory"] else ""} for each in found
         ]
         print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in shown])
-    elif not kinds:
+    elif not claims:
         echo("No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'")
     for problem in problems:
         echo(f"! {problem}")
+
+
+def _devices(claims: Mapping[str, Claim], seconds: float) -> Iterator[tuple[str, list[dict[str, object]], str]]:
+    """Yield each kind with its devices and its problem or "". Runtimes registered in this process are called in this process."""
+    remote = [kind for kind, claim in claims.items() if claim.object is None and can_start_python()]
+    remote_answers = answers(__name__, remote, seconds)
+    for kind, claim in claims.items():
+        if kind in remote:
+            answer, end = next(remote_answers)
+            devices, problem = answer if answer is not None else ([], f"listing the devices of {claim.provider} {end}")
+        else:
+            with plugins_at_work():
+                devices, problem = _probe(kind)
+        yield kind, devices, problem
+
+
+def main(request: dict[str, Any]) -> None:
+    """Run in the new process: answer with the devices and the problem of each kind."""
+    answer_items(request, _probe)
+
+
+def _probe(kind: str) -> tuple[list[dict[str, object]], str]:
+    """Return the devices of a kind, and its problem or "". A runtime without its driver must not hide the devices of the others."""
+    try:
+        return [_description(device) for device in probe(kind)], ""
+    except KeyboardInterrupt:
+        raise
+    except DevmodError as error:
+        return [], str(error)
+    except BaseException as error:  # noqa: BLE001 - as above, also for exceptions that do not derive from Exception
+        return [], describe_error(error)
+
+
+def _description(device: Device) -> dict[str, object]:
+    values = {name: getattr(device, name) for name in _FIELDS}
+    return {name: value if isinstance(value, (str, int)) else str(value) for name, value in values.items()}
 
 
 def _cut(arch: str) -> str:
