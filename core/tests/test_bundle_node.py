@@ -17,11 +17,11 @@ INFO = devmod.FunctionInfo("k", ["handle"])
 
 
 class FakeDevice(devmod.Device):
-    def __init__(self, arch: str) -> None:
-        self.arch = arch
+    def __init__(self, kind: str, index: int, arch: str) -> None:
+        self.kind, self.index, self.arch = kind, index, arch
 
 
-FakeDevice.__abstractmethods__ = frozenset()  # nothing but its architecture is asked for
+FakeDevice.__abstractmethods__ = frozenset()  # no method is called
 
 
 class Runtime:
@@ -39,7 +39,7 @@ class Runtime:
 
     def devices(self) -> list[FakeDevice]:
         self.listed += 1
-        return [FakeDevice(arch) for arch in self.archs]
+        return [FakeDevice(self.kind, index, arch) for index, arch in enumerate(self.archs)]
 
     def load(self, data: memoryview) -> devmod.Module:
         if self.fails is not None:
@@ -64,6 +64,9 @@ class Loaded(devmod.Module):
 
     def get_function(self, name: str, query_imports: bool = False) -> Any:
         return lambda: (self._kind, name, self._data)
+
+    def function_on(self, name: str, device: devmod.Device) -> Any:
+        return self.get_function(name)
 
     def save_to_bytes(self) -> bytes:
         return self._data

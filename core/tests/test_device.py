@@ -381,9 +381,10 @@ def test_a_kind_may_include_the_number_of_the_device(register: Callable[..., Non
         devmod.device("toy:2")
     assert str(missing.value) == "there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
     for kind, index, text in (
-        ("toy:one", 0, "device('toy:one'): expected a number from 0 behind the colon, as in 'toy:0'"),
-        ("toy:", 0, "device('toy:'): expected a number from 0 behind the colon, as in 'toy:0'"),
+        ("toy:one", None, "device('toy:one'): expected a number from 0 behind the colon, as in 'toy:0'"),
+        ("toy:", None, "device('toy:'): expected a number from 0 behind the colon, as in 'toy:0'"),
         ("toy:0", 1, "device('toy:0', 1) gives two numbers; write device('toy', 1)"),
+        ("toy:1", 0, "device('toy:1', 0) gives two numbers; write device('toy', 0)"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:
             devmod.device(kind, index)

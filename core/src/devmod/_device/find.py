@@ -5,16 +5,29 @@ from __future__ import annotations
 from devmod._device.device import Device
 from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
-from devmod.errors import ArgumentError, DeviceNotFoundError, DevmodError, NotRegisteredError, PluginError, describe_error
+from devmod._util.environment import environment_items, environment_text
+from devmod._util.names import is_valid_name
+from devmod.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    NotRegisteredError,
+    PluginError,
+    describe_error,
+    did_you_mean,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 GROUP = "devmod.device"
+VARIABLE = "DEVMOD_DEVICE"
 
 
-def device(kind: str, index: int = 0) -> Device:
+def device(kind: str, index: int | None = None) -> Device:
     """Return a device by its kind and number.
 
     Parameters
@@ -22,7 +35,8 @@ def device(kind: str, index: int = 0) -> Device:
     kind
         The backend's kind, such as "opencl". A number may follow a colon, as in "opencl:1".
     index
-        The device's number among the devices of that kind, from 0, if `kind` has no number.
+        The device's number among the devices of that kind, from 0. Default: the number in `kind`, or else the kind's number in
+        ``DEVMOD_DEVICE``, or else 0.
 
     Raises
     ------
@@ -32,24 +46,74 @@ def device(kind: str, index: int = 0) -> Device:
         The kind's runtime is not installed; the message has the command that installs it.
     DeviceNotFoundError
         There is no driver, or no device of that number.
+    FormatError
+        ``DEVMOD_DEVICE`` is invalid.
     """
     if isinstance(kind, str) and ":" in kind:
         kind, index = _parse_numbered_kind(kind, index)
-    found = devices_of(kind, lookup(GROUP, kind))
+    default = default_device(kind) if index is None else None
+    if default is not None:
+        return default
+    found, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index
     if type(index) is not int or not 0 <= index < len(found):
-        listed = "; ".join(f"{each.index} {each.name}" for each in found) or "none"
-        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {listed}", kind=kind)
+        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(found)}", kind=kind)
     return found[index]
 
 
-def _parse_numbered_kind(text: str, index: int) -> tuple[str, int]:
+def _parse_numbered_kind(text: str, index: int | None) -> tuple[str, int]:
     """Parse a text such as "opencl:1" into kind and number."""
     kind, _, number = text.partition(":")
-    if index != 0:
+    if index is not None:
         raise ArgumentError(f"device({text!r}, {index!r}) gives two numbers; write device({kind!r}, {index!r})", argument="index")
-    if not (number.isascii() and number.isdigit() and len(number) <= 9):
+    if not _is_index(number):
         raise ArgumentError(f"device({text!r}): expected a number from 0 behind the colon, as in {kind + ':0'!r}", argument="kind")
     return kind, int(number)
+
+
+def default_device(kind: str) -> Device | None:
+    """Return the device that ``DEVMOD_DEVICE`` names for a kind, as in ``opencl:1,vulkan:0``; None if it names none.
+
+    Raises
+    ------
+    FormatError
+        The variable is not a list of such items, has a kind twice, or has an unknown kind.
+    NotRegisteredError, DeviceNotFoundError
+        As for `device`.
+    """
+    numbers: dict[str, int] = {}
+    for item in environment_items(VARIABLE):
+        name, _, number = item.partition(":")
+        if not is_valid_name(name) or not _is_index(number):
+            raise _invalid(f"expected items such as opencl:1, separated by commas, got {item!r}")
+        if name in numbers:
+            raise _invalid(f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}")
+        if not any(registry.is_claimed(group, name) for group in ("devmod.targets", GROUP)):
+            known = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
+            raise _invalid(f"unknown kind {name!r}{did_you_mean(name, known)}")
+        numbers[name] = int(number)
+    index = numbers.get(kind)
+    if index is None:
+        return None
+    found = devices_of(kind, lookup(GROUP, kind))
+    if index < len(found):
+        return found[index]
+    raise DeviceNotFoundError(
+        f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and there is no {kind} device {index}; "
+        f"there are: {_list(found)}",
+        kind=kind,
+    )
+
+
+def _invalid(problem: str) -> FormatError:
+    return FormatError(f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}: {problem}")
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _list(found: Sequence[Device]) -> str:
+    return "; ".join(f"{each.index} {each.name}" for each in found) or "none"
 
 
 def devices() -> list[Device]:

@@ -10,6 +10,7 @@ from _weakref import ref
 from struct import error as struct_error
 
 from devmod._device.device import Device
+from devmod._device.find import default_device
 from devmod._launch.arguments import Signature
 from devmod._launch.call import Call
 from devmod._launch.config import LaunchConfigReader
@@ -291,7 +292,7 @@ class Function:
         )
 
     def open(self, device: Device | None = None) -> Kernel:
-        """Return the kernel for a device (default: the kind's first). It is built at the first use, once for all threads.
+        """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
 
         Raises
         ------
@@ -304,14 +305,17 @@ class Function:
         return kernel
 
     def default_device(self) -> Device:
-        """Return the device of a call that names none.
+        """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
 
         Raises
         ------
         DeviceNotFoundError
             There is no device of the kind.
         """
-        return self._device if self._device is not None else self._launcher.default_device()
+        if self._device is not None:
+            return self._device
+        named = default_device(self._launcher.kind)
+        return named if named is not None else self._launcher.default_device()
 
     def caller(self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any) -> Callable[[list[Any]], None]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""

@@ -142,7 +142,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def default_device(self) -> Device:
-        """Return the device of a call that names none.
+        """Return the device of a call that names none, if ``DEVMOD_DEVICE`` names none of the kind either.
 
         Raises
         ------

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._device.array import Array
+    from devmod._device.device import Device
     from devmod._launch.function import Function
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
@@ -129,6 +130,18 @@ class Module(ABC):
     def __getitem__(self, name: str) -> Function:
         function: Function = self.get_function(name)
         return function
+
+    def function_on(self, name: str, device: Device) -> Function:
+        """Return the function `name` for one device, without building it for another one.
+
+        Raises
+        ------
+        FunctionNotFoundError, RuntimeNotLinkedError, DeviceNotFoundError, CompileError, FormatError
+            As for `get_function`.
+        ArgumentError
+            The device is of another kind.
+        """
+        return self[name].on(device)
 
     # These methods read the names only. A module is no Mapping: it is hashable, is equal to itself alone, and is true when it is empty.
 

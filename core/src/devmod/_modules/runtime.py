@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
     from typing import Any, Self
 
+    from devmod._device.device import Device
     from devmod._launch.function import Function
     from devmod._launch.launcher import Launcher
     from devmod._values.code import Binary, Code, Source
@@ -119,7 +120,7 @@ class RuntimeModule(PayloadModule):
         """Return the launcher of one of the module's functions. It may open the driver."""
 
     def get_function(self, name: str, query_imports: bool = False) -> Function:
-        """Return the function `name`. It is built for the first device, once for all threads.
+        """Return the function `name`. It is built for the default device, once for all threads.
 
         Raises
         ------
@@ -132,8 +133,12 @@ class RuntimeModule(PayloadModule):
         if owner is not self:
             found: Function = owner.get_function(name)
             return found
-        function: Function = self._results.get(("function", name), lambda: self._make_function(name, info))
+        function = self._function(name, info)
+        self._results.get(("kernel", name), function.open)
         return function
+
+    def function_on(self, name: str, device: Device) -> Function:
+        return self._function(name, self.find_function(name)[1]).on(device)
 
     def payload(self, entry: str = "") -> tuple[str, Binary]:
         """Return the format and the bytes that run here: those of the payload, or the output of a replaced compiler (R31).
@@ -175,11 +180,10 @@ class RuntimeModule(PayloadModule):
         """Return the result of ``make()``, called once for `key` in all threads. Exceptions are not cached."""
         return self._results.get(("own", key), make)
 
-    def _make_function(self, name: str, info: FunctionInfo) -> Function:
+    def _function(self, name: str, info: FunctionInfo) -> Function:
         from devmod._launch.function import Function
 
-        function = Function(name, info, self.launcher(name, info))
-        function.open()
+        function: Function = self._results.get(("function", name), lambda: Function(name, info, self.launcher(name, info)))
         return function
 
     def _compile(self, entry: str) -> tuple[str, Binary]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._device.array import Array
+    from devmod._device.device import Device
+    from devmod._launch.function import Function
     from devmod._util.once import Once
     from devmod._values.code import Binary, Code
     from devmod._values.info import FunctionInfo
@@ -167,6 +169,12 @@ class StoredModule(Module):
         if owner is None:
             raise function_not_found(self.kind, name, self.function_names)
         return owner.get_function(name)
+
+    def function_on(self, name: str, device: Device) -> Function:
+        if name not in self.function_names:
+            raise function_not_found(self.kind, name, self.function_names)
+        function: Function = self._use(lambda real: real.function_on(name, device))
+        return function
 
     def get_global(self, name: str) -> Array:
         array: Array = self._use(lambda real: real.get_global(name))

@@ -14,6 +14,8 @@ VARIABLES = {
     "fallbacks, whatever is installed",
     "DEVMOD_PREFER": "kinds, separated by commas, that go first where a file has several candidates for one function; `load(prefer=…)` "
     "has priority",
+    "DEVMOD_DEVICE": "devices such as `opencl:1,vulkan:0`: each is the default device of its kind, in place of number 0. A number in the "
+    'program, as in `device("opencl", 0)`, has priority',
     "DEVMOD_PLUGINS_ALLOW": "distributions, separated by commas: only these may provide backends. Core always may",
     "DEVMOD_PLUGINS_DENY": "distributions, separated by commas, that may not provide backends. Core cannot be denied",
     "DEVMOD_PLUGINS_CHOOSE": "`devmod.create.cuda=devmod-cuda-fork`, several separated by commas: the distribution that wins a conflict",

@@ -1,0 +1,196 @@
+"""The choice of one of a bundle's candidates.
+
+A function resolves to the first candidate that is installed and fits a device. The candidates are tried kind by kind: the kinds of
+``prefer``, then those of DEVMOD_PREFER, then the others in the order of the file. Within a kind, the target's spec ranks the variants
+for the first device that any of them fits; an unreadable variant ("") comes last. DEVMOD_DEVICE restricts a kind to one device. A
+candidate without a working runtime or device is skipped and noted. If the chosen candidate fails (its source does not compile, its bytes
+are damaged), the error is raised: another kind would hide it.
+"""
+
+from __future__ import annotations
+
+from devmod._modules.fallback import FallbackModule
+from devmod._modules.stored import StoredModule
+from devmod._modules.variant import parts_of, variant_of
+from devmod._plugins import registry
+from devmod._plugins.lookup import lookup
+from devmod._plugins.specs import find_spec
+from devmod._util.log import debug
+from devmod.errors import (
+    MAX_LISTED,
+    DeviceNotFoundError,
+    DevmodError,
+    FormatError,
+    FunctionNotFoundError,
+    NotRegisteredError,
+    PluginError,
+    RuntimeNotLinkedError,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod._device.device import Device
+    from devmod._modules.module import Module
+
+#: The errors of an unavailable candidate, after which the next one is tried.
+_UNAVAILABLE = (NotRegisteredError, RuntimeNotLinkedError, DeviceNotFoundError, PluginError)
+
+
+def choose(
+    name: str, owners: Sequence[Module], prefer: tuple[str, ...], get: Callable[[Module, Device | None], Any], device: Device | None = None
+) -> Any:
+    """Return ``get(candidate, device)`` of the chosen candidate. A candidate with the result None is skipped.
+
+    Parameters
+    ----------
+    name
+        The function or global, for messages.
+    owners, prefer
+        The candidates that may have it, and the kinds to try first.
+    get
+        Takes the candidate, and the device that the choice is for; None for the default device.
+    device
+        The device that the candidate must fit; None for any.
+
+    Raises
+    ------
+    FunctionNotFoundError
+        The result is None for each candidate that can run here.
+    PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError
+        No candidate can run here. The message lists the problem of each.
+    """
+    notes: list[tuple[Module, DevmodError]] = []
+    has_runnable = False
+    for kind, group in _by_kind(owners, prefer).items():
+        fitting, problems = _fitting(kind, group, device)
+        notes += problems
+        for module, fitting_device, reason in fitting:
+            try:
+                result = get(module, fitting_device)
+            except _UNAVAILABLE as error:
+                notes.append((module, error))
+                continue
+            if result is None:
+                has_runnable = True
+                continue
+            debug(f"{name!r} of the bundle resolves to {_describe(module)}: {reason}{_skipped(notes)}")
+            return result
+    if has_runnable:
+        raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
+    raise _no_candidate(name, notes)
+
+
+def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, list[Module]]:
+    """Group the candidates by kind, in the order in which the kinds are tried."""
+    groups: dict[str, list[Module]] = {}
+    for module in owners:
+        groups.setdefault(module.kind, []).append(module)
+    return {kind: groups[kind] for kind in dict.fromkeys((*prefer, *groups)) if kind in groups}
+
+
+def _fitting(
+    kind: str, group: Sequence[Module], wanted: Device | None
+) -> tuple[list[tuple[Module, Device | None, str]], list[tuple[Module, DevmodError]]]:
+    """Return the candidates of one kind that can run here, best first, with devices and reasons; and the others, with their problems."""
+    notes: list[tuple[Module, DevmodError]] = []
+    usable = []
+    for module in group:
+        problem = _not_runnable(module)
+        if problem is None:
+            usable.append(module)
+        else:
+            notes.append((module, problem))
+    if not usable:
+        return [], notes
+    try:
+        devices = _devices(kind) if wanted is None else [wanted]
+        spec = find_spec(kind)
+    except FormatError:
+        raise  # DEVMOD_DEVICE is invalid
+    except DevmodError as error:
+        return [], notes + [(module, error) for module in usable]
+    rank = spec.rank if spec is not None else None
+    if devices is None or rank is None:
+        return [(module, wanted, "its runtime is installed") for module in usable], notes
+    for device in devices:
+        arch = str(getattr(device, "arch", ""))
+        ranked = [(_rank(rank, variant_of(module), arch), module) for module in usable]
+        fits = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: -(pair[0] or 0))
+        if fits:
+            reason = f"it fits {kind} device {device.index}, {arch or 'of unknown architecture'}"
+            # The default device has no name here: the function follows it if DEVMOD_DEVICE changes.
+            fitting_device = device if device is wanted or device is not devices[0] else None
+            return [(module, fitting_device, reason) for _, module in fits], notes
+    for module in usable:
+        archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
+        notes.append((module, DeviceNotFoundError(f"no {kind} device fits {variant_of(module)}; there is: {archs}", kind=kind)))
+    return [], notes
+
+
+def _not_runnable(module: Module) -> DevmodError | None:
+    """Return the reason why a module cannot run; None if it may."""
+    if isinstance(module, FallbackModule):
+        spec = find_spec(module.kind)
+        hint = f"; {spec.install}" if spec and not module.excluded else ""
+        return RuntimeNotLinkedError(f"a fallback, made while {module.cause}{hint}", kind=module.kind)
+    if isinstance(module, StoredModule) and not registry.is_claimed("devmod.load_from_bytes", module.kind):
+        try:
+            lookup("devmod.load_from_bytes", module.kind)
+        except DevmodError as error:
+            return error
+    return None
+
+
+def _devices(kind: str) -> Sequence[Any] | None:
+    """Return the devices of a kind, or that of DEVMOD_DEVICE alone; None if its runtime has no entry point for devices.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        The kind has no device.
+    PluginError
+        The runtime is broken.
+    """
+    if registry.find("devmod.device", kind) is None:
+        return None
+    from devmod._device.find import default_device, probe
+
+    named = default_device(kind)
+    devices = probe(kind) if named is None else [named]
+    if not devices:
+        raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
+    return devices
+
+
+def _rank(rank: Any, variant: str, arch: str) -> int | None:
+    """Return the rank of a variant for a device, or None if it does not fit. An unknown variant ranks below all that fit."""
+    if not variant:
+        return -1
+    ranks = [rank(part, arch) for part in parts_of(variant)]
+    return None if None in ranks else max(0, min(ranks))
+
+
+def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> DevmodError:
+    """Return the error that lists the problem of each candidate."""
+    lines = [f"\n  {number}. {_describe(module)}: {problem}" for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)]
+    more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
+    text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
+    for family in (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError):
+        cause = next((problem for _, problem in notes if isinstance(problem, family)), None)
+        if cause is not None:
+            error = family(text, kind="bundle", function=name)
+            error.__cause__ = cause
+            return error
+    return DevmodError(text, kind="bundle", function=name)
+
+
+def _describe(module: Module) -> str:
+    variant = variant_of(module)
+    return f"{module.kind}{'/' + module.format if module.format else ''}{' for ' + variant if variant else ''}"
+
+
+def _skipped(notes: Sequence[tuple[Module, DevmodError]]) -> str:
+    return "".join(f"; skipped {_describe(module)} ({problem})" for module, problem in notes[:MAX_LISTED])

@@ -1,0 +1,168 @@
+"""Bundles with several devices of a kind: `DEVMOD_DEVICE`, and `Function.on` of a bundle's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_backend as toy
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+
+Register = Callable[..., None]
+INFO = FunctionInfo("f", ["handle"], (), (), Interface([Param("y", "buffer", "float32", "rw")]))
+
+
+class OtherDevice(toy.ToyDevice):
+    kind = "other"
+
+
+class OtherLauncher(toy.ToyLauncher):
+    kind = "other"
+
+    def default_device(self) -> devmod.Device:
+        return devmod.device("other", 0)
+
+
+@pytest.fixture
+def devices(register: Register) -> Iterator[list[toy.ToyDevice]]:
+    """Two toy devices of the architectures 1 and 2, and one device of kind other."""
+    other = OtherDevice(0)
+    with toy.fresh_devices() as found:
+        for number, device in enumerate(found, 1):
+            device.arch = str(number)
+        for kind, devices in (("toy", lambda: toy.DEVICES), ("other", lambda: [other])):
+            register("devmod.targets", kind, spec(kind))
+            register("devmod.device", kind, devices)
+        yield found
+
+
+def spec(kind: str) -> devmod.TargetSpec:
+    return devmod.TargetSpec(
+        kind, title=kind, distribution=f"devmod-{kind}", formats=("toy",), architecture=lambda fmt, code: bytes(code).decode(),
+        rank=(lambda variant, arch: 1 if variant == arch else None) if kind == "toy" else None,
+    )  # fmt: skip
+
+
+def module(variant: str, kind: str = "toy") -> toy.ToyModule:
+    """Return a module for one architecture. Its function `f` adds the architecture's number to each element."""
+
+    def add(launch: object, memory: bytearray) -> None:
+        toy.floats(memory)[:] += float(variant)
+
+    made = toy.ToyModule(spec(kind), "toy", {"f": INFO}, variant.encode())
+    made.runs = {"f": add}
+    made.launcher_type = OtherLauncher if kind == "other" else toy.ToyLauncher
+    return made
+
+
+def result(function: Any, device: devmod.Device | None = None) -> float:
+    """Return the number that the function adds: to a host array, or to an array on a device."""
+    array: Any = np.zeros(1, "float32")
+    if device is not None:
+        array = device.from_numpy(array)
+    function(array, grid=1, block=1)
+    return float(array[0] if device is None else array.numpy()[0])
+
+
+def test_on_chooses_the_best_candidate_for_the_device(devices: list[toy.ToyDevice]) -> None:
+    first, second = module("1"), module("2")
+    f = devmod.bundle(first, second, module("3", "other"))["f"]
+    assert result(f) == result(f, devices[0]) == 1
+    assert [result(f.on(device), device) for device in devices] == [1, 2]
+    assert result(f.on(devices[1])) == 2
+    assert result(f.on(devices[1]).on(devices[0])) == 1
+    assert result(f.on(devmod.device("other"))) == 3
+    assert (first.built, second.built) == ([("f", 0)], [("f", 1)])
+
+
+def test_a_function_that_fits_the_second_device_alone_runs_there(devices: list[toy.ToyDevice]) -> None:
+    only = module("2")
+    f = devmod.bundle(only)["f"]
+    assert result(f) == 2
+    assert (only.built, devices[0].allocated) == ([("f", 1)], [])
+    with pytest.raises(devmod.ArgumentError) as caught:
+        result(f, devices[0])
+    assert str(caught.value).startswith(
+        "the toy function 'f': argument 1 'y' is on toy device 0 (toy number 0), and the function is on toy "
+    )
+
+
+def test_a_function_for_one_device_is_not_built_for_another(devices: list[toy.ToyDevice]) -> None:
+    for made in (module("2"), devmod.bundle(module("1"), module("2"))):
+        assert result(made.function_on("f", devices[1])) == 2
+        with pytest.raises(devmod.FunctionNotFoundError, match="has no function 'g'; it has: 'f'"):
+            made.function_on("g", devices[1])
+    only = module("2")
+    only.function_on("f", devices[1])
+    assert only.built == [("f", 1)]
+
+
+def test_the_errors_of_a_device_that_no_candidate_fits(devices: list[toy.ToyDevice]) -> None:
+    bundle = devmod.bundle(module("2"), module("3", "other"))
+    with pytest.raises(devmod.DeviceNotFoundError) as missing:
+        bundle["f"].on(devices[0])
+    assert str(missing.value) == "no candidate of the bundle can run 'f' here:\n  1. toy/toy for 2: no toy device fits 2; there is: 1"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.bundle(module("2"), module("2")).function_on("f", devmod.device("other"))
+    assert str(caught.value) == "the function 'f' of the bundle cannot run on other device 0 (toy number 0): its candidates are of kind toy"
+    assert (caught.value.function, caught.value.argument) == ("f", "device")
+
+
+def test_devmod_device_chooses_the_default_device(devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, alone = devmod.bundle(module("1"), module("2")), module("7")
+    assert result(bundle["f"]) == 1
+    monkeypatch.setenv("DEVMOD_DEVICE", "other:0, toy:1")
+    assert devmod.device("toy") is devices[1]
+    assert devmod.device("toy", 0) is devmod.device("toy:0") is devices[0]
+    assert result(bundle["f"]) == 2
+    before = list(devices[0].allocated)
+    assert result(alone["f"]) == 7
+    assert (devices[0].allocated, alone.built) == (before, [("f", 1)])
+    assert result(alone["f"].on(devices[0])) == 7
+    assert alone.built == [("f", 1), ("f", 0)]
+
+
+def test_a_bundle_uses_no_other_device_of_the_kind_than_devmod_device(
+    devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEVMOD_DEVICE", "toy:1")
+    assert result(devmod.bundle(module("1"), module("3", "other"))["f"]) == 3
+    monkeypatch.setenv("DEVMOD_DEVICE", "toy:2")
+    with pytest.raises(devmod.DeviceNotFoundError) as caught:
+        devmod.bundle(module("1"))["f"]
+    missing = "the environment variable DEVMOD_DEVICE is 'toy:2', and there is no toy device 2; there are: 0 toy number 0; 1 toy number 1"
+    assert str(caught.value) == f"no candidate of the bundle can run 'f' here:\n  1. toy/toy for 1: {missing}"
+    for call in (lambda: devmod.device("toy"), lambda: module("1")["f"]):
+        with pytest.raises(devmod.DeviceNotFoundError) as caught:
+            call()
+        assert str(caught.value) == missing
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("toy", "expected items such as opencl:1, separated by commas, got 'toy'"),
+        ("toy:1,toy:-1", "expected items such as opencl:1, separated by commas, got 'toy:-1'"),
+        ("Toy:1", "expected items such as opencl:1, separated by commas, got 'Toy:1'"),
+        ("toy:0,toy:1", "it has two devices of kind 'toy': toy:0 and toy:1"),
+        ("toi:1", "unknown kind 'toi'. Did you mean 'toy'?"),
+        ("opncl:0", "unknown kind 'opncl'. Did you mean 'opencl'?"),
+    ],
+)
+def test_the_error_for_an_invalid_devmod_device(
+    value: str, problem: str, devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = [devmod.bundle(module("1")), module("1")]
+    f = module("1")["f"]
+    monkeypatch.setenv("DEVMOD_DEVICE", value)
+    calls: list[Callable[[], Any]] = [lambda: devmod.device("toy"), lambda: result(f), *((lambda m=m: m["f"]) for m in functions)]  # type: ignore[misc]
+    for call in calls:
+        with pytest.raises(devmod.FormatError) as caught:
+            call()
+        assert str(caught.value) == f"the environment variable DEVMOD_DEVICE is {value!r}: {problem}"
+    assert devmod.device("toy", 1) is devices[1]
+    assert result(f, devices[1]) == 1
