@@ -35,6 +35,18 @@ def node() -> str:
     return found
 
 
+def run_in_node(body: str, argument: Any = None) -> Any:
+    """Run the body of an async function in node, with the package's folder `src` as its folder. Return its value."""
+    program = (
+        "import { text } from 'node:stream/consumers';\nconst argument = JSON.parse(await text(process.stdin));\n"
+        f"const found = await (async () => {{{body}\n}})();\nprocess.stdout.write(JSON.stringify(found ?? null));"
+    )
+    command = [node(), "--input-type=module", "--eval", program]
+    done = subprocess.run(command, cwd=JS / "src", input=json.dumps(argument), capture_output=True, text=True, check=False, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @functools.cache
 def _output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()

@@ -283,7 +283,37 @@ def test_bindings_scalars_structs_and_constants(page: Browser, server: FileServe
     assert page.messages() == []
 
 
+@pytest.mark.row("R34")
+def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server: FileServer) -> None:
+    server.files["scale.devmod"] = compiled(SCALE)
+    found = run(
+        page,
+        """
+        const scale = await (await kit.open("scale.devmod")).getFunction("scale");
+        const x = Float32Array.from({ length: 130 }, (_, at) => at);
+        const [y, z, some] = [0, 1, 2].map(() => new Float32Array(130));
+        const pairs = new Float32Array(2);
+        const given = { on: 1, factor: 2, pairs, shift: [0, 0, 0.5], x };
+        await scale.run([x, y, 2, [0, 0, 0.5], 1, pairs], { grid: 3 });
+        await scale.run({ ...given, y: z }, { threads: 130 });
+        await scale.run({ ...given, y: some }, { threads: [65, 1], block: 64 });
+        await scale.run({ ...given, y: some }, { threads: 0 });
+        const small = await scale.specialize({ TILE: 32 });
+        return [
+          x.every((value, at) => y[at] === 2 * value + 0.5 && z[at] === y[at] && some[at] === (at < 128 ? y[at] : 0)), [...pairs], scale.block,
+          scale.launchConfig({ threads: [130, 3n] }), small.block, small.launchConfig({ threads: 130 }).grid,
+        ];
+        """,
+    )
+    assert found == [True, [0, 3], [64, 1, 1], {"grid": [3, 3, 1], "block": [64, 1, 1]}, [32, 1, 1], [5, 1, 1]]
+    assert page.messages() == []
+
+
 NAME = "the webgpu function 'scale'"
+TAKES = (
+    "it takes 6 arguments (x, y, factor, shift, on, pairs); its launch values (blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, "
+    "threadIdx.y, threadIdx.z) may follow them"
+)
 
 
 @pytest.fixture(scope="module")
@@ -309,13 +339,13 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })",
             "ArgumentError",
-            f"{NAME} takes 6 arguments (x, y, factor, shift, on, pairs); its launch values (blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, "
-            "threadIdx.y, threadIdx.z) may follow them; 5 were given",
+            f"{NAME} misses an argument: 'pairs'; {TAKES}",
         ),
         (
             "f.run([new Int32Array(4), y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is an array of int32, expected float32",
+            f"{NAME}: argument 1 'x' is an array of int32, and the kernel takes float32; convert it before the call: "
+            "array = Float32Array.from(array)",
         ),
         ("f.run([x, y, 'two', [0, 0, 0], 1, p], { grid: 1 })", "ArgumentError", f"{NAME}: argument 3 'factor': 'two' is not a number"),
         (
@@ -337,12 +367,12 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([null, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is null, expected an array of float32",
+            f"{NAME}: argument 1 'x' is null, and the kernel takes an array of float32",
         ),
         (
             "f.bind([x, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
             "ArgumentError",
-            f"{NAME}: argument 1 'x' is in host memory, but bind takes only device buffers; pass a GPUBuffer",
+            f"{NAME}: argument 1 'x' is in the host's memory, and bind takes device buffers: pass a GPUBuffer",
         ),
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: 1, block: 32 })",
@@ -390,7 +420,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], null)",
             "ArgumentError",
-            f"{NAME} needs grid, the number of blocks: a number, or up to three numbers for x, y, z",
+            f"{NAME} needs grid, the number of blocks, or threads, the number of threads: a number, or up to three numbers for x, y, z",
         ),
         (
             "kit.open('scale.devmod').then((bundle) => bundle.getFunction('scale', { device: navigator.gpu }))",

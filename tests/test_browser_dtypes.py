@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,31 +14,28 @@ from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, dtype_name, parse
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests")]
 
-from browser_driver import JS, node  # noqa: E402
+from browser_driver import run_in_node  # noqa: E402
 
 PROGRAM = """
-import * as dtypes from "./src/dtypes.js";
-import { packerOf } from "./src/scalars.js";
+const dtypes = await import("./dtypes.js");
+const { packerOf } = await import("./scalars.js");
 const names = [];
 for (let code = 0; code < 256; code++) for (let bits = 0; bits < 256; bits++) names.push(dtypes.dtypeName({ code, bits, lanes: 1 }));
 const parsed = names.map((name) => dtypes.parseDtype(name)).map(({ code, bits, lanes }) => [code, bits, lanes]);
 const vectors = [2, 3, 4, 65535].map((lanes) => dtypes.dtypeName({ code: 2, bits: 16, lanes }));
 const scalars = {};
-for (const name of JSON.parse(process.argv[1])) {
+for (const name of argument) {
   const pack = packerOf(name, 0);
   scalars[name] = pack && Buffer.from(pack(1)).toString("hex");
 }
-console.log(JSON.stringify({ names, parsed, vectors, scalars, arrays: dtypes.TYPED_ARRAYS, constants: dtypes.CONSTANT_TYPES }));
+return { names, parsed, vectors, scalars, arrays: dtypes.TYPED_ARRAYS, constants: dtypes.CONSTANT_TYPES };
 """
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, Any]:
     """The tables of the package, and what its functions make of them."""
-    command = [node(), "--input-type=module", "--eval", PROGRAM, json.dumps(list(STRUCT_FORMATS))]
-    done = subprocess.run(command, cwd=JS, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any] = run_in_node(PROGRAM, list(STRUCT_FORMATS))
     return result
 
 

@@ -48,35 +48,78 @@ def test_the_types_check_in_strict_mode() -> None:
     run(*typescript(), "--noEmit")
 
 
-def test_the_types_check_the_code_of_users(tmp_path: Path) -> None:
-    """The declarations are generated from the sources, and a TypeScript program that misuses them does not compile."""
-    types = tmp_path / "node_modules" / "devmod-webgpu" / "types"
-    run(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
-    (types.parent / "package.json").write_text(json.dumps(PACKAGE))
-    good = """
-import { ArgumentError, open, type Bundle, type KernelFunction, type LaunchOptions } from "devmod-webgpu";
+GOOD = """
+import { ArgumentError, open, type Arguments, type Bundle, type KernelFunction, type LaunchOptions, type Struct } from "devmod-webgpu";
+type Scale = { x: Float32Array; factor: number; n: number };
 export async function use(file: File, device: GPUDevice, buffer: GPUBuffer): Promise<string> {
   const bundle: Bundle = await open(file);
   const f: KernelFunction = await bundle.getFunction("scale", { device });
   const how: LaunchOptions = { grid: [4, 2] };
+  const light: Struct = { position: [0, 1, 2], colour: { r: 1, g: 1, b: 1 }, weights: new Float32Array(4) };
+  const named: Arguments = { x: new Float32Array(4), light, mask: 3n };
   try {
-    await f.run([new Float32Array(4), 2.5, 3n, [1, 2, 3], { buffer, offset: 256 }], how);
+    await f.run([new Float32Array(4), 2.5, 3n, [1, 2, 3], { buffer, offset: 256 }, light], how);
+    await f.run(named, { threads: [1000, 20], block: [16, 16] });
   } catch (error) {
     if (error instanceof ArgumentError) return error.argument;
   }
-  const launch = await (await f.specialize({ TILE: 16 })).bind([buffer], { grid: 1 });
+  const scale = await bundle.getFunction<Scale>("scale");
+  await scale.run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
+  await (await scale.specialize({ TILE: 8 })).run({ x: new Float32Array(4), factor: 2, n: 4 }, { threads: 4 });
+  const blocks: number = scale.launchConfig({ threads: 1000 }).grid[0];
+  const launch = await (await f.specialize({ TILE: 16 })).bind({ x: buffer }, { grid: blocks });
   launch.launch();
   await launch.done();
   const [module] = bundle.modules;
-  return module?.origin?.target ?? (await module?.functions())?.get("scale")?.interface?.params[0]?.name ?? "";
+  const param = (await module?.functions())?.get("scale")?.interface?.params[0];
+  return module?.origin?.target ?? param?.members[0]?.name ?? String(f.block?.[0]);
 }
 """
-    (tmp_path / "good.ts").write_text(good)
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """Compile a TypeScript program against the declarations, which are generated from the sources. Return the lines with errors."""
+    folder = tmp_path_factory.mktemp("users")
+    types = folder / "node_modules" / "devmod-webgpu" / "types"
+    run(*typescript(), "--noEmit", "false", "--emitDeclarationOnly", "--outDir", str(types))
+    (types.parent / "package.json").write_text(json.dumps(PACKAGE))
     options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--types", ""]
-    run(*typescript(), *options, "good.ts", cwd=tmp_path)
-    (tmp_path / "bad.ts").write_text(good.replace("grid: 1 }", 'grid: "1" }').replace('"scale", { device }', "7"))
-    done = subprocess.run([*typescript(), *options, "bad.ts"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
-    assert done.stdout.count("error TS") == 2, done.stdout
+
+    def errors(program: str) -> list[str]:
+        (folder / "program.ts").write_text(program)
+        command = [*typescript(), *options, "program.ts"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+        numbers = {int(line) for line in re.findall(r"^program\.ts\((\d+),\d+\): error TS", done.stdout, re.MULTILINE)}
+        assert done.stdout.count("error TS") == len(numbers), done.stdout
+        return [program.splitlines()[number - 1].strip() for number in sorted(numbers)]
+
+    return errors
+
+
+def test_the_types_check_the_code_of_users(users: Callable[[str], list[str]]) -> None:
+    assert users(GOOD) == []
+
+
+def test_the_types_refuse_wrong_calls(users: Callable[[str], list[str]]) -> None:
+    wrong = [
+        "await bundle.getFunction(7);",
+        "await f.run({ x: new Float32Array(4) }, { grid: '1' });",
+        "await f.run({ x: new Float32Array(4) }, { grid: 1, threads: 64 });",
+        "await f.run({ x: new Float32Array(4) }, { thread: 64 });",
+        "await f.run({ x: 'one' }, { grid: 1 });",
+        "await f.run({ x: { a: 'one' } }, { grid: 1 });",
+        "await f.run('x', { grid: 1 });",
+        "await scale.run({ x: new Float32Array(4), factor: 2 }, { threads: 4 });",
+        "await scale.run({ x: new Float32Array(4), factor: 2, n: 4, m: 5 }, { threads: 4 });",
+        "await scale.run({ x: [1, 2], factor: 2, n: 4 }, { threads: 4 });",
+        "await scale.bind({ x: new Float32Array(4), factor: 2, N: 4 }, { grid: 4 });",
+        "scale.launchConfig({ threads: 4 }).grid = 3;",
+        "f.block = [1, 1, 1];",
+    ]
+    end = "  const [module] = bundle.modules;\n"
+    assert end in GOOD
+    assert users(GOOD.replace(end, "".join(f"{line}\n" for line in wrong) + end)) == wrong
 
 
 def test_the_package_has_no_dependency_and_no_build_step() -> None:

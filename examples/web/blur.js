@@ -34,10 +34,11 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       const weights = gauss(reach);
       const pixels = new Uint32Array(picture.data.buffer);
       const blurred = new Uint32Array(width * height);
-      const grid = [Math.ceil(width / 16), Math.ceil(height / 16)];
+      const all = { weights, radius: reach, width, height };
+      const threads = [width, height];
       const start = performance.now();
-      await blur_rows.run([pixels, between, weights, reach, width, height], { grid });
-      await blur_columns.run([between, blurred, weights, reach, width, height], { grid });
+      await blur_rows.run({ picture: pixels, between, ...all }, { threads });
+      await blur_columns.run({ between, blurred, ...all }, { threads });
       const duration = performance.now() - start;
       if (mine !== scene) return; // a newer picture is drawn next
       context.putImageData(new ImageData(new Uint8ClampedArray(blurred.buffer), width, height), 0, 0);

@@ -23,7 +23,7 @@ export async function mandelbrotPanel(panel, { mandelbrot }, failed, alert) {
     const { left, top, pixel } = view;
     const count = Number(steps.value);
     const start = performance.now();
-    await mandelbrot.run([escape, WIDTH, HEIGHT, left, top, pixel, count], { grid: [Math.ceil(WIDTH / 16), Math.ceil(HEIGHT / 16)] });
+    await mandelbrot.run({ escape, width: WIDTH, height: HEIGHT, left, top, pixel, steps: count }, { threads: [WIDTH, HEIGHT] });
     const duration = performance.now() - start;
     colour(escape, picture.data);
     context.putImageData(picture, 0, 0);

@@ -6,11 +6,14 @@ import { el, visible } from "./dom.js";
 import { mandelbrotPanel } from "./mandelbrot.js";
 
 const PANELS = [
-  { functions: { mandelbrot: ["handle", "int32", "int32", "float32", "float32", "float32", "int32"] }, make: mandelbrotPanel },
+  {
+    functions: { mandelbrot: ["escape: float32", "width: int32", "height: int32", "left: float32", "top: float32", "pixel: float32", "steps: int32"] },
+    make: mandelbrotPanel,
+  },
   {
     functions: {
-      blur_rows: ["handle", "handle", "handle", "int32", "int32", "int32"],
-      blur_columns: ["handle", "handle", "handle", "int32", "int32", "int32"],
+      blur_rows: ["picture: uint32", "between: float32x4", "weights: float32", "radius: int32", "width: int32", "height: int32"],
+      blur_columns: ["between: float32x4", "blurred: uint32", "weights: float32", "radius: int32", "width: int32", "height: int32"],
     },
     make: blurPanel,
   },
@@ -99,9 +102,10 @@ export async function showRuns(place, notes, bundle, current, mark) {
 
 /** Return whether the functions have the expected signatures. */
 async function fits(bundle, functions) {
-  for (const [name, types] of Object.entries(functions)) {
+  for (const [name, params] of Object.entries(functions)) {
     const info = (await bundle.find(name).functions()).get(name);
-    if (!info || info.argTypes.join() !== types.join()) return false;
+    const found = info?.interface?.params.map((param) => `${param.name}: ${param.type}`) ?? [];
+    if (found.sort().join() !== params.toSorted().join()) return false;
   }
   return true;
 }

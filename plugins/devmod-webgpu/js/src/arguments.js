@@ -55,13 +55,15 @@ export function bufferBinding(argument, value, device) {
 export function hostArray(argument, value, bound, device) {
   const bytes = viewOf(value);
   const { type, struct, unit, written } = argument;
-  if (!bytes) throw new ConversionError(`is ${describeValue(value)}, expected an array${type ? ` of ${elementsOf(argument)}` : ""}`);
+  if (!bytes) throw new ConversionError(`is ${describeValue(value)}, and the kernel takes an array${type ? ` of ${elementsOf(argument)}` : ""}`);
   if (bytes.buffer instanceof ArrayBuffer === false) throw new ConversionError("is in a SharedArrayBuffer; pass a copy");
   const given = TYPED_ARRAYS[/** @type {Record<symbol, string>} */ (value)[Symbol.toStringTag] ?? ""];
   const dtype = parseDtype(type);
   const base = dtype && !struct ? type.replace(/x\d+$/, "") : "";
   if (given && base && given !== base && !(base === "bool" && given === "uint32")) {
-    throw new ConversionError(`is an array of ${given}, expected ${elementsOf(argument)}`);
+    const [wanted = ""] = Object.entries(TYPED_ARRAYS).find(([, name]) => name === base) ?? [];
+    const convert = wanted && !/^u?int64$/.test(given) ? `; convert it before the call: array = ${wanted}.from(array)` : "";
+    throw new ConversionError(`is an array of ${given}, and the kernel takes ${elementsOf(argument)}${convert}`);
   }
   if (bytes.length % unit) {
     const each = struct ? elementsOf(argument) : `${type} of ${unit} bytes`;
@@ -71,7 +73,7 @@ export function hostArray(argument, value, bound, device) {
   if (bytes.length && bytes.length < argument.least) {
     throw new ConversionError(`has ${bytes.length} bytes, but the shader's variable needs at least ${argument.least}`);
   }
-  if (bound) throw new ConversionError("is in host memory, but bind takes only device buffers; pass a GPUBuffer");
+  if (bound) throw new ConversionError("is in the host's memory, and bind takes device buffers: pass a GPUBuffer");
   checkSize(bytes.length, device);
   return { args: [argument], bytes, written };
 }

@@ -7,6 +7,7 @@ import { describeValue } from "./scalars.js";
 import { sourceOf } from "./source.js";
 import { decode, sourceText } from "./wire.js";
 
+/** @import { Value } from "./function.js" */
 /** @import { Entry, Origin } from "./head.js" */
 /** @import { FetchOptions, Source } from "./source.js" */
 /** @import { Contents, FunctionInfo } from "./wire.js" */
@@ -95,9 +96,10 @@ export class Bundle {
 
   /**
    * Return a function of the first webgpu module that has it, compiled for a device.
+   * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<KernelFunction>}
+   * @returns {Promise<KernelFunction<Named>>}
    */
   async getFunction(name, options) {
     return this.find(name).getFunction(name, options);
@@ -227,9 +229,10 @@ export class Module {
 
   /**
    * Return a function of this module, compiled for a device.
+   * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
    * @param {string} name
    * @param {FunctionOptions} [options]
-   * @returns {Promise<KernelFunction>}
+   * @returns {Promise<KernelFunction<Named>>}
    */
   async getFunction(name, options = {}) {
     if (this.kind !== "webgpu") {

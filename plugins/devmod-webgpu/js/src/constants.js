@@ -5,7 +5,7 @@ import { ArgumentError, FormatError, listNames, repr, quoteName } from "./errors
 import { isMap } from "./head.js";
 import { packerOf, ConversionError } from "./scalars.js";
 
-/** @import { Interface } from "./wire.js" */
+/** @import { Interface } from "./interface.js" */
 
 /**
  * @typedef {object} Constant

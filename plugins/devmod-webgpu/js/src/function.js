@@ -4,27 +4,28 @@ import { bufferBinding, checkShared, hostArray, packBlocks, shareHosts } from ".
 import { specialize } from "./constants.js";
 import { checkLostAfterError, checkNotLost, defaultDevice, runGuarded, MAP_FOR_READING, Usage, watch } from "./device.js";
 import { ArgumentError, LaunchError, describeError } from "./errors.js";
+import { Launch } from "./launch.js";
 import { checkLimits, compile, makePipeline } from "./pipeline.js";
 import { label, makePlan } from "./plan.js";
-import { readShape } from "./shape.js";
+import { readConfig, readShape } from "./shape.js";
 import { describeValue, ConversionError } from "./scalars.js";
 
 /** @import { Host } from "./arguments.js" */
 /** @import { Compiled, Pipeline } from "./pipeline.js" */
 /** @import { Argument, Plan, Spot } from "./plan.js" */
+/** @import { Struct } from "./records.js" */
 /** @import { Scalar } from "./scalars.js" */
-/** @import { Dims, Shape } from "./shape.js" */
+/** @import { LaunchConfig, LaunchOptions, Shape } from "./shape.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
 /**
- * The value of an argument: a typed array (copied in, and back if the kernel may write to it), a device buffer, or a scalar.
- * @typedef {Scalar | GPUBuffer | GPUBufferBinding} Value
+ * The value of an argument: a typed array (copied in, and back if the kernel may write to it), a device buffer, a scalar, or a struct.
+ * @typedef {Scalar | Struct | GPUBuffer | GPUBufferBinding} Value
  */
 /**
- * The size of a launch. `grid` counts blocks, x first. `block` counts threads and is optional if the shader fixes it.
- * @typedef {object} LaunchOptions
- * @property {Dims} [grid]
- * @property {Dims} [block]
+ * The arguments of a call: a record of them by name, or an array of them in the order of the signature.
+ * @template {Record<string, Value>} [Named=Record<string, Value>]
+ * @typedef {Named | readonly Value[]} Arguments
  */
 /**
  * A call with checked arguments. `shape` is null if nothing is launched.
@@ -36,7 +37,10 @@ import { describeValue, ConversionError } from "./scalars.js";
  * @property {{ spot: Spot, data: Uint8Array }[]} blocks
  */
 
-/** One function, ready to be launched on one device. */
+/**
+ * One function, ready to be launched on one device.
+ * @template {Record<string, Value>} [Named=Record<string, Value>] The names of its arguments, with their types.
+ */
 export class KernelFunction {
   #plan;
   #text;
@@ -74,6 +78,7 @@ export class KernelFunction {
   }
 
   /**
+   * @template {Record<string, Value>} [Named=Record<string, Value>]
    * @param {string} name
    * @param {FunctionInfo} info
    * @param {string} text
@@ -81,6 +86,7 @@ export class KernelFunction {
    * @param {GPUDevice} [on]
    * @param {Record<string, number | bigint | boolean>} [constants]
    * @param {ReadonlyMap<number, number>} [before] The constants that were set before.
+   * @returns {Promise<KernelFunction<Named>>}
    */
   static async make(name, info, text, compiled, on, constants = {}, before) {
     const plan = makePlan(name, info, text);
@@ -108,14 +114,30 @@ export class KernelFunction {
   /**
    * Return this function with constants of its shader (WGSL's `override`) set. Constants that were set before keep their values.
    * @param {Record<string, number | bigint | boolean>} constants
+   * @returns {Promise<KernelFunction<Named>>}
    */
   async specialize(constants) {
     return KernelFunction.make(this.name, this.info, this.#text, this.#compiled, this.device, constants, this.#set);
   }
 
+  /** The number of threads in a block, in x, y and z; null if it is unknown. */
+  get block() {
+    return this.#block;
+  }
+
+  /**
+   * Return the grid and the block of a call with these options.
+   * @param {LaunchOptions} options
+   * @returns {LaunchConfig}
+   */
+  launchConfig(options) {
+    return readConfig(this.#plan, options, this.#block);
+  }
+
   /**
    * Launch the function. With typed arrays it resolves when they are copied back, otherwise when the launch is queued.
-   * @param {readonly Value[]} args In the order of its signature; TVM's launch values may follow them in place of `grid`.
+   * @param {Arguments<Named>} args Its arguments by name, or in the order of its signature; TVM's launch values may follow those in
+   *   order, in place of `grid`.
    * @param {LaunchOptions} [options]
    */
   async run(args, options = {}) {
@@ -164,7 +186,7 @@ export class KernelFunction {
 
   /**
    * Check and bind the arguments once. They must be device buffers and scalars.
-   * @param {readonly Value[]} args
+   * @param {Arguments<Named>} args
    * @param {LaunchOptions} [options]
    * @returns {Promise<Launch>}
    */
@@ -202,7 +224,7 @@ export class KernelFunction {
 
   /**
    * Check and convert the arguments of a call, without using the device.
-   * @param {readonly Value[]} args
+   * @param {unknown} args
    * @param {LaunchOptions} options
    * @param {boolean} bound
    * @returns {Call}
@@ -276,87 +298,6 @@ export class KernelFunction {
     call.blocks.forEach(({ spot, data }) => uniform(spot, data));
     return layouts.map((layout, number) => device.createBindGroup({ layout, entries: entries[number] ?? [] }));
   }
-}
-
-/** A launch with bound arguments. It may be launched again before the previous launch has finished. */
-export class Launch {
-  #encode;
-  #owned;
-  #description;
-  #destroyed = false;
-  /** The first error of the device since the last `done`. @type {Promise<GPUError | null>} */
-  #problem = Promise.resolve(null);
-
-  /**
-   * @param {GPUDevice} device
-   * @param {string} description
-   * @param {(pass: GPUComputePassEncoder) => void} encode
-   * @param {GPUBuffer[]} owned
-   */
-  constructor(device, description, encode, owned) {
-    this.device = device;
-    this.#description = description;
-    this.#encode = encode;
-    this.#owned = owned;
-  }
-
-  /** Queue it once. */
-  launch() {
-    const { device } = this;
-    checkNotLost(device, this.#description);
-    this.#checkWhole();
-    device.pushErrorScope("validation");
-    try {
-      const encoder = device.createCommandEncoder();
-      const pass = encoder.beginComputePass();
-      this.#encode(pass);
-      pass.end();
-      device.queue.submit([encoder.finish()]);
-    } finally {
-      this.#problem = firstOf(this.#problem, device.popErrorScope());
-    }
-  }
-
-  /**
-   * Encode it into a compute pass of the caller.
-   * @param {GPUComputePassEncoder} pass
-   */
-  encode(pass) {
-    this.#checkWhole();
-    this.#encode(pass);
-  }
-
-  /** Wait until the queued work is done. Throw the first error of this launch. */
-  async done() {
-    const problem = this.#problem;
-    this.#problem = Promise.resolve(null);
-    await this.device.queue.onSubmittedWorkDone();
-    checkNotLost(this.device, this.#description);
-    const found = await problem;
-    if (found) throw new LaunchError(`${this.#description}: ${describeError(found.message)}`, { kind: "webgpu" });
-  }
-
-  #checkWhole() {
-    if (this.#destroyed) {
-      throw new LaunchError(`${this.#description}: this launch was destroyed; bind the function again`, { kind: "webgpu" });
-    }
-  }
-
-  /** Destroy the buffers of its scalars. It cannot be launched again. */
-  destroy() {
-    this.#destroyed = true;
-    for (const buffer of this.#owned) buffer.destroy();
-  }
-}
-
-/**
- * Return the first of two errors. A lost device is detected elsewhere.
- * @param {Promise<GPUError | null>} one
- * @param {Promise<GPUError | null>} other
- */
-async function firstOf(one, other) {
-  const later = other.catch(() => null);
-  return (await one) ?? (await later);
 }
 
 /**

@@ -1,9 +1,10 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/kernels.md).
 
-import { parseDtype } from "./dtypes.js";
 import { FormatError, LaunchError, repr } from "./errors.js";
-import { packerOf } from "./scalars.js";
+import { memberOutside, recordPacker } from "./records.js";
+import { packerOf, widthOf } from "./scalars.js";
 
+/** @import { Member } from "./interface.js" */
 /** @import { Packer } from "./scalars.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
@@ -38,7 +39,9 @@ export const SHARED_MEMORY = DIMENSIONS.length;
 /**
  * A function's arguments, its blocks of scalars, and the launch values that may follow the arguments.
  * @typedef {object} Plan
+ * @property {string} name
  * @property {string} description The function in a message.
+ * @property {boolean} known Whether the function has an interface.
  * @property {Argument[]} args
  * @property {{ spot: Spot, size: number }[]} blocks
  * @property {{ tag: string, which: number, axis: number }[]} launch
@@ -54,21 +57,21 @@ export const SHARED_MEMORY = DIMENSIONS.length;
  */
 export function makePlan(name, info, text) {
   const description = `the webgpu function ${repr(name)}`;
-  const plan = info.interface ? byInterface(description, info) : byOrder(description, info, text);
-  plan.launch = info.launchParamTags.flatMap((tag) => {
+  const { args, blocks, folds, packed } = info.interface ? byInterface(description, info) : byOrder(description, info, text);
+  const launch = info.launchParamTags.flatMap((tag) => {
     const [word, axis = ""] = tag.split(".");
     const which = DIMENSIONS.indexOf(word ?? "");
     return which >= 0 && axis.length === 1 && "xyz".includes(axis) ? [{ tag, which, axis: "xyz".indexOf(axis) }] : [];
   });
   // The value of dynamic shared memory is the last one.
-  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) plan.launch.push({ tag: DYNAMIC_SHARED_MEMORY, which: SHARED_MEMORY, axis: 0 });
-  return plan;
+  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) launch.push({ tag: DYNAMIC_SHARED_MEMORY, which: SHARED_MEMORY, axis: 0 });
+  return { name, description, known: info.interface !== null, args, blocks, launch, folds, packed };
 }
 
 /**
  * @param {string} description
  * @param {FunctionInfo} info
- * @returns {Plan}
+ * @returns {Pick<Plan, "args" | "blocks" | "folds" | "packed">}
  */
 function byInterface(description, info) {
   const { params, blocks } = /** @type {NonNullable<FunctionInfo["interface"]>} */ (info.interface);
@@ -91,7 +94,7 @@ function byInterface(description, info) {
     result.kind = kind;
     if (kind === "scalar") {
       if (!Array.isArray(at)) throw new FormatError(`${where} has no place in a block`, { kind: "webgpu" });
-      result.pack = packer(where, type, align);
+      result.pack = packer(where, type, align, param.members);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
@@ -101,7 +104,7 @@ function byInterface(description, info) {
       return result;
     }
     result.spot = spotOf(at, where, taken);
-    if (kind === "uniform") result.pack = packer(where, type, align || 1);
+    if (kind === "uniform") result.pack = packer(where, type, align || 1, param.members);
     if (kind !== "buffer") return result;
     result.struct = align > 0;
     result.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
@@ -111,7 +114,7 @@ function byInterface(description, info) {
     buffers += 1;
     return result;
   });
-  return { description, args, blocks: places, launch: [], folds: false, packed: -1 };
+  return { args, blocks: places, folds: false, packed: -1 };
 }
 
 /**
@@ -119,7 +122,7 @@ function byInterface(description, info) {
  * @param {string} description
  * @param {FunctionInfo} info
  * @param {string} text
- * @returns {Plan}
+ * @returns {Pick<Plan, "args" | "blocks" | "folds" | "packed">}
  */
 function byOrder(description, info, text) {
   const access = writeAccess(info);
@@ -136,7 +139,7 @@ function byOrder(description, info, text) {
     }
     const where = `${description}: ${label(result)}`;
     result.kind = "scalar";
-    result.pack = packer(where, type, 0);
+    result.pack = packer(where, type, 0, []);
     if (widthOf(type) !== 4) {
       throw new LaunchError(`${where} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
         kind: "webgpu",
@@ -147,7 +150,7 @@ function byOrder(description, info, text) {
     return result;
   });
   const blocks = [{ spot: { group: 0, binding: buffers }, size: 4 * (scalars + 1) }];
-  return { description, args, blocks, launch: [], folds: true, packed: 4 * scalars };
+  return { args, blocks, folds: true, packed: 4 * scalars };
 }
 
 /**
@@ -202,25 +205,16 @@ function spotOf(at, where, taken) {
  * @param {string} where
  * @param {string} type
  * @param {number} align
+ * @param {Member[]} members
  * @returns {Packer}
  */
-function packer(where, type, align) {
-  const found = packerOf(type, align);
+function packer(where, type, align, members) {
+  const bytes = packerOf(type, align);
+  const outside = memberOutside(members, widthOf(type));
+  if (outside) throw new FormatError(`${where} has the member ${repr(outside)} outside its struct of ${widthOf(type)} bytes`, { kind: "webgpu" });
+  const found = bytes && members.length ? recordPacker(widthOf(type), members, bytes) : bytes;
   if (!found) throw new LaunchError(`${where} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
   return found;
-}
-
-/**
- * Return the bytes of a type: in a block, where a bool takes 4; or as an array element, where three lanes take the space of four.
- * @param {string} type
- * @param {boolean} [element]
- */
-function widthOf(type, element = false) {
-  const dtype = parseDtype(type);
-  if (!dtype) return 0;
-  const { code, bits, lanes } = dtype;
-  const width = (code === 6 && bits === 8) || (code === 1 && bits === 1) ? 32 : bits;
-  return Math.ceil((width * (element && lanes === 3 && !(code === 1 && bits === 8) ? 4 : lanes)) / 8);
 }
 
 /**

@@ -98,6 +98,19 @@ function laneOf(code, bits, name) {
 }
 
 /**
+ * Return the bytes of a type: in a block, where a bool takes 4; or as an array element, where three lanes take the space of four.
+ * @param {string} type
+ * @param {boolean} [element]
+ */
+export function widthOf(type, element = false) {
+  const dtype = parseDtype(type);
+  if (!dtype) return 0;
+  const { code, bits, lanes } = dtype;
+  const width = (code === 6 && bits === 8) || (code === 1 && bits === 1) ? 32 : bits;
+  return Math.ceil((width * (element && lanes === 3 && !(code === 1 && bits === 8) ? 4 : lanes)) / 8);
+}
+
+/**
  * Return the bits of a float16, rounded to nearest, ties to even.
  * @param {number} value
  */

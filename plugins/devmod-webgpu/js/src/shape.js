@@ -1,90 +1,161 @@
 // The shape of a launch: from grid and block, or from TVM's launch values after the arguments.
 
-import { ArgumentError, LaunchError } from "./errors.js";
-import { SHARED_MEMORY, signature } from "./plan.js";
+import { ArgumentError, LaunchError, repr } from "./errors.js";
+import { didYouMean } from "./near.js";
+import { arrange } from "./order.js";
+import { SHARED_MEMORY } from "./plan.js";
 import { describeValue } from "./scalars.js";
 
 /** @import { Plan } from "./plan.js" */
+
+const OPTIONS = ["grid", "threads", "block"];
 
 /** A number of blocks or threads in x, or up to three for x, y, z. @typedef {number | readonly number[]} Dims */
 /** The requested grid and the launched grid. They differ if x is folded into z for TVM's shaders. @typedef {{ grid: Triple, launched: Triple }} Shape */
 /** @typedef {[number, number, number]} Triple */
 
+/** The block of threads, and the grid of blocks. @typedef {{ grid: Triple, block: Triple | null }} LaunchConfig */
 /**
- * Return the arguments without launch values, and the shape; null for a grid with a zero, which launches nothing.
+ * The size of a launch: either `grid`, the number of blocks, or `threads`, the number of threads; x first. `block` is the number of
+ * threads in a block, which the shader fixes.
+ * @typedef {{ grid?: Dims, threads?: undefined, block?: Dims } | { grid?: undefined, threads?: Dims, block?: Dims }} LaunchOptions
+ */
+
+/**
+ * Return the arguments in the kernel's order, and the shape; null for a grid with a zero, which launches nothing.
  * @param {Plan} plan
- * @param {readonly unknown[]} args
- * @param {{ grid?: Dims, block?: Dims }} options
+ * @param {unknown} args A record of arguments by name, or an array of them. Launch values may follow those of an array.
+ * @param {LaunchOptions} options
  * @param {Triple | null} fixed The shader's block.
  * @param {number} most The device's limit of blocks in each dimension.
  * @returns {{ values: readonly unknown[], shape: Shape | null }}
  */
 export function readShape(plan, args, options, fixed, most) {
-  const argumentError = (/** @type {string} */ argument, /** @type {string} */ text) =>
-    new ArgumentError(`${plan.description} ${text}`, { kind: "webgpu", argument });
-  if (!Array.isArray(args)) throw argumentError("", `takes its arguments as an array: run([…], { grid })`);
+  const given = arrange(plan, args);
   const count = plan.args.length;
-  const { grid, block } = options ?? {};
-  const toCount = (/** @type {string} */ word, /** @type {unknown} */ value, /** @type {string} */ what, /** @type {number} */ least) => {
-    if (!Number.isSafeInteger(typeof value === "bigint" ? Number(value) : value)) throw argumentError(word, `was given ${what}: ${describeValue(value)} is not a whole number`);
-    if (Number(value) < least) throw argumentError(word, `was given ${what}: ${value} is less than ${least}`);
-    return Number(value);
-  };
-  const triple = (/** @type {string} */ word, /** @type {Dims} */ value, /** @type {number} */ least) => {
-    const parts = Array.isArray(value) ? value : [value];
-    const what = `${word}: ${Array.isArray(value) ? `[${value.map(describeValue).join(", ")}]` : describeValue(value)}`;
-    if (parts.length < 1 || parts.length > 3) throw argumentError(word, `was given ${what}; expected a number, or up to three numbers for x, y, z`);
-    const result = parts.map((part) => toCount(word, part, what, least));
-    return /** @type {Triple} */ ([result[0], result[1] ?? 1, result[2] ?? 1]);
-  };
-  /** @type {Triple} */
-  let requested = [1, 1, 1];
-  /** @type {Triple} */
-  let cluster = [1, 1, 1];
-  /** @type {Triple | null} */
-  let threads = block === undefined ? null : triple("block", block, 1);
-  if (plan.launch.length && args.length === count + plan.launch.length) {
-    if (grid !== undefined || block !== undefined) {
-      throw argumentError("grid", "is called with grid or block and with launch values after its arguments; pass only one of the two");
-    }
-    /** @type {Triple[]} */
-    const triples = [requested, [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
-    plan.launch.forEach(({ tag, which, axis }, number) => {
-      const value = toCount(tag, args[count + number], `the launch value ${tag}`, which === 0 || which === SHARED_MEMORY ? 0 : 1);
-      /** @type {Triple} */ (triples[which])[axis] = value;
-    });
-    threads = plan.launch.some(({ which }) => which === 1) ? /** @type {Triple} */ (triples[1]) : null;
-    const shared = triples[SHARED_MEMORY]?.[0];
-    if (shared) throw argumentError("shared_memory", `cannot be given ${shared} bytes of shared memory: the shader fixes the size of its workgroup memory`);
-    cluster = /** @type {Triple} */ (triples[2]);
-  } else if (args.length !== count) {
-    const tags = plan.launch.map(({ tag }) => tag).join(", ");
-    const behind = tags ? `; its launch values (${tags}) may follow them` : "";
-    const named = count ? ` (${signature(plan)})` : "";
-    throw argumentError("", `takes ${count} argument${count === 1 ? "" : "s"}${named}${behind}; ${args.length} ${args.length === 1 ? "was" : "were"} given`);
-  } else {
-    if (grid === undefined) throw argumentError("grid", "needs grid, the number of blocks: a number, or up to three numbers for x, y, z");
-    requested = triple("grid", grid, 0);
+  const values = given.slice(0, count);
+  const found = given.length > count ? readLaunchValues(plan, given.slice(count), options, fixed) : readConfig(plan, options, fixed);
+  if (found.grid.includes(0)) return { values, shape: null };
+  return { values, shape: { grid: found.grid, launched: launchedGrid(plan, found.grid, most) } };
+}
+
+/**
+ * Return the grid and the block of a call.
+ * @param {Plan} plan
+ * @param {LaunchOptions} options
+ * @param {Triple | null} fixed
+ * @returns {LaunchConfig}
+ */
+export function readConfig(plan, options, fixed) {
+  const { grid, block, threads, ...others } = options ?? {};
+  const [other] = Object.keys(others);
+  if (other) throw failure(plan, other, `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`);
+  const size = readBlock(plan, block === undefined ? null : readTriple(plan, "block", block, 1), fixed);
+  if (threads === undefined) {
+    if (grid === undefined) throw failure(plan, "grid", "needs grid, the number of blocks, or threads, the number of threads: a number, or up to three numbers for x, y, z");
+    return { grid: readTriple(plan, "grid", grid, 0), block: size };
   }
-  if (threads && fixed && threads.some((part, axis) => part !== fixed[axis])) {
-    throw argumentError("block", `is built for blocks of (${fixed.join(", ")}) threads, and (${threads.join(", ")}) was given; omit block`);
+  if (grid !== undefined) throw failure(plan, "threads", "is called with grid and with threads; give one of them");
+  if (!size) throw failure(plan, "block", "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z");
+  const wanted = readTriple(plan, "threads", threads, 0);
+  return { grid: /** @type {Triple} */ (wanted.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))), block: size };
+}
+
+/**
+ * @param {Plan} plan
+ * @param {readonly unknown[]} given
+ * @param {LaunchOptions} options
+ * @param {Triple | null} fixed
+ * @returns {LaunchConfig}
+ */
+function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
+  if (grid !== undefined || block !== undefined || threads !== undefined) {
+    throw failure(plan, "grid", "is called with grid, threads or block and with launch values behind its arguments; give one of them");
   }
-  const values = args.slice(0, count);
-  if (requested.includes(0)) return { values, shape: null };
-  if (cluster.some((part) => part !== 1)) {
+  /** @type {Triple[]} */
+  const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
+  plan.launch.forEach(({ tag, which, axis }, number) => {
+    const value = readCount(plan, tag, given[number], `the launch value ${tag}`, which === 0 || which === SHARED_MEMORY ? 0 : 1);
+    /** @type {Triple} */ (triples[which])[axis] = value;
+  });
+  const [requested, threadsOf, cluster, , shared] = /** @type {[Triple, Triple, Triple, Triple, Triple]} */ (triples);
+  if (shared[0]) {
+    throw failure(plan, "shared_memory", `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`);
+  }
+  const size = readBlock(plan, plan.launch.some(({ which }) => which === 1) ? threadsOf : null, fixed);
+  if (!requested.includes(0) && cluster.some((part) => part !== 1)) {
     throw new LaunchError(`${plan.description} cannot be launched in clusters of (${cluster.join(", ")}) blocks: WebGPU does not support clusters`, { kind: "webgpu" });
   }
+  return { grid: requested, block: size };
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Triple | null} given
+ * @param {Triple | null} fixed
+ */
+function readBlock(plan, given, fixed) {
+  if (given && fixed && given.some((part, axis) => part !== fixed[axis])) {
+    throw failure(plan, "block", `is built for blocks of (${fixed.join(", ")}) threads, and (${given.join(", ")}) was given; omit block`);
+  }
+  return fixed ?? given;
+}
+
+/**
+ * Return the grid that is launched, within the device's limit.
+ * @param {Plan} plan
+ * @param {Triple} requested
+ * @param {number} most
+ */
+function launchedGrid(plan, requested, most) {
   const launched = plan.folds ? foldGrid(plan, requested, most) : requested;
   launched.forEach((part, axis) => {
-    if (part > most) {
-      throw new LaunchError(
-        `${plan.description} cannot be launched with a grid of (${requested.join(", ")}) blocks: ${part} in ${"xyz"[axis]}, but the limit ` +
-          `of this device is ${most} (maxComputeWorkgroupsPerDimension)`,
-        { kind: "webgpu" },
-      );
-    }
+    if (part <= most) return;
+    throw new LaunchError(
+      `${plan.description} cannot be launched with a grid of (${requested.join(", ")}) blocks: ${part} in ${"xyz"[axis]}, but the limit ` +
+        `of this device is ${most} (maxComputeWorkgroupsPerDimension)`,
+      { kind: "webgpu" },
+    );
   });
-  return { values, shape: { grid: requested, launched } };
+  return launched;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} word
+ * @param {unknown} value
+ * @param {number} least
+ * @returns {Triple}
+ */
+function readTriple(plan, word, value, least) {
+  const parts = Array.isArray(value) ? value : [value];
+  const what = `${word}=${Array.isArray(value) ? `[${value.map(describeValue).join(", ")}]` : describeValue(value)}`;
+  if (parts.length < 1 || parts.length > 3) throw failure(plan, word, `was given ${what}: expected a number, or up to three numbers for x, y, z`);
+  const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, what, least));
+  return [x, y, z];
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} word
+ * @param {unknown} value
+ * @param {string} what
+ * @param {number} least
+ */
+function readCount(plan, word, value, what, least) {
+  const number = typeof value === "bigint" ? Number(value) : value;
+  if (!Number.isSafeInteger(number)) throw failure(plan, word, `was given ${what}: ${describeValue(value)} is not a whole number`);
+  if (Number(number) < least) throw failure(plan, word, `was given ${what}: ${number} is not a count of ${least} or more`);
+  return Number(number);
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} argument
+ * @param {string} text
+ */
+function failure({ name, description }, argument, text) {
+  return new ArgumentError(`${description} ${text}`, { kind: "webgpu", function: name, argument });
 }
 
 /**

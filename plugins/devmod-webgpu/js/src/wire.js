@@ -1,12 +1,12 @@
 // A module's bytes: a sequence of msgpack objects, one for each field of its kind. docs/formats.md has the layout.
 
-import { dtypeName, parseDtype } from "./dtypes.js";
+import { dtypeName } from "./dtypes.js";
 import { FormatError, listNames, repr, quoteName } from "./errors.js";
-import { isMap } from "./head.js";
+import { readInterface } from "./interface.js";
 import { Reader } from "./msgpack.js";
 
 /** @import { DType } from "./dtypes.js" */
-/** @import { Value } from "./msgpack.js" */
+/** @import { Interface } from "./interface.js" */
 
 /** The known kinds: their fields, their default format, and their formats that are text. */
 /** @type {Record<string, { fields: string[], format: string, text: string[] }>} */
@@ -21,32 +21,7 @@ const KINDS = {
 };
 const MAX_INT64 = 2n ** 63n - 1n;
 const MAX_DIMENSIONS = 64;
-export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
 
-/**
- * The place of an argument or a block: an index, a pair, "push", or null if the order is the place.
- * @typedef {number | [number, number] | "push" | null} Place
- */
-/**
- * One argument of a function. `type` is the type of a buffer's elements or of the scalar; "" if unknown.
- * @typedef {object} Param
- * @property {string} name
- * @property {typeof PARAM_KINDS[number]} kind
- * @property {string} type
- * @property {"" | "r" | "w" | "rw"} access
- * @property {Place} at
- * @property {number} align
- * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
- * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
- */
-/**
- * The places and types of a function's arguments, from reflection at build time. `extra` has the other keys.
- * @typedef {object} Interface
- * @property {Param[]} params
- * @property {{ at: Place, size: number }[]} blocks
- * @property {[number, number, number] | null} block
- * @property {Record<string, unknown>} extra
- */
 /**
  * The description of a function in the fmap.
  * @typedef {object} FunctionInfo
@@ -190,107 +165,6 @@ function readShaders(reader, shaders) {
     const name = reader.readKey(shaders);
     shaders.set(name, reader.readBin());
   }
-}
-
-// -- the interface
-
-/** @typedef {(problem: string) => FormatError} Refuse */
-
-/**
- * @param {{ [key: string]: Value }} map
- * @param {Refuse} refuse
- * @returns {Interface}
- */
-function readInterface(map, refuse) {
-  const { params = [], blocks = [], block = null, ...extra } = map;
-  if (!Array.isArray(params) || !Array.isArray(blocks)) throw refuse("the params and blocks of an interface are lists");
-  /** @type {[number, number, number] | null} */
-  let fixed = null;
-  if (block !== null) {
-    if (!Array.isArray(block) || block.length !== 3) throw refuse("a fixed block of threads is three numbers");
-    fixed = /** @type {[number, number, number]} */ (block.map((count) => readCount(count, "a fixed block of threads", refuse)));
-  }
-  return {
-    params: params.map((param) => readParam(param, refuse)),
-    blocks: blocks.map((entry) => readBlock(entry, refuse)),
-    block: fixed,
-    extra,
-  };
-}
-
-/**
- * @param {Value} value
- * @param {Refuse} refuse
- * @returns {Param}
- */
-function readParam(value, refuse) {
-  if (!isMap(value)) throw refuse("a parameter is a map with string keys");
-  for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
-  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, least = 0 } = value;
-  if (typeof name !== "string") throw refuse("a parameter's name is a string");
-  const where = `the parameter ${quoteName(name)}`;
-  if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
-    const given = typeof kind === "string" ? `the kind ${quoteName(kind)}` : "a kind that is no string";
-    throw refuse(`${where} has ${given}; a kind is one of ${PARAM_KINDS.join(", ")}`);
-  }
-  if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
-    const given = typeof access === "string" ? `the access ${quoteName(access)}` : "an access that is no string";
-    throw refuse(`${where} has ${given}; an access is 'r', 'w', 'rw' or ''`);
-  }
-  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string`);
-  if (type && !parseDtype(type)) throw refuse(`${quoteName(type)} is not a type`);
-  return {
-    name,
-    kind: /** @type {Param["kind"]} */ (kind),
-    type,
-    access,
-    at: readPlace(at, where, refuse),
-    align: readCount(align, `the alignment of ${where}`, refuse),
-    size: readCount(size, `the size of ${where}`, refuse),
-    least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
-  };
-}
-
-/**
- * @param {Value} value
- * @param {Refuse} refuse
- */
-function readBlock(value, refuse) {
-  if (!isMap(value)) throw refuse("a block is a map with string keys");
-  for (const key of ["at", "size"]) if (!(key in value)) throw refuse(`a block has no '${key}'`);
-  return { at: readPlace(value.at, "a block", refuse, true), size: readCount(value.size, "the size of a block", refuse) };
-}
-
-/**
- * @param {unknown} at
- * @param {string} where
- * @param {Refuse} refuse
- * @param {boolean} [push]
- * @returns {Place}
- */
-function readPlace(at, where, refuse, push = false) {
-  if (at === null || (push && at === "push")) return at;
-  const parts = Array.isArray(at) ? at : [at];
-  if ((!Array.isArray(at) || at.length === 2) && parts.every(isCount)) {
-    const [first, second] = parts.map(Number);
-    return /** @type {Place} */ (Array.isArray(at) ? [first, second] : first);
-  }
-  throw refuse(`${where} has a place that is no index and no pair of indices`);
-}
-
-/** @param {unknown} value */
-function isCount(value) {
-  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
-}
-
-/**
- * @param {unknown} value
- * @param {string} what
- * @param {Refuse} refuse
- */
-function readCount(value, what, refuse) {
-  if (!isCount(value)) throw refuse(`${what} is a number from 0 up`);
-  return Number(value);
 }
 
 // -- constants

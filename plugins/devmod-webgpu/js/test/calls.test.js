@@ -68,7 +68,7 @@ test("names in messages", () => {
 });
 
 const info = (types, extra = {}) => ({ name: "k", argTypes: types, launchParamTags: [], argExtraTags: [], interface: null, ...extra });
-const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, size: 0, least: 0, ...more });
+const param = (name, kind, type, at, more = {}) => ({ name, kind, type, access: "", at, align: 0, size: 0, members: [], least: 0, ...more });
 const known = (params, blocks = [], more = {}) =>
   info(params.map(({ kind, type }) => (kind === "buffer" ? "handle" : type)), { interface: { params, blocks, block: null, extra: {}, ...more } });
 
@@ -118,13 +118,13 @@ test("shapes", () => {
 
 for (const [name, call, text] of [
   ["no grid", () => shape(mine, [0], {}), /the webgpu function 'k' needs grid, the number of blocks/],
-  ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid: 1\.5: 1\.5 is not a whole number$/],
-  ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid: \[1, -1\]: -1 is less than 0$/],
+  ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid=1\.5: 1\.5 is not a whole number$/],
+  ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid=\[1, -1\]: -1 is not a count of 0 or more$/],
   ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /expected a number, or up to three numbers for x, y, z$/],
-  ["too few arguments", () => shape(mine, [], { grid: 1 }), /takes 1 argument \(a\); 0 were given$/],
+  ["too few arguments", () => shape(mine, [], { grid: 1 }), /misses an argument: 'a'; it takes 1 argument \(a\)$/],
   ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
-  ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as an array: run\(\[…\], \{ grid \}\)$/],
-  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /with grid or block and with launch values after its arguments/],
+  ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as a record by name or as an array: run\(\{ … \}, \{ grid \}\), run\(\[…\], \{ grid \}\); got 0$/],
+  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid, threads or block and with launch values behind its arguments; give one of them$/],
   ["another block", () => shape(mine, [0], { grid: 1, block: 32 }, [64, 1, 1]), /is built for blocks of \(64, 1, 1\) threads, and \(32, 1, 1\) was given/],
   ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /a grid of \(65536, 1, 1\) blocks: 65536 in x, but the limit of this device is 65535 \(maxComputeWorkgroupsPerDimension\)$/],
   ["clusters", () => shape(all, [0, 5, 2, 1, 64, 0], {}), /cannot be launched in clusters of \(2, 1, 1\) blocks: WebGPU does not support clusters$/],

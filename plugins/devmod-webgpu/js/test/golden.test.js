@@ -142,9 +142,9 @@ test("a parameter of no known kind, or with another access", () => {
   const where = "the bytes of the webgpu module: fmap of 'f', interface: the parameter 'x' has ";
   for (const [key, value, text] of [
     ["kind", str("bufer"), "the kind 'bufer'; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
-    ["kind", Buffer.from([7]), "a kind that is no string; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
+    ["kind", Buffer.from([7]), "the kind 7; a kind is one of buffer, scalar, uniform, local, image, sampler, at byte 3"],
     ["access", str("x"), "the access 'x'; an access is 'r', 'w', 'rw' or '', at byte 3"],
-    ["access", Buffer.from([0xc0]), "an access that is no string; an access is 'r', 'w', 'rw' or '', at byte 3"],
+    ["access", Buffer.from([0xc0]), "the access None; an access is 'r', 'w', 'rw' or '', at byte 3"],
   ]) {
     assert.throws(() => decode("webgpu", module(key, value)), (error) => error instanceof FormatError && error.message === where + text, text);
   }

@@ -1,0 +1,271 @@
+// The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/test_browser_interface.py).
+
+import { parseDtype } from "./dtypes.js";
+import { quoteName, repr } from "./errors.js";
+import { isMap } from "./head.js";
+
+/** @import { FormatError } from "./errors.js" */
+/** @import { Value } from "./msgpack.js" */
+
+const MAX_INT64 = 2n ** 63n - 1n;
+/** The number of structs that may enclose a member. */
+const MAX_DEPTH = 16;
+export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
+
+/**
+ * The place of an argument or a block: an index, a pair, "push", or null if the order is the place.
+ * @typedef {number | [number, number] | "push" | null} Place
+ */
+/**
+ * One member of a struct that is passed by value. `offset` counts from the start of the enclosing struct. A nested struct has
+ * `members` and a `size` in bytes, other members have a `type`. An array has a `shape`, and `strides` in bytes.
+ * @typedef {object} Member
+ * @property {string} name
+ * @property {string} type
+ * @property {number} offset
+ * @property {Member[]} members
+ * @property {number} size
+ * @property {number[]} shape
+ * @property {number[]} strides
+ */
+/**
+ * One argument of a function. `type` is the type of a buffer's elements or of the scalar; "" if unknown.
+ * @typedef {object} Param
+ * @property {string} name
+ * @property {typeof PARAM_KINDS[number]} kind
+ * @property {string} type
+ * @property {"" | "r" | "w" | "rw"} access
+ * @property {Place} at
+ * @property {number} align
+ * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
+ * @property {Member[]} members The members of a struct by value; [] if they are unknown.
+ * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
+ */
+/**
+ * The places and types of a function's arguments, from reflection at build time. `block` is the fixed block of threads,
+ * `defaultBlock` the block of a call that names none. `extra` has the other keys.
+ * @typedef {object} Interface
+ * @property {Param[]} params
+ * @property {{ at: Place, size: number }[]} blocks
+ * @property {[number, number, number] | null} block
+ * @property {[number, number, number] | null} defaultBlock
+ * @property {boolean} openBlock Whether the kernel gives the same result with every block.
+ * @property {Record<string, unknown>} extra
+ */
+/** Returns the error for a problem. @typedef {(problem: string) => FormatError} Refuse */
+
+/**
+ * @param {{ [key: string]: Value }} map
+ * @param {Refuse} refuse
+ * @returns {Interface}
+ */
+export function readInterface(map, refuse) {
+  const { params = [], blocks = [], block = null, default_block = null, open_block = false, ...extra } = map;
+  if (!Array.isArray(params) || !Array.isArray(blocks)) throw refuse("the params and blocks of an interface are lists");
+  return {
+    params: params.map((param) => readParam(param, refuse)),
+    blocks: blocks.map((entry) => readBlock(entry, refuse)),
+    openBlock: readBoolean(open_block, refuse),
+    block: readThreads(block, "a fixed block of threads", 0, refuse),
+    defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
+    extra,
+  };
+}
+
+/**
+ * @param {Value} value
+ * @param {Refuse} refuse
+ */
+function readBoolean(value, refuse) {
+  if (typeof value !== "boolean") throw refuse(`open_block is a boolean, not ${typeName(value)}`);
+  return value;
+}
+
+/**
+ * @param {Value} value
+ * @param {string} what
+ * @param {number} least
+ * @param {Refuse} refuse
+ */
+function readThreads(value, what, least, refuse) {
+  if (value === null) return null;
+  if (!Array.isArray(value) || value.length !== 3) throw refuse(`${what} is three numbers, not ${show(value)}`);
+  const counts = value.map((count) => readCount(count, what, refuse));
+  if (Math.min(...counts) < least) throw refuse(`${what} is three numbers of ${least} or more, not ${show(value)}`);
+  return /** @type {[number, number, number]} */ (counts);
+}
+
+/**
+ * @param {Value} value
+ * @param {Refuse} refuse
+ * @returns {Param}
+ */
+function readParam(value, refuse) {
+  if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
+  for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
+  const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0 } = value;
+  const where = `the parameter ${show(name)}`;
+  if (!Array.isArray(members)) throw refuse(`the members of ${where} are a list, not ${typeName(members)}`);
+  if (known !== null) readDefault(known, where, refuse);
+  if (typeof name !== "string") throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
+  if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
+    throw refuse(`${where} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
+  }
+  if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
+    throw refuse(`${where} has the access ${show(access)}; an access is 'r', 'w', 'rw' or ''`);
+  }
+  const result = {
+    name,
+    kind: /** @type {Param["kind"]} */ (kind),
+    type: readType(type, where, refuse),
+    access: /** @type {Param["access"]} */ (access),
+    align: readCount(align, `the alignment of ${where}`, refuse),
+    size: readCount(size, `the size of ${where}`, refuse),
+    members: members.map((each) => readMember(each, 0, refuse)),
+    least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
+  };
+  if (members.length && kind !== "scalar" && kind !== "uniform") {
+    throw refuse(`${where} is of kind ${kind} and has members; only a scalar or a uniform has members`);
+  }
+  if (known !== null && kind !== "local") {
+    const [[key, count]] = /** @type {[[string, Value]]} */ (Object.entries(known));
+    const text = key === "bytes" ? count : `per_thread=${count}`;
+    throw refuse(`${where} has an invalid default: expected a Local for the kind local, got Local(${text}) for ${kind}`);
+  }
+  return { ...result, at: readPlace(at, where, refuse) };
+}
+
+/**
+ * @param {Value} value
+ * @param {string} where
+ * @param {Refuse} refuse
+ */
+function readDefault(value, where, refuse) {
+  const [key, ...others] = isMap(value) ? Object.keys(value) : [];
+  const count = isMap(value) ? value[key ?? ""] : 0;
+  if ((key === "bytes" || key === "per_thread") && !others.length && isCount(count) && Number(count) >= 1) return;
+  throw refuse(
+    `${where} has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at least 1, got ${show(value)}`,
+  );
+}
+
+/**
+ * @param {Value} value
+ * @param {number} depth The number of structs that enclose the member.
+ * @param {Refuse} refuse
+ * @returns {Member}
+ */
+function readMember(value, depth, refuse) {
+  if (depth >= MAX_DEPTH) throw refuse(`more than ${MAX_DEPTH} structs enclose a member`);
+  if (!isMap(value)) throw refuse(`a member is a map with string keys, not ${typeName(value)}`);
+  for (const key of ["name", "offset"]) if (!(key in value)) throw refuse(`a member has no '${key}'`);
+  const { name, offset, type = "", members = [], size = 0, shape = [], strides = [] } = value;
+  if (!Array.isArray(members)) throw refuse(`the members of a member are a list, not ${typeName(members)}`);
+  const inner = members.map((each) => readMember(each, depth + 1, refuse));
+  if (typeof name !== "string") throw refuse(`a member's name is a string, not ${typeName(name)}`);
+  const where = `the member ${repr(name)}`;
+  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
+  if (Boolean(type) === Boolean(inner.length)) {
+    throw refuse(`${where} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`);
+  }
+  const result = {
+    name,
+    type: readType(type, where, refuse),
+    offset: readCount(offset, `the offset of ${where}`, refuse),
+    members: inner,
+    size: readCount(size, `the size of ${where}`, refuse),
+    shape: readCounts(shape, `the shape of ${where}`, refuse),
+    strides: readCounts(strides, `the strides of ${where}`, refuse),
+  };
+  if (result.shape.length !== result.strides.length) {
+    throw refuse(`${where} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`);
+  }
+  return result;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} what
+ * @param {Refuse} refuse
+ */
+function readCounts(value, what, refuse) {
+  if (!Array.isArray(value)) throw refuse(`${what} is a list, not ${typeName(value)}`);
+  return value.map((each) => readCount(each, what, refuse));
+}
+
+/**
+ * @param {unknown} type
+ * @param {string} where
+ * @param {Refuse} refuse
+ */
+function readType(type, where, refuse) {
+  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
+  if (type && !parseDtype(type)) throw refuse(`${quoteName(type)} is not a type`);
+  return type;
+}
+
+/**
+ * @param {Value} value
+ * @param {Refuse} refuse
+ */
+function readBlock(value, refuse) {
+  if (!isMap(value)) throw refuse(`a block is a map with string keys, not ${typeName(value)}`);
+  for (const key of ["at", "size"]) if (!(key in value)) throw refuse(`a block has no '${key}'`);
+  const size = readCount(value.size, "the size of a block", refuse);
+  return { at: readPlace(value.at, "a block", refuse, true), size };
+}
+
+/**
+ * @param {unknown} at
+ * @param {string} where
+ * @param {Refuse} refuse
+ * @param {boolean} [push]
+ * @returns {Place}
+ */
+function readPlace(at, where, refuse, push = false) {
+  if (at === null || (push && at === "push")) return at;
+  const parts = Array.isArray(at) ? at : [at];
+  if ((!Array.isArray(at) || at.length === 2) && parts.every(isCount)) {
+    const [first, second] = parts.map(Number);
+    return /** @type {Place} */ (Array.isArray(at) ? [first, second] : first);
+  }
+  throw refuse(`${where} has the place ${show(at)}; a place is an index or a pair of indices`);
+}
+
+/** @param {unknown} value */
+function isCount(value) {
+  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} what
+ * @param {Refuse} refuse
+ */
+function readCount(value, what, refuse) {
+  if (!isCount(value)) throw refuse(`${what} is invalid: expected an int of at least 0, got ${show(value)}`);
+  return Number(value);
+}
+
+/**
+ * Return a value of msgpack as Python's reader shows it.
+ * @param {unknown} value
+ * @returns {string}
+ */
+function show(value) {
+  if (typeof value === "string") return repr(value);
+  if (value === null) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
+  if (isMap(value)) return `{${Object.entries(value).map(([key, each]) => `${repr(key)}: ${show(each)}`).join(", ")}}`;
+  return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
+}
+
+/** Return the name of a value's type in Python. @param {unknown} value */
+function typeName(value) {
+  if (value === null || value === undefined) return "NoneType";
+  if (typeof value === "boolean") return "bool";
+  if (typeof value === "string") return "str";
+  if (typeof value === "bigint" || Number.isInteger(value)) return "int";
+  return typeof value === "number" ? "float" : Array.isArray(value) ? "list" : value instanceof Uint8Array ? "bytes" : "dict";
+}

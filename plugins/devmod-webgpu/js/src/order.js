@@ -1,0 +1,88 @@
+// The order of a call's arguments: an array has them by position, a record by name. The messages are those of devmod in Python.
+
+import { ArgumentError, listNames, repr } from "./errors.js";
+import { didYouMean } from "./near.js";
+import { label, signature } from "./plan.js";
+import { describeValue } from "./scalars.js";
+
+/** @import { Plan } from "./plan.js" */
+
+/**
+ * Return the arguments of a call in the kernel's order. Launch values may follow them.
+ * @param {Plan} plan
+ * @param {unknown} given An array, or a record of arguments by name.
+ * @returns {readonly unknown[]}
+ */
+export function arrange(plan, given) {
+  if (Array.isArray(given)) return checkCount(plan, given);
+  if (!isRecord(given)) {
+    throw failure(plan, `takes its arguments as a record by name or as an array: run({ … }, { grid }), run([…], { grid }); got ${describeValue(given)}`);
+  }
+  const names = plan.args.map(({ name }) => name);
+  for (const name of Object.keys(given)) {
+    const count = names.filter((each) => each === name).length;
+    if (!name || !count) throw failure(plan, `has no argument ${repr(name)}; ${takes(plan)}${didYouMean(name, names.filter(Boolean))}`, name);
+    if (count > 1) throw failure(plan, `has several arguments ${repr(name)}: give them by position`, name);
+  }
+  checkMissing(plan, plan.args.filter(({ name }) => !name || !Object.hasOwn(given, name)), 0);
+  return names.map((name) => given[name]);
+}
+
+/**
+ * @param {Plan} plan
+ * @param {readonly unknown[]} given
+ */
+function checkCount(plan, given) {
+  const count = plan.args.length;
+  if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length)) return given;
+  if (given.length > count) throw failure(plan, `takes ${countText(plan)}; ${given.length} ${given.length === 1 ? "was" : "were"} given`);
+  checkMissing(plan, plan.args.slice(given.length), given.length);
+  return given;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Plan["args"]} missing
+ * @param {number} count The number of arguments by position.
+ */
+function checkMissing(plan, missing, count) {
+  const [first] = missing;
+  if (!first) return;
+  const named = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
+  if (!named && !plan.known) throw failure(plan, `takes ${countText(plan)}; ${count} ${count === 1 ? "was" : "were"} given`);
+  const what = named ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
+  throw failure(plan, `misses ${missing.length === 1 ? "an argument" : "arguments"}: ${what}; ${takes(plan)}`, first.name);
+}
+
+/** @param {Plan} plan */
+function takes(plan) {
+  return `it takes ${countText(plan)}`;
+}
+
+/** @param {Plan} plan */
+function countText(plan) {
+  const count = plan.args.length;
+  const tags = plan.launch.map(({ tag }) => tag).join(", ");
+  const behind = tags ? `; its launch values (${tags}) may follow them` : "";
+  return `${count} argument${count === 1 ? "" : "s"}${count ? ` (${signature(plan)})` : ""}${behind}`;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} text
+ * @param {string} [argument]
+ */
+function failure(plan, text, argument = "") {
+  return new ArgumentError(`${plan.description} ${text}`, { kind: "webgpu", function: plan.name, argument });
+}
+
+/**
+ * Return whether a value is a plain object, and not an array, a buffer or another object of a class.
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+export function isRecord(value) {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}

@@ -1,0 +1,139 @@
+"""Calls of the npm package and of devmod in Python: names, counts and launch sizes have the same meaning and the same messages."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+from devmod.errors import did_you_mean
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "core" / "tests")]
+
+import toy_backend as toy  # noqa: E402
+from browser_driver import run_in_node  # noqa: E402
+
+#: Refused by both with the same text: the parameters, the launch tags, the arguments by position or by name, and the launch options.
+SCALARS = [Param(name, "scalar", "int32", at=(0, 4 * number)) for number, name in enumerate(("width", "height", "n", "steps"))]
+NONE = [Param("", "scalar", "int32", at=(0, 0)), Param("", "scalar", "int32", at=(0, 4))]
+TWICE = [Param("n", "scalar", "int32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4)), Param("m", "scalar", "int32", at=(0, 8))]
+TAGS = ("blockIdx.x", "threadIdx.x")
+WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]] = {
+    "an unknown name": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "stepps": 1}, {"grid": 1}),
+    "an unknown name with launch values": (SCALARS, TAGS, {"wide": 1}, {"grid": 1}),
+    "an unknown name like no other": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "q": 1}, {"grid": 1}),
+    "a missing argument": (SCALARS, (), {"width": 1, "n": 1, "steps": 1}, {"grid": 1}),
+    "missing arguments": (SCALARS, TAGS, {"width": 1, "n": 1}, {"grid": 1}),
+    "too few by position": (SCALARS, (), [1, 2], {"grid": 1}),
+    "one too few without names": (None, (), [1], {"grid": 1}),
+    "a name without names": (None, (), {"n": 1}, {"grid": 1}),
+    "too many": (SCALARS, TAGS, [1, 2, 3, 4, 5], {"grid": 1}),
+    "no name": (NONE, (), {}, {"grid": 1}),
+    "a name of two": (TWICE, (), {"n": 1, "m": 1}, {"grid": 1}),
+    "the other name": (TWICE, (), {"m": 1}, {"grid": 1}),
+    "a value": (SCALARS, (), {"width": 1, "height": 2**31, "n": 1, "steps": 1}, {"grid": 1}),
+    "a negative grid": (SCALARS, (), [1, 2, 3, 4], {"grid": -1}),
+    "a grid of fractions": (SCALARS, (), [1, 2, 3, 4], {"grid": [1, 1.5]}),
+    "another block": (SCALARS, (), [1, 2, 3, 4], {"grid": 1, "block": 32}),
+}
+RUN = """
+const { DevmodError } = await import("./errors.js");
+const { makePlan } = await import("./plan.js");
+const { readShape } = await import("./shape.js");
+const { ConversionError } = await import("./scalars.js");
+return argument.map(({ info, args, options, block }) => {
+  const plan = makePlan("f", info, "");
+  try {
+    const { values } = readShape(plan, args, options, block, 65535);
+    plan.args.forEach(({ pack, number, name }) => {
+      try {
+        pack(values[number]);
+      } catch (error) {
+        throw new DevmodError(`${plan.description}: argument ${number + 1} '${name}': ${error.message}`, { argument: name });
+      }
+    });
+    return null;
+  } catch (error) {
+    if (!(error instanceof DevmodError)) throw error;
+    return [error.message, error.argument];
+  }
+});
+"""
+
+
+def info_of(params: list[Param] | None, tags: tuple[str, ...]) -> FunctionInfo:
+    if params is None:
+        return FunctionInfo("f", ["int32", "int32"], tags)
+    return FunctionInfo("f", ["int32"] * len(params), tags, (), Interface(params, [devmod.Block((0, 0), 64)], (64, 1, 1)))
+
+
+def in_javascript(info: FunctionInfo) -> dict[str, Any]:
+    """Return the signature as the package reads it from a file."""
+    known = info.interface
+    interface = known and {
+        "params": [{**each.to_dict(), "align": 0, "size": 0, "members": [], "least": 0} for each in known.params],
+        "blocks": [each.to_dict() for each in known.blocks],
+        "block": known.block,
+        "extra": {},
+    }
+    return {"name": "f", "argTypes": info.arg_types, "launchParamTags": info.launch_param_tags, "argExtraTags": [], "interface": interface}
+
+
+@pytest.fixture(scope="module")
+def refused() -> dict[str, Any]:
+    """The errors of the package."""
+    calls = [
+        {"info": in_javascript(info_of(params, tags)), "args": args, "options": options, "block": (64, 1, 1) if params else None}
+        for params, tags, args, options in WRONG.values()
+    ]
+    return dict(zip(WRONG, run_in_node(RUN, calls), strict=True))
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_have_the_messages_of_python(name: str, refused: dict[str, Any]) -> None:
+    params, tags, args, options = WRONG[name]
+    f = toy.module({"f": info_of(params, tags)})["f"]
+    given, named = ((), args) if isinstance(args, dict) else (args, {})
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(*given, **named, **options)
+    assert refused[name] == [as_in_javascript(str(caught.value)), caught.value.argument]
+
+
+def as_in_javascript(message: str) -> str:
+    """Return a message of Python in the words of JavaScript: options have no equals sign, and numbers are not ints."""
+    message = re.sub(r"\b(grid|threads|block)=(?![\w\[(-])", r"\1", message.replace("the toy function", "the webgpu function"))
+    return message.replace("an int, or up to three ints", "a number, or up to three numbers")
+
+
+def test_the_nearest_name_is_that_of_python() -> None:
+    known = ["width", "height", "n", "steps", "step", "threads", "left", "top", "pixel", "alpha", "beta", "weights", "a", "b", "ab", "ba"]
+    unknown = [
+        *known,
+        "widht",
+        "hieght",
+        "stepss",
+        "stpe",
+        "with",
+        "weight",
+        "thread",
+        "pixels",
+        "ahpla",
+        "",
+        "N",
+        "x" * 300,
+        "tops",
+        "aab",
+    ]
+    pairs = [(name, [each for each in known if each != name]) for name in unknown]
+    pairs += [(one, [other]) for one, other in itertools.permutations(filter(None, unknown), 2) if one != other]
+    found = run_in_node('const { didYouMean } = await import("./near.js"); return argument.map((pair) => didYouMean(...pair));', pairs)
+    assert found == [did_you_mean(name, names) for name, names in pairs]
+    assert len(set(found)) > 10
