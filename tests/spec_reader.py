@@ -204,7 +204,13 @@ def interface(fields: dict[str, Any]) -> dict[str, Any]:
     if fields.get("block") is not None:
         made["block"] = [number(each, 0, FAR) for each in array(fields["block"])]
         need(len(made["block"]) == 3, "a block of threads is three numbers")
-    return made | unknown(fields, "params", "blocks", "block")
+    if fields.get("default_block") is not None:
+        made["default_block"] = [number(each, 1, FAR) for each in array(fields["default_block"])]
+        need(len(made["default_block"]) == 3, "a block of threads is three numbers")
+    is_open = fields.get("open_block", False)
+    need(type(is_open) is bool, "open_block is a boolean")
+    made |= {"open_block": True} if is_open else {}
+    return made | unknown(fields, "params", "blocks", "block", "default_block", "open_block")
 
 
 def parameter(fields: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +226,68 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     align = number(fields.get("align", 0), 0, FAR)
     size = number(fields.get("size", 0), 0, FAR)
     made |= ({"align": align} if align else {}) | ({"size": size} if size else {})
-    return made | unknown(fields, "name", "kind", "type", "access", "at", "align", "size")
+    members = [member(mapping(each), 0) for each in array(fields.get("members", []))]
+    if members:
+        need(made["kind"] in ("scalar", "uniform"), "a struct by value is a scalar or a uniform")
+        need(element.startswith("uint8") and element != "uint8x0", "a struct of N bytes is uint8xN")
+        check_layout(members, width(element))
+        made["members"] = members
+    if fields.get("default") is not None:
+        need(made["kind"] == "local", "local memory has a default")
+        made["default"] = mapping(fields["default"])
+        need(list(made["default"]) in (["bytes"], ["per_thread"]), "bytes, or bytes a thread")
+        number(*made["default"].values(), 1, FAR)
+    return made | unknown(fields, "name", "kind", "type", "access", "at", "align", "size", "members", "default")
+
+
+def member(fields: dict[str, Any], depth: int) -> dict[str, Any]:
+    need(depth < 16, "at most 16 structs")
+    need("name" in fields and "offset" in fields, "a member has name and offset")
+    made: dict[str, Any] = {"name": text(fields["name"])}
+    element = text(fields.get("type", ""))
+    inner = [member(mapping(each), depth + 1) for each in array(fields.get("members", []))]
+    need(bool(element) != bool(inner), "a member has a type, or members")
+    need(not element or is_type_name(element), "a member's type")
+    made |= {"type": element} if element else {}
+    made["offset"] = number(fields["offset"], 0, FAR)
+    made |= {"members": inner} if inner else {}
+    size = number(fields.get("size", 0), 0, FAR)
+    made |= {"size": size} if size else {}
+    shape, strides = ([number(each, 0, FAR) for each in array(fields.get(key, []))] for key in ("shape", "strides"))
+    need(len(shape) == len(strides) <= 16, "a stride for each dimension")
+    made |= {"shape": shape, "strides": strides} if shape else {}
+    return made | unknown(fields, "name", "type", "offset", "members", "size", "shape", "strides")
+
+
+def check_layout(members: list[dict[str, Any]], size: int) -> None:
+    """The section "The members of a struct": inside, in any order, without overlap."""
+    spans = []
+    names = [each["name"] for each in members if each["name"]]
+    need(len(names) == len(set(names)), "names of members differ")
+    for each in members:
+        if "members" in each:
+            check_layout(each["members"], each.get("size", 0))
+        length = each.get("size", 0) if "members" in each else width(each["type"])
+        for count, stride in zip(reversed(each.get("shape", [])), reversed(each.get("strides", [])), strict=True):
+            need(count > 0 and stride >= length, "the elements of an array do not overlap")
+            length += (count - 1) * stride
+        need(length, "a member has bytes")
+        spans.append((each["offset"], each["offset"] + length))
+    spans.sort()
+    need(all(end <= start for (_, end), (start, _) in itertools.pairwise(spans)), "members do not overlap")
+    need(all(end <= size for _, end in spans), "members are inside the struct")
+
+
+def width(name: str) -> int:
+    """The bytes of a value of a type, whose lanes are whole numbers of bytes."""
+    base, _, lanes = name.rpartition("x") if re.search(r"x\d+$", name) and not name.startswith("complex") else (name, "", "1")
+    bits = next((pair[1] for pair, known in NAMED.items() if known == base), None)
+    if bits is None:
+        bits = int(re.search(r"\d+$", base)[0])  # type: ignore[index]
+    if base == "void" or name == "uint1":
+        bits = 8
+    need(bits % 8 == 0, "a lane is a whole number of bytes")
+    return bits // 8 * int(lanes)
 
 
 def block(fields: dict[str, Any]) -> dict[str, Any]:

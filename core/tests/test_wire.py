@@ -17,6 +17,7 @@ from support import KINDS, MAP_KINDS, sample
 
 import devmod
 from devmod._plugins.specs import find_spec
+from devmod._values.dtypes import array_bytes, parse_dtype
 from devmod.backend import decode
 
 TAGS = ["blockIdx.x", "threadIdx.x"]
@@ -397,7 +398,8 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-unknown = st.dictionaries(st.text(min_size=7, max_size=9), values, max_size=2)
+#: Hypothesis also draws strings of the code under test, which contains the names of known fields.
+unknown = st.dictionaries(st.text(min_size=7, max_size=9).map("x-{}".format), values, max_size=2)
 places = st.none() | st.integers(0, 2**40) | st.tuples(st.integers(0, 9), st.integers(0, 2**40))
 
 
@@ -405,28 +407,40 @@ sizes = st.integers(0, 2**40)
 
 
 @st.composite
-def members(draw: st.DrawFn, depth: int = 0) -> devmod.Member:
-    inner = draw(st.lists(members(depth + 1), max_size=2)) if depth < 3 else []
-    steps = draw(st.lists(st.tuples(sizes, sizes), max_size=2))
-    shape, strides = [length for length, _ in steps], [stride for _, stride in steps]
-    type_ = "" if inner else draw(dtypes)
-    return devmod.Member(draw(st.text(max_size=5)), type_, draw(sizes), inner, draw(sizes), shape, strides, draw(unknown))
+def structs(draw: st.DrawFn, depth: int = 0) -> tuple[list[devmod.Member], int]:
+    """Return the members of a struct, one behind the other with gaps, and the struct's size."""
+    members, end = [], 0
+    for name in draw(st.lists(st.text(max_size=5), unique=True, min_size=depth > 0, max_size=3)):
+        inner, size = draw(structs(depth + 1)) if depth < 3 and draw(st.booleans()) else ([], 0)
+        type_ = "" if inner else draw(st.sampled_from(["float32", "float16x4", "uint8x40", "bool", "float8_e4m3fnx3"]))
+        size = size if inner else 0
+        length = size or array_bytes(parse_dtype(type_))
+        shape: list[int] = []
+        strides: list[int] = []
+        for count, gap in draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), max_size=2)):
+            shape, strides = [count, *shape], [length + gap, *strides]
+            length += (count - 1) * strides[0]
+        offset = end + draw(st.integers(0, 9))
+        members.append(devmod.Member(name, type_, offset, inner, size, shape, strides, draw(unknown)))
+        end = offset + length
+    return members, end + draw(st.integers(0, 9))
 
 
 @st.composite
 def params_of(draw: st.DrawFn) -> devmod.Param:
     kind = draw(st.sampled_from(["buffer", "scalar", "uniform", "local", "image", "sampler"]))
+    members, size = draw(structs()) if kind in ("scalar", "uniform") else ([], 0)
     counts = st.integers(1, 2**40)
     locals_ = st.none() | st.builds(devmod.Local, counts) | st.builds(lambda count: devmod.Local(per_thread=count), counts)
     return devmod.Param(
         draw(st.text(max_size=5)),
         kind,
-        draw(st.just("") | dtypes),
+        (f"uint8x{size}" if size > 1 else "uint8") if members else draw(st.just("") | dtypes),
         draw(st.sampled_from(["", "r", "w", "rw"])),
         draw(places),
         draw(st.integers(0, 64)),
         draw(sizes),
-        draw(st.lists(members(), max_size=3)) if kind in ("scalar", "uniform") else (),
+        members,
         draw(locals_) if kind == "local" else None,
         draw(unknown),
     )

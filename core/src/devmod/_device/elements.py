@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
+from devmod._values.layout import numpy_dtype as numpy_dtype
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
@@ -21,29 +22,6 @@ def count_of(shape: Sequence[int]) -> int:
     for length in shape:
         count *= length
     return count
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits has a dtype of one byte.
-
-    Raises
-    ------
-    FormatError
-        NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
-    """
-    found: np.dtype[Any] | None = None
-    try:
-        found = np.dtype("bool" if name == "uint1" else name)
-    except TypeError:
-        from contextlib import suppress
-        from importlib import import_module
-
-        with suppress(ImportError, AttributeError, TypeError):
-            found = np.dtype(getattr(import_module("ml_dtypes"), name))
-    # NumPy and the platform define further names ("void"), whose elements may have another size.
-    if found is None or not 0 < found.itemsize == array_bytes(parse_dtype(name)):
-        raise FormatError(f"NumPy does not support {name}: pip install ml_dtypes, or read the bits of a host array with memoryview(array)")
-    return found
 
 
 def elements_of(array: np.ndarray[Any, Any]) -> memoryview:

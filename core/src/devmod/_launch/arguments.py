@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from devmod._launch.scalars import packer, plain_packer
+from devmod._launch.structs import struct_packer
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
 from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS, value_tags
 from devmod.errors import FormatError
@@ -73,7 +74,7 @@ class Argument:
         self.pack = pack
         self.size = size if kind == "buffer" else 0
         self.type_text = type
-        self.plain_packer = plain_packer(type) if kind == "scalar" else None
+        self.plain_packer = plain_packer(type) if kind == "scalar" and not align else None
         if kind == "buffer" and type:
             code, bits, lanes = parse_dtype(type)
             self._base = dtype_name((code, bits, 1))
@@ -138,15 +139,20 @@ class Signature:
                 param = interface.params[number]
                 name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
                 type_, default = param.type or (declared if kind in ("scalar", "uniform") else ""), param.default
+                members = param.members
             else:
-                name, align, size, declared_access, default = "", 0, 0, "", None
+                name, align, size, declared_access, default, members = "", 0, 0, "", None, ()
                 kind, type_ = ("buffer", "") if declared == "handle" else ("scalar", declared)
             written = declared_access != "r"
             if kind == "buffer":
                 if not declared_access and buffers < len(access):
                     written = access[buffers]
                 buffers += 1
-            pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align) if kind in ("scalar", "uniform") else None
+            pack = None
+            if members:
+                pack = struct_packer(name, members, parse_dtype(type_)[2])
+            elif kind in ("scalar", "uniform"):
+                pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
             arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default))
         self.arguments = tuple(arguments)
         self.interface = interface

@@ -224,11 +224,16 @@ def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
 def _bytes_of(value: Any, name: str, size: int) -> bytes:
     """Return the bytes of a struct given as bytes or as an object with a buffer (NumPy's void, a ctypes.Structure)."""
     try:
-        view = memoryview(value)
+        return struct_bytes(value, name, size)
     except TypeError:
         raise ConversionError(
             f"{describe_value(value)} is not a struct of {size} bytes; pass bytes, or a NumPy record of that size"
         ) from None
+
+
+def struct_bytes(value: Any, name: str, size: int) -> bytes:
+    """Return the bytes of an object with a buffer of `size` bytes, for the type `name`. Raise TypeError if it has no buffer."""
+    view = memoryview(value)
     if view.nbytes != size:
         raise ConversionError(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
     return view.tobytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devmod._values.dtypes import parse_dtype
 from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place, type_name
+from devmod._values.layout import MAX_DEPTH, check_members, param_dtype
 from devmod._values.local import Local
 from devmod._values.value import Value
 from devmod.errors import FormatError
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    import numpy as np
+
     from devmod._values.fields import Place
 
 PARAM_KINDS = ("buffer", "scalar", "uniform", "local", "image", "sampler")
 ACCESSES = ("", "r", "w", "rw")
-
-
-#: The number of structs that may enclose a member.
-_MAX_DEPTH = 16
 
 
 class Member(Value):
@@ -107,8 +106,8 @@ class Member(Value):
 
         `depth` is the number of structs that enclose the member.
         """
-        if depth >= _MAX_DEPTH:
-            raise FormatError(f"more than {_MAX_DEPTH} structs enclose a member")
+        if depth >= MAX_DEPTH:
+            raise FormatError(f"more than {MAX_DEPTH} structs enclose a member")
         rest = read_map(data, "a member")
         try:
             name, offset = rest.pop("name"), rest.pop("offset")
@@ -196,10 +195,29 @@ class Param(Value):
             raise FormatError(f"the members of {where} are Member objects")
         if members and kind not in ("scalar", "uniform"):
             raise FormatError(f"{where} is of kind {kind} and has members; only a scalar or a uniform has members")
+        if members:
+            code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
+            if (code, bits) != (1, 8):
+                raise FormatError(f"{where} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'")
+            check_members(members, nbytes, where)
         if default is not None and (kind != "local" or not isinstance(default, Local)):
             raise FormatError(f"{where} has an invalid default: expected a Local for the kind local, got {default!r} for {kind}")
         self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, where), align=align, size=size)
         self._set(members=members, default=default, extra=dict(extra or {}))
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """NumPy's dtype of a buffer's elements or of a value; None if the type is unknown.
+
+        A struct has a structured dtype with the members' offsets and the struct's size, or ``V24`` for 24 bytes if its members are
+        unknown. A vector is a subarray. Three-vectors in a buffer or an array have four lanes if they take the memory of four.
+
+        Raises
+        ------
+        FormatError
+            NumPy does not support the type.
+        """
+        return param_dtype(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
