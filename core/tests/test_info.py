@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import devmod
+from devmod import FunctionInfo, Interface, Member, Param
 from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 
 
@@ -60,8 +61,6 @@ def test_function_info_is_a_value() -> None:
     assert info == same
     assert hash(info) == hash(same)
     assert info != devmod.FunctionInfo("k", ["handle"])
-    assert repr(info) == "FunctionInfo(name='k', arg_types=('handle', 'int32'), launch_param_tags=('blockIdx.x',), arg_extra_tags=(0, 1))"
-    assert repr(devmod.Param("a", "buffer", "float32", "r", 0)) == "Param(name='a', kind='buffer', type='float32', access='r', at=0)"
     assert (info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == (
         "k",
         ("handle", "int32"),
@@ -72,6 +71,44 @@ def test_function_info_is_a_value() -> None:
     assert pickle.loads(pickle.dumps(info)) == info
     with pytest.raises(AttributeError, match="immutable"):
         info.name = "other"
+
+
+STRUCT = Param("p", "uniform", "uint8x32", align=16, members=[
+    Member("scale", "float32"), Member("w", "float32", 4, shape=(2, 3), strides=(12, 4)), Member("in", "", 28, [Member("a", "int8")], size=1),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Param("a", "buffer", "float32", "rw", 0), "<Param a: float32* rw>"),
+        (Param("", "buffer"), "<Param void*>"),
+        (Param("n", "scalar", "int32"), "<Param n: int32>"),
+        (Param("n", "scalar"), "<Param n: ?>"),
+        (STRUCT, "<Param p: {scale: float32, w: float32[2][3], in: {a: int8}}>"),
+        (Param("p", "uniform", "uint8x32"), "<Param p: uniform uint8x32>"),
+        (Param("t", "local", "float32", default=devmod.Local(per_thread=4)), "<Param t: local float32 = Local(per_thread=4)>"),
+        (Param("\x1b\n", "scalar", "int32"), "<Param \\x1b\\n: int32>"),
+        (Param("x" * 1000, "scalar", "int32"), f"<Param {'x' * 299}…>"),
+        (STRUCT.members[2], "<Member in: {a: int8} at byte 28>"),
+        (Interface(), "<Interface ()>"),
+        (Interface([Param("n", "scalar", "int32")], block=(64, 1, 1)), "<Interface (n: int32) block 64×1×1>"),
+        (Interface(default_block=(8, 8, 1)), "<Interface () default block 8×8×1>"),
+        (Interface(open_block=True), "<Interface () any block>"),
+        (FunctionInfo("k", ["handle", "int32"], ["blockIdx.x"], [0, 1]), "<FunctionInfo k(handle, int32)>"),
+        (FunctionInfo("k", ["int32"], (), (), Interface([Param("n", "scalar", "int32")])), "<FunctionInfo k(n: int32)>"),
+        (FunctionInfo("k" * 99, ["int32"] * 9), f"<FunctionInfo {'k' * 59}…({'int32, ' * 8}…)>"),
+    ],
+)  # fmt: skip
+def test_a_repr_is_one_short_line(value: object, text: str) -> None:
+    assert repr(value) == text
+
+
+def test_values_that_differ_where_their_reprs_do_not_are_different() -> None:
+    first, second = (Param("a", "buffer", "float32", "r", at) for at in (0, 1))
+    assert repr(first) == repr(second)
+    assert first != second
+    assert hash(Interface([first])) != hash(Interface([second]))
 
 
 @pytest.mark.row("R12", "R19")

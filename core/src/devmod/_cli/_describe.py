@@ -21,7 +21,7 @@ from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
 from devmod._util.elf import is_elf
 from devmod._util.regular_files import open_regular
 from devmod._values.info import FunctionInfo
-from devmod._values.param import Param
+from devmod._values.signature import block_text, signature_text
 from devmod.errors import FormatError
 
 
@@ -60,31 +60,15 @@ def _verified(module: Module) -> bool:
 
 def signature(name: str, info: FunctionInfo) -> str:
     """Return a function as one line: ``scale(x: float32* rw, n: int32) block 64×1×1, constants TILE=8``."""
-    interface = info.interface
-    if interface is None:
-        shown = ", ".join(info.arg_types)
-    else:
-        shown = ", ".join(map(_parameter, interface.params))
-    text = f"{name}({shown})"
-    if interface is not None and interface.block is not None:
-        text += " block " + "×".join(map(str, interface.block))
+    text = signature_text(name, info)
     try:
-        constants = constants_of(interface)
+        constants = constants_of(info.interface)
     except FormatError:  # the runtime raises the error
         constants = ()
     if constants:
         shown = ", ".join(each.label if each.default is None else f"{each.label}={each.default}" for each in constants)
-        text += f"{',' if interface is not None and interface.block is not None else ''} constants {shown}"
+        text += f"{',' if info.interface is not None and block_text(info.interface) else ''} constants {shown}"
     return text
-
-
-def _parameter(param: Param) -> str:
-    kind = param.type or "?"
-    if param.kind == "buffer":
-        kind = f"{param.type or 'void'}* {param.access}".rstrip()
-    elif param.kind != "scalar":
-        kind = f"{param.kind} {param.type}".rstrip()
-    return f"{param.name}: {kind}" if param.name else kind
 
 
 def _open(path: Path) -> tuple[str, Module]:

@@ -6,6 +6,7 @@ from sys import intern
 
 from devmod._device.buffer import BufferBase
 from devmod._device.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape
+from devmod._util.html import html_table
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
 
@@ -64,6 +65,11 @@ class Array:
             The device reports the failure of a kernel that was queued before.
         """
         raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        device = getattr(self, "device", "the host")
+        rows = [("type", self.dtype), ("shape", self.shape), ("size", f"{self.nbytes:,} bytes"), ("memory", device)]
+        return html_table("Array", rows)
 
     def __len__(self) -> int:
         if not self.shape:

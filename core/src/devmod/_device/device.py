@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 
 from devmod._device.array import DeviceArray, HostArray
 from devmod._device.elements import dtype_name_of, dtype_of, elements_of, shape_of
+from devmod._util.html import html_table
 from devmod._util.text import escape_line
 from devmod._values.dtypes import array_bytes, parse_dtype
 from devmod.errors import ArgumentError, FormatError
@@ -150,3 +151,8 @@ class Device(ABC):
 
     def __repr__(self) -> str:
         return escape_line(f"{self.kind} device {self.index} ({self.name})")
+
+    def _repr_html_(self) -> str:
+        rows = [("name", self.name), ("vendor", self.vendor), ("driver", self.driver_version), ("architecture", self.arch)]
+        rows.append(("memory", f"{self.memory:,} bytes" if self.memory else ""))
+        return html_table(f"{self.kind} device {self.index}", [row for row in rows if row[1]])

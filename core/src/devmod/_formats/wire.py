@@ -11,7 +11,7 @@ from os import PathLike
 from devmod._formats.msgpack import MAX_VALUES, Reader
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo, Interface
-from devmod.errors import ArgumentError, FormatError, quote_name
+from devmod.errors import ArgumentError, FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
         return len(self._places)
 
     def __repr__(self) -> str:
-        return repr(dict(self))
+        return f"<functions {list_names(self)}>"
 
 
 def _read_fmap(reader: Reader) -> StoredFunctions:

@@ -18,10 +18,12 @@ from devmod._launch.launch import Launch
 from devmod._launch.order import ArgumentOrder
 from devmod._launch.scalars import describe_value
 from devmod._util import fork as _fork
+from devmod._util.html import html_table
 from devmod._util.numpy import keep_numpy
 from devmod._util.once import Once
 from devmod._util.text import escape_line
 from devmod._values.local import Local
+from devmod._values.signature import block_text, type_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False
@@ -346,6 +348,14 @@ class Function:
 
     def __repr__(self) -> str:
         return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
+
+    def _repr_html_(self) -> str:
+        interface = self._signature.interface
+        title = f"{self._launcher.kind} function {self.name}"
+        if interface is None:
+            return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
+        rows = [(param.name, type_text(param)) for param in interface.params]
+        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
 
 
 def _clear_callers_in_child() -> None:

@@ -9,7 +9,7 @@ from devmod._modules.module import RUNNABLE, Module
 from devmod._modules.tree import holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
-from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, function_not_found
+from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, function_not_found, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Functions(Mapping[str, "FunctionInfo"]):
         return len(self._owners)
 
     def __repr__(self) -> str:
-        return repr(dict(self))
+        return f"<functions {list_names(self)}>"
 
 
 def _global_of(module: Module, name: str) -> Array | None:

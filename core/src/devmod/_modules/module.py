@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from devmod._util.text import escape_line, shorten
-from devmod.errors import FormatError, function_not_found
+from devmod.errors import DevmodError, FormatError, function_not_found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 BINARY_SERIALIZABLE = 1
 RUNNABLE = 2
 COMPILATION_EXPORTABLE = 4
+
+#: The number of functions that a notebook shows.
+_MAX_SHOWN = 20
 
 #: The kind of the host library at the root of a tree of TVM. It has no bytes.
 LIBRARY = "_lib"
@@ -203,6 +206,23 @@ class Module(ABC):
             The payload is not one file, the suffix belongs to another format, or an existing metadata file describes other functions.
         """
         raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
+
+    def _repr_html_(self) -> str:
+        from devmod._util.html import html_table
+        from devmod._values.signature import signature_text
+
+        def signature(name: str) -> str:
+            try:
+                return signature_text(name, self.functions[name], short=True)
+            except DevmodError as error:  # one damaged function
+                return f"{name}: {error}"
+
+        names = list(self)
+        rows = [("function", signature(name)) for name in names[:_MAX_SHOWN]]
+        if len(names) > _MAX_SHOWN:
+            rows.append(("", f"and {len(names) - _MAX_SHOWN} more functions"))
+        rows += [("candidate" if self.kind == "bundle" else "import", f"{each.kind} {each.format}".rstrip()) for each in self.imports]
+        return html_table(f"{type(self).__name__} {self.kind} {self.format}".rstrip(), rows)
 
     def __repr__(self) -> str:
         names = list(self)

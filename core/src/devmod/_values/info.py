@@ -9,6 +9,7 @@ from __future__ import annotations
 from devmod._values.dtypes import parse_dtype
 from devmod._values.fields import check_count, read_map, read_place, type_name
 from devmod._values.param import Param
+from devmod._values.signature import interface_text, short_repr, signature_text
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -118,6 +119,9 @@ class Interface(Value):
         read_params, read_blocks = map(Param.from_dict, params), map(Block.from_dict, blocks)
         return cls(read_params, read_blocks, block, rest, default_block=default_block, open_block=open_block)
 
+    def __repr__(self) -> str:
+        return short_repr("Interface", interface_text(self, short=True))
+
 
 class FunctionInfo(Value):
     """The signature of one function, for callers and drivers.
@@ -175,6 +179,9 @@ class FunctionInfo(Value):
         if interface is not None and len(interface.params) != len(types):
             raise FormatError(f"{where} has {len(types)} arg_types and an interface of {len(interface.params)} params")
         self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)
+
+    def __repr__(self) -> str:
+        return short_repr("FunctionInfo", signature_text(self.name, self, short=True))
 
 
 def _threads(value: Sequence[int] | None, what: str, least: int) -> tuple[int, int, int] | None:

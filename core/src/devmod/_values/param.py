@@ -6,6 +6,7 @@ from devmod._values.dtypes import parse_dtype
 from devmod._values.fields import check_count, read_counts, read_list, read_map, read_place, type_name
 from devmod._values.layout import MAX_DEPTH, check_members, param_dtype
 from devmod._values.local import Local
+from devmod._values.signature import member_text, parameter_text, short_repr
 from devmod._values.value import Value
 from devmod.errors import FormatError
 
@@ -116,6 +117,9 @@ class Member(Value):
         members = [cls.from_dict(each, depth + 1) for each in read_list(rest.pop("members", []), "the members of a member")]
         type_, size = rest.pop("type", ""), rest.pop("size", 0)
         return cls(name, type_, offset, members, size, rest.pop("shape", ()), rest.pop("strides", ()), rest)
+
+    def __repr__(self) -> str:
+        return short_repr("Member", f"{member_text(self)} at byte {self.offset}")
 
 
 class Param(Value):
@@ -258,6 +262,9 @@ class Param(Value):
         members = map(Member.from_dict, read_list(rest.pop("members", []), f"the members of the parameter {name!r}"))
         default = _read_default(rest.pop("default", None), name)
         return cls(name, kind, type_, access, at, rest.pop("align", 0), rest.pop("size", 0), members, default, rest)
+
+    def __repr__(self) -> str:
+        return short_repr("Param", parameter_text(self))
 
 
 def _read_default(data: object, name: object) -> Local | None:

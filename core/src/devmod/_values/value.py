@@ -13,7 +13,7 @@ _HIDDEN = (("align", 0), ("size", 0), ("open_block", False))
 
 
 class Value:
-    """An immutable value. Equality, hash and repr follow from its slots."""
+    """An immutable value. Equality, hash and, by default, repr follow from its slots."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -38,19 +38,31 @@ class Value:
         return type(other) is type(self) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(self._text())
 
     def __repr__(self) -> str:
+        return self._text()
+
+    def _text(self) -> str:
         # The annotations are in the order of the constructor, the slots in alphabetical order.
         fields = {name: getattr(self, name) for name in type(self).__annotations__}
         shown = ", ".join(
-            f"{name}={value!r}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
+            f"{name}={_text(value)}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
         )
         return f"{type(self).__name__}({shown})"
 
     # copy and pickle need this for immutable objects with slots. Process pools pickle values.
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._fields())
+
+
+def _text(value: object) -> str:
+    """Return the repr of a field, with all fields of the values in it: a class may have a shorter repr."""
+    if isinstance(value, Value):
+        return value._text()
+    if isinstance(value, tuple) and value and isinstance(value[0], Value):
+        return f"({', '.join(map(_text, value))})"
+    return repr(value)
 
 
 def _rebuild(cls: type[Value], fields: Sequence[object]) -> Value:
