@@ -227,7 +227,7 @@ def test_a_clean_installation_serves_the_page_without_npm(environment: Callable[
     box = environment(wheels.direct("devmod-core"))
     output = box.run("-m", "devmod", "view", str(file), "--no-open", code=1)
     assert output == (
-        "devmod: error: the command 'view' is in the distribution devmod-webgpu, which is not installed. To add it: pip install devmod-webgpu\n"
+        "devmod: error: the command 'view' cannot run: devmod-webgpu is not installed. To add it: pip install devmod-webgpu\n"
     )
     box.install(wheels.direct("devmod-core"), wheels.direct("devmod-webgpu"))
     found = {

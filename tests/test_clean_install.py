@@ -197,7 +197,7 @@ def test_a_command_whose_wheel_is_missing_names_the_wheel(environment: Callable[
         (("view", "kernels.devmod"), "devmod-webgpu"),
     ):
         assert box.run("-m", "devmod", *words, code=1) == (
-            f"devmod: error: the command {words[0]!r} is in the distribution {wheel}, which is not installed. To add it: pip install {wheel}\n"
+            f"devmod: error: the command {words[0]!r} cannot run: {wheel} is not installed. To add it: pip install {wheel}\n"
         )
         assert f"(pip install {wheel})" in " ".join(box.run("-m", "devmod", "--help").split())
 

@@ -41,7 +41,7 @@ def test_the_installed_wheel_conforms_and_runs_its_readme(environment: Callable[
 
     box.uninstall("devmod-host")
     assert box.run("-c", MISS) == (
-        "devmod.load_from_bytes.host is not registered, and no known distribution provides it. By convention it would be devmod-host; "
+        "devmod.load_from_bytes.host is not registered, and no known distribution provides it; by convention it would be devmod-host; "
         "install that only if you trust its publisher\n"
     )
 

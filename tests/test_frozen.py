@@ -92,7 +92,7 @@ def expected(*, frozen: bool, who: str, acme: str) -> dict[str, Any]:
 
 
 NOBODY = (
-    "NotRegisteredError: devmod.{}.acme is not registered, and no known distribution provides it. By convention it would be devmod-acme; "
+    "NotRegisteredError: devmod.{}.acme is not registered, and no known distribution provides it; by convention it would be devmod-acme; "
     "install that only if you trust its publisher"
 )
 

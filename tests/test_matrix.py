@@ -142,7 +142,7 @@ def check(box: Any, projects: Projects, installed: Iterable[str]) -> None:
             )
         else:
             text = (
-                f"NotRegisteredError: devmod.create.{kind} is not registered, and no known distribution provides it. By convention it would be "
+                f"NotRegisteredError: devmod.create.{kind} is not registered, and no known distribution provides it; by convention it would be "
                 f"devmod-{kind}; install that only if you trust its publisher"
             )
             assert (found["create"], found["made"], found["forced"]) == (text, text, text)

@@ -110,7 +110,7 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
 
     # After uninstalling, the file can be read, and the errors name what is missing.
     box.uninstall("devmod-acme")
-    provides = "is not registered, and no known distribution provides it. By convention it would be devmod-acme; install that only if you trust its publisher"
+    provides = "is not registered, and no known distribution provides it; by convention it would be devmod-acme; install that only if you trust its publisher"
     assert box.run("-c", WITHOUT, bundle).splitlines() == [
         "acme ['axpy']",
         f"devmod.load_from_bytes.acme {provides}",

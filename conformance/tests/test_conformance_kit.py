@@ -324,7 +324,7 @@ def test_the_error_for_broken_cases_names_their_distribution(tmp_path: Path, tex
     [
         (
             "nobody",
-            "devmod.conformance.nobody is not registered, and no known distribution provides it. By convention it would be devmod-nobody; "
+            "devmod.conformance.nobody is not registered, and no known distribution provides it; by convention it would be devmod-nobody; "
             "install that only if you trust its publisher",
         ),
         ("cuda", "devmod.conformance.cuda is not registered: the CUDA runtime is not installed. To add it: pip install devmod-cuda"),

@@ -283,7 +283,7 @@ def _without_info(site: Path, info: Path) -> None:
 
 
 REPORT = "Install it again (pip install --force-reinstall acme-bad==1.0), or report it to its publisher"
-MISS = "NotRegisteredError | devmod.create.bad is not registered, and no known distribution provides it. By convention it would be devmod-bad; install that only if you trust its publisher |  | None"
+MISS = "NotRegisteredError | devmod.create.bad is not registered, and no known distribution provides it; by convention it would be devmod-bad; install that only if you trust its publisher |  | None"
 
 
 @pytest.mark.row("R4", "R8")

@@ -171,7 +171,7 @@ def test_a_module_of_an_unknown_kind_is_stored_unchanged() -> None:
     with pytest.raises(devmod.NotRegisteredError) as caught:
         found.get_function("f")
     assert str(caught.value) == (
-        "devmod.load_from_bytes.npu is not registered, and no known distribution provides it. By convention it would be "
+        "devmod.load_from_bytes.npu is not registered, and no known distribution provides it; by convention it would be "
         "devmod-npu; install that only if you trust its publisher"
     )
 

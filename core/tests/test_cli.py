@@ -94,7 +94,7 @@ def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureF
     assert run(capsys, "view", "k.devmod") == (
         1,
         "",
-        "devmod: error: the command 'view' is in the distribution devmod-webgpu, which is not installed. To add it: pip install devmod-webgpu\n",
+        "devmod: error: the command 'view' cannot run: devmod-webgpu is not installed. To add it: pip install devmod-webgpu\n",
     )
 
 
@@ -424,7 +424,7 @@ def test_inspect_an_unknown_kind(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert (function["arg_types"], function["symbol"], function["signature"]) == (None, None, "add(…)")
     assert "npu, 7 B — runtime: not installed\n" in out
     assert (
-        "no known distribution provides the kind 'npu'; by convention it would be devmod-npu; install it only if you trust its publisher"
+        "npu: no known distribution provides it; by convention it would be devmod-npu; install that only if you trust its publisher"
         in out
     )
     assert "pip install" not in out
@@ -832,7 +832,7 @@ def test_an_unknown_target(capsys: pytest.CaptureFixture[str], tmp_path: Path, t
     assert run(capsys, "compile", tmp_path / "k.cl", "-t", target, "-o", tmp_path / "k.devmod") == (
         1,
         "",
-        f"devmod: error: devmod.targets.{target} is not registered, and no known distribution provides it. By convention it would be "
+        f"devmod: error: devmod.targets.{target} is not registered, and no known distribution provides it; by convention it would be "
         f"devmod-{target}; install that only if you trust its publisher. {advice}\n",
     )
 

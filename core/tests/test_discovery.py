@@ -604,7 +604,7 @@ def test_the_error_for_a_miss_names_distributions_with_unreadable_entry_points(s
     for _ in range(2):
         assert seen([site], cache) == {"npu": "devmod-npu 1.0"}
         assert run(AN_HOUR_LATER + CREATE.format("bad"), [site], cache)[0] == (
-            "NotRegisteredError devmod.create.bad is not registered, and no known distribution provides it. By convention it would be "
+            "NotRegisteredError devmod.create.bad is not registered, and no known distribution provides it; by convention it would be "
             f"devmod-bad; install that only if you trust its publisher. The entry points of acme-bad at {str(info)!r} are unknown: the "
             "entry_points.txt in acme_bad-1.0.dist-info cannot be read (UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff in position 22: invalid start byte)\n"
         )

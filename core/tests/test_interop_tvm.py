@@ -539,7 +539,7 @@ def test_a_library_needs_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         tvm.load_library("k.so")
-    assert str(caught.value) == "reading 'k.so' needs pyelftools, which is not installed: pip install 'devmod-core[tvm]'"
+    assert str(caught.value) == "'k.so' cannot be read: pyelftools is not installed. To add it: pip install 'devmod-core[tvm]'"
 
 
 def test_files_that_are_not_tvms_libraries(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_the_miss_of_an_unknown_kind_warns_about_its_publisher(tmp_path: Path) -
     groups = ("devmod.create", "devmod.load_from_bytes", "devmod.load_from_file", "devmod.targets", "devmod.device", "devmod.conformance")
     assert misses(tmp_path, [(group, "npu_9") for group in groups]) == {
         f"{group}.npu_9": [
-            f"{group}.npu_9 is not registered, and no known distribution provides it. By convention it would be devmod-npu_9; "
+            f"{group}.npu_9 is not registered, and no known distribution provides it; by convention it would be devmod-npu_9; "
             "install that only if you trust its publisher"
             + (". The targets here: cuda, hexagon, metal, opencl, rocm, vulkan, webgpu" if group == "devmod.targets" else ""),
             "npu_9",

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
     from devmod._values.value import Value as Value
     from devmod.errors import compile_error as compile_error
+    from devmod.errors import driver_import_error as driver_import_error
     from devmod.errors import function_not_found as function_not_found
 
 #: The module of each name.
@@ -112,6 +113,7 @@ _HOME = {
     "decode_source": "_util.source_text",
     "detect_form": "_util.magic",
     "devices_of": "_device.find",
+    "driver_import_error": "errors",
     "dtype_name_of": "_device.elements",
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",

@@ -168,6 +168,32 @@ def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> 
     return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
 
 
+def not_installed(what: str, install: str) -> str:
+    """Return the sentences about a missing distribution or program, with the command that installs it."""
+    return f"{what} is not installed. To add it: {install}"
+
+
+def driver_import_error(
+    error: Exception, kind: str, title: str, package: str, *, install: str = "", repair: str = ""
+) -> DeviceNotFoundError:
+    """Return the error of a runtime that cannot import the Python package of its driver.
+
+    Parameters
+    ----------
+    error
+        The exception of the import.
+    kind, title, package
+        The kind, its title in messages, and the package.
+    install, repair
+        The commands that install the package, and that install it again. Default: pip with the package's name.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        why = not_installed(package, install or f"pip install {package}")
+    else:
+        why = f"{package} cannot be imported: {error}. To repair it: {repair or f'pip install --force-reinstall {package}'}"
+    return DeviceNotFoundError(f"no {title} device can be used: {why}", kind=kind)
+
+
 def fallback_cause(runtime: str, variable: str, excluded: str) -> str:
     """Return why a fallback was made: its runtime was not installed, or an environment variable excluded it."""
     if excluded:

@@ -172,6 +172,6 @@ def test_without_pyobjc_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(devmod.DeviceNotFoundError) as caught:
         importlib.import_module("devmod_metal._driver")
     assert str(caught.value) == (
-        "pyobjc's Metal cannot be imported: import of Foundation halted; None in sys.modules. Install it: "
+        "no Metal device can be used: pyobjc cannot be imported: import of Foundation halted; None in sys.modules. To repair it: "
         "pip install --force-reinstall pyobjc-framework-Metal pyobjc-framework-libdispatch"
     )

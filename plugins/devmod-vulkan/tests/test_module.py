@@ -679,7 +679,7 @@ def test_copies_of_every_size(nbytes: int, device: Any) -> None:
     [
         (
             "sys.modules['vulkan'] = None",
-            "the package vulkan is not installed, so no Vulkan device can be used. To add it: pip install vulkan",
+            "no Vulkan device can be used: vulkan is not installed. To add it: pip install vulkan",
         ),
         (
             "import importlib.abc\n"
@@ -687,7 +687,7 @@ def test_copies_of_every_size(nbytes: int, device: Any) -> None:
             "    def find_spec(self, name, path=None, target=None):\n"
             "        if name == 'vulkan': raise ImportError('cffi is broken')\n"
             "sys.meta_path.insert(0, Broken())",
-            "the package vulkan cannot be imported: cffi is broken. Install it again: pip install --force-reinstall vulkan",
+            "no Vulkan device can be used: vulkan cannot be imported: cffi is broken. To repair it: pip install --force-reinstall vulkan",
         ),
         (
             "from vulkan._vulkancache import ffi\n",  # the loader itself is taken away in the test

@@ -12,7 +12,7 @@ from devmod._cli._known import KNOWN
 from devmod._plugins import messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
-from devmod.errors import DevmodError, NotRegisteredError, describe_error
+from devmod.errors import DevmodError, NotRegisteredError, describe_error, not_installed
 
 GROUP = "devmod.commands"
 
@@ -42,8 +42,7 @@ class Commands(SuggestingGroup):
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(
-                f"the command {cmd_name!r} is in the distribution {entry.distribution}, which is not installed. "
-                f"To add it: pip install {entry.distribution}",
+                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, f'pip install {entry.distribution}')}",
                 kind=cmd_name,
                 key=f"{GROUP}.{cmd_name}",
                 distribution=entry.distribution,

@@ -8,10 +8,10 @@ from devmod._modules.bundle import BundleModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
 from devmod._modules.tree import walk
 from devmod._plugins import registry
+from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec
 from devmod.errors import FormatError, admission_hint
-from devmod.targets import KINDS
 
 #: The maximum number of candidates of all bundles of a file, beyond four for each module. Bundles may share candidates.
 MAX_CANDIDATES = 1 << 14
@@ -28,11 +28,10 @@ def runtime_of(kind: str) -> dict[str, str]:
         return {"installed": "", "install": admission_hint(claim.distribution, variable), "excluded": variable}
     if spec is not None:
         install = spec.install
-    elif any(kind in each.formats for each in filter(None, map(find_spec, KINDS))):
-        install = f"nothing can be installed: {kind} is {explain_name('devmod.load_from_bytes', kind)}"
+    elif meaning := explain_name("devmod.load_from_bytes", kind):
+        install = f"nothing can be installed: {kind} is {meaning}"
     else:
-        by_name = f"by convention it would be devmod-{kind}; install it only if you trust its publisher"
-        install = f"no known distribution provides the kind {kind!r}; {by_name}"
+        install = f"{kind}: {unknown_distribution(kind)}"
     return {"installed": installed, "install": install, "excluded": ""}
 
 

@@ -9,7 +9,7 @@ from devmod._modules.payload import check_fmap
 from devmod._modules.source import file_hint, language_of, read_source, resembles_path
 from devmod._values.request import CompileRequest, Payload
 from devmod._values.target import Target
-from devmod.errors import CompileError, PluginError, ToolchainNotFoundError
+from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,22 +171,18 @@ def _find_compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Pa
     try:
         found = getattr(import_module(module), function)
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0] and spec.build_extra:
-            raise ToolchainNotFoundError(
-                f'{kind} cannot be compiled here: its compiler is not installed. To add it: pip install "devmod-core[{spec.build_extra}]"',
+        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+        if missing == module.partition(".")[0] and spec.build_extra:
+            text = not_installed("its compiler", f'pip install "devmod-core[{spec.build_extra}]"')
+        elif missing == "devmod_targets":
+            text = not_installed("devmod-targets", "pip install devmod-targets")
+        else:
+            raise PluginError(
+                f"the compiler of the target {kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
                 kind=kind,
-            ) from None
-        if isinstance(error, ModuleNotFoundError) and error.name == "devmod_targets":
-            raise ToolchainNotFoundError(
-                f"{kind} cannot be compiled here: its compiler needs devmod-targets, which is not installed. "
-                "To add it: pip install devmod-targets",
-                kind=kind,
-            ) from None
-        raise PluginError(
-            f"the compiler of the target {kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
-            kind=kind,
-            key=f"devmod.targets.{kind}",
-        ) from error
+                key=f"devmod.targets.{kind}",
+            ) from error
+        raise ToolchainNotFoundError(f"{kind} cannot be compiled here: {text}", kind=kind) from None
     return spec, found
 
 

@@ -7,7 +7,16 @@ import time
 
 from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, Claim, Distribution, normalize_name
 from devmod._util.text import escape
-from devmod.errors import ConflictError, DevmodError, FormatError, NotRegisteredError, PluginError, admission_hint, did_you_mean
+from devmod.errors import (
+    ConflictError,
+    DevmodError,
+    FormatError,
+    NotRegisteredError,
+    PluginError,
+    admission_hint,
+    did_you_mean,
+    not_installed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,15 +102,12 @@ def not_registered(
         text = f"{key} is not registered: {name} is {other}"
     elif spec is None:
         distribution = f"devmod-{name}"
-        text = (
-            f"{key} is not registered, and no known distribution provides it. By convention it would be {distribution}; "
-            f"install that only if you trust its publisher{suggestion}"
-        )
+        text = f"{key} is not registered, and {unknown_distribution(name)}{suggestion}"
     else:
         distribution = spec.distribution
         present = next((each for each in installed if normalize_name(each.name) == normalize_name(distribution)), None)
         if present is None:
-            text = f"{key} is not registered: the {spec.title} runtime is not installed. To add it: {spec.install}"
+            text = f"{key} is not registered: {not_installed(f'the {spec.title} runtime', spec.install)}"
         else:
             text = (
                 f"{key} is not registered: {present.name} {present.version} is installed and does not provide it. "
@@ -111,6 +117,11 @@ def not_registered(
         if each.problem and not each.entries:
             text += f". {unreadable_entries(each)}"
     return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
+
+
+def unknown_distribution(kind: str) -> str:
+    """Return the clauses about a kind whose distribution is unknown."""
+    return f"no known distribution provides it; by convention it would be devmod-{kind}; install that only if you trust its publisher"
 
 
 def conflict(candidates: Sequence[Claim], chosen: str) -> ConflictError:

@@ -9,7 +9,7 @@ import time
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import stamp_from_stat, write_index
 from devmod._util.log import debug
-from devmod.errors import describe_error
+from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _read(folder: Folder, entry: str, device: int, began: int) -> bool:
         try:
             from importlib_metadata import Distribution as Metadata
         except ImportError:
-            problem = "its metadata cannot be read without importlib-metadata. To add it: pip install importlib-metadata"
+            problem = f"its metadata cannot be read: {not_installed('importlib-metadata', 'pip install importlib-metadata')}"
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
         folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)

@@ -6,7 +6,7 @@ from struct import Struct
 
 from devmod._util.elf import is_elf
 from devmod._util.regular_files import open_regular
-from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError
+from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def symbol_bytes(path: str, name: str) -> memoryview | None:
     try:
         from elftools.elf.elffile import ELFFile
     except ImportError:
-        raise ToolchainNotFoundError(f"reading {path!r} needs pyelftools, which is not installed: pip install 'devmod-core[tvm]'") from None
+        text = not_installed("pyelftools", "pip install 'devmod-core[tvm]'")
+        raise ToolchainNotFoundError(f"{path!r} cannot be read: {text}") from None
     from devmod._formats.bundle_file import mapped
 
     data = mapped(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from devmod.backend import driver_import_error
 from devmod.errors import DeviceNotFoundError
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
 
@@ -22,11 +23,8 @@ except ImportError as error:
             "Mac: pip install devmod-metal",
             kind="metal",
         ) from error
-    raise DeviceNotFoundError(
-        f"pyobjc's Metal cannot be imported: {error}. Install it: "
-        "pip install --force-reinstall pyobjc-framework-Metal pyobjc-framework-libdispatch",
-        kind="metal",
-    ) from error
+    repair = "pip install --force-reinstall pyobjc-framework-Metal pyobjc-framework-libdispatch"
+    raise driver_import_error(error, "metal", "Metal", "pyobjc", repair=repair) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import re
 
+from devmod.backend import driver_import_error
 from devmod.errors import CompileError, DeviceNotFoundError, FormatError
 
 try:
     import pyopencl as cl
-except ModuleNotFoundError as error:
-    if error.name != "pyopencl":
-        raise DeviceNotFoundError(
-            f"pyopencl cannot be imported: {error}. Install it again: pip install --force-reinstall pyopencl", kind="opencl"
-        ) from error
-    raise DeviceNotFoundError(
-        'pyopencl is not installed, so no OpenCL device can be used. To add it and a CPU device: pip install "devmod-opencl[pocl]"',
-        kind="opencl",
-    ) from error
-except ImportError as error:
-    raise DeviceNotFoundError(
-        f"pyopencl cannot be imported: {error}. If the OpenCL loader is missing, install pyopencl's wheels, which contain one: "
-        'pip install --force-reinstall "pyopencl[pocl]"',
-        kind="opencl",
-    ) from error
+except ImportError as error:  # pyopencl's wheels contain the OpenCL loader, and the extra pocl a device on the CPU
+    install, repair = 'pip install "devmod-opencl[pocl]"', 'pip install --force-reinstall "pyopencl[pocl]"'
+    raise driver_import_error(error, "opencl", "OpenCL", "pyopencl", install=install, repair=repair) from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import os
 from _weakref import ref
 from collections import deque
 
-from devmod.backend import Once, environment_flag, open_driver
+from devmod.backend import Once, driver_import_error, environment_flag, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 
 NO_LOADER = (
@@ -24,20 +24,10 @@ NO_LOADER = (
 try:
     import vulkan as vk
     from vulkan._vulkan import ffi, lib  # type: ignore[import-untyped]
-except ModuleNotFoundError as error:
-    if error.name != "vulkan":
-        raise DeviceNotFoundError(
-            f"the package vulkan cannot be imported: {error}. Install it again: pip install --force-reinstall vulkan", kind="vulkan"
-        ) from error
-    raise DeviceNotFoundError(
-        "the package vulkan is not installed, so no Vulkan device can be used. To add it: pip install vulkan", kind="vulkan"
-    ) from error
 except OSError as error:
     raise DeviceNotFoundError(NO_LOADER.format(why="libvulkan is not found"), kind="vulkan") from error
 except ImportError as error:
-    raise DeviceNotFoundError(
-        f"the package vulkan cannot be imported: {error}. Install it again: pip install --force-reinstall vulkan", kind="vulkan"
-    ) from error
+    raise driver_import_error(error, "vulkan", "Vulkan", "vulkan") from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

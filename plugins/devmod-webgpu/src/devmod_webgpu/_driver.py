@@ -7,23 +7,14 @@ from __future__ import annotations
 
 import contextlib
 
+from devmod.backend import driver_import_error
 from devmod.errors import DeviceNotFoundError, LaunchError
 
 try:
     import wgpu
     import wgpu.backends.auto
-except ModuleNotFoundError as error:
-    if error.name != "wgpu":
-        raise DeviceNotFoundError(
-            f"wgpu cannot be imported: {error}. Install it again: pip install --force-reinstall wgpu", kind="webgpu"
-        ) from error
-    raise DeviceNotFoundError(
-        "wgpu is not installed, so no WebGPU device can be used. To add it: pip install wgpu", kind="webgpu"
-    ) from error
-except (ImportError, OSError, RuntimeError) as error:
-    raise DeviceNotFoundError(
-        f"wgpu cannot be imported: {error}. Its wheels bring wgpu-native: pip install --force-reinstall wgpu", kind="webgpu"
-    ) from error
+except (ImportError, OSError, RuntimeError) as error:  # wgpu's wheels contain wgpu-native
+    raise driver_import_error(error, "webgpu", "WebGPU", "wgpu") from error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
