@@ -341,7 +341,7 @@ def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> N
 
 #: The unescaped parts that a `__repr__` may have: types, numbers, and objects with an escaping repr.
 PLAIN = {"self.device", "self._stream.device", "self.nbytes", "self.dtype", "list(self.shape)", "type(self).__name__", "name", "shown"}
-PLAIN |= {"list_names(self)"}  # the reprs of the names
+PLAIN |= {"self.per_thread", "list_names(self)"}  # a number, the reprs of names
 
 
 def test_every_repr_escapes_what_it_shows() -> None:
@@ -353,6 +353,17 @@ def test_every_repr_escapes_what_it_shows() -> None:
             for part in ast.walk(function):
                 if isinstance(part, ast.FormattedValue) and part.conversion != ord("r") and part not in escaped:
                     assert ast.unparse(part.value) in PLAIN, (path, ast.unparse(function))
+
+
+def test_every_html_comes_from_the_function_that_escapes_it() -> None:
+    functions = [
+        node for _, tree in sources() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_"
+    ]
+    assert len(functions) >= 4
+    for function in functions:
+        results = [node.value for node in function.body if isinstance(node, ast.Return)]
+        assert results
+        assert all(isinstance(result, ast.Call) and ast.unparse(result.func) == "html_table" for result in results)
 
 
 def test_every_warning_escapes_its_text() -> None:
