@@ -18,8 +18,9 @@ import toy_backend as toy
 
 import devmod
 from devmod._device import dlpack
-from devmod._device.array import HostArray
-from devmod._launch.scalars import ConversionError, packer
+from devmod._device.host_array import HostArray
+from devmod._launch.scalars import packer
+from devmod._values.conversion import ConversionError
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,7 @@ def test_every_export_of_a_host_array(dtype: str, shape: tuple[int, ...]) -> Non
 def test_a_host_array_is_used_without_numpy() -> None:
     program = (
         "import sys, struct\n"
-        "from devmod._device.array import HostArray\n"
+        "from devmod._device.host_array import HostArray\n"
         "a = HostArray(struct.pack('<6e', *range(6)), (2, 3), 'float16')\n"
         "v = memoryview(a)\n"
         "assert (v.format, v.shape, v.strides) == ('e', (2, 3), (6, 2)), v.format\n"
@@ -145,7 +146,7 @@ def test_bfloat16_in_numpy_without_ml_dtypes() -> None:
     program = (
         "import sys; sys.modules['ml_dtypes'] = None\n"
         "import devmod\n"
-        "from devmod._device.array import HostArray\n"
+        "from devmod._device.host_array import HostArray\n"
         "try: HostArray(b'ab', (1,), 'bfloat16').numpy()\n"
         "except devmod.FormatError as error: print(error)\n"
     )
@@ -228,7 +229,7 @@ def test_a_consumer_of_old_dlpack_gets_a_copy() -> None:
 def test_a_dlpack_capsule_may_be_freed_at_interpreter_shutdown() -> None:
     program = (
         "import numpy as np\n"
-        "from devmod._device.array import HostArray\n"
+        "from devmod._device.host_array import HostArray\n"
         "a = HostArray(b'abcd', (4,), 'int8')\n"
         "keep = [np.from_dlpack(a), np.asarray(a), a.__dlpack__(), memoryview(a)]\n"
         "import builtins; builtins.keep = keep\n"
@@ -275,7 +276,9 @@ def test_from_numpy_accepts_what_asarray_accepts(devices: list[toy.ToyDevice]) -
 def test_from_numpy_refuses_unsupported_element_types(value: Any, devices: list[toy.ToyDevice]) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
-    assert str(caught.value) == f"from_numpy takes an array of numbers: no device supports elements of type {value.dtype}"
+    assert str(caught.value) == (
+        f"from_numpy: the array has elements of an unsupported type: no device supports elements of type {value.dtype}"
+    )
 
 
 @pytest.mark.parametrize("dtype", [">f4", [("a", "<i4"), ("b", ">f4")]])
@@ -284,7 +287,7 @@ def test_the_error_for_another_byte_order_has_the_conversion(dtype: Any, devices
     with pytest.raises(devmod.ArgumentError) as caught:
         devices[0].from_numpy(value)
     assert str(caught.value) == (
-        f"from_numpy takes an array of numbers: {value.dtype} has another byte order than this machine; "
+        f"from_numpy: the array has elements of an unsupported type: {value.dtype} has another byte order than this machine; "
         "pass array.astype(array.dtype.newbyteorder('='))"
     )
     turned = devices[0].from_numpy(value.astype(value.dtype.newbyteorder("=")))
@@ -336,10 +339,19 @@ def test_empty_refuses_invalid_shapes_and_types(shape: Any, dtype: Any, text: st
     assert str(caught.value) == (text or f"{dtype!r} is not an element type; use a name such as 'float32', or a NumPy dtype")
 
 
-def test_the_error_for_too_little_memory(devices: list[toy.ToyDevice]) -> None:
-    with pytest.raises(devmod.LaunchError) as caught:
+@pytest.mark.parametrize(("free", "report"), [(None, ""), (1000, "; 1000 bytes are free")])
+def test_the_error_for_too_little_memory(
+    free: int | None, report: str, devices: list[toy.ToyDevice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices[0], "free_memory", lambda: free)
+    kept = devices[0].from_numpy(np.ones(4, "float32"))
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
         devices[0].empty(1 << 40, "float64")
-    assert str(caught.value) == f"toy device 0 (toy number 0) cannot hold an array of {8 << 40} bytes"
+    assert str(caught.value) == f"toy device 0 (toy number 0) cannot allocate {8 << 40} bytes: it has one MiB{report}"
+    assert (caught.value.requested, caught.value.free, caught.value.kind) == (8 << 40, free, "toy")
+    assert isinstance(caught.value, devmod.LaunchError)
+    assert kept.numpy().tolist() == [1, 1, 1, 1]
+    assert devices[0].zeros(4, "int8").numpy().tolist() == [0, 0, 0, 0]
 
 
 def test_reading_an_array_raises_the_fault_of_a_kernel(devices: list[toy.ToyDevice]) -> None:

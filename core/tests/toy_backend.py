@@ -50,7 +50,7 @@ class ToyStream(devmod.Stream):
 
 class ToyDevice(devmod.Device):
     kind = "toy"
-    limits = {"max_block": 64}
+    limits = {"max_block": 64, "view_alignment": 16}
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -74,7 +74,7 @@ class ToyDevice(devmod.Device):
     def allocate(self, nbytes: int) -> bytearray:
         assert nbytes >= 1
         if nbytes > 1 << 20:
-            raise devmod.LaunchError(f"{self} cannot hold an array of {nbytes} bytes", kind="toy")
+            raise self.memory_error(nbytes, "it has one MiB")
         self.allocated.append(nbytes)
         return bytearray(nbytes)
 
@@ -84,6 +84,15 @@ class ToyDevice(devmod.Device):
     def read(self, memory: bytearray, out: memoryview, stream: devmod.Stream) -> None:
         stream.synchronize()
         out[:] = memory[: out.nbytes]
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: devmod.Stream) -> None:
+        assert isinstance(stream, ToyStream)
+        stream.queued.append(("copy", nbytes))
+        memoryview(target)[:nbytes] = memoryview(source)[:nbytes]
+
+    def slice(self, memory: bytearray, offset: int, nbytes: int) -> memoryview:
+        assert isinstance(memory, bytearray), "a part of a part"
+        return memoryview(memory)[offset : offset + nbytes]
 
 
 class ForeignArray:
@@ -196,6 +205,6 @@ def fresh_devices() -> Iterator[list[ToyDevice]]:
         DEVICES[:] = before
 
 
-def floats(memory: bytearray) -> np.ndarray[Any, Any]:
+def floats(memory: bytearray | memoryview) -> np.ndarray[Any, Any]:
     """Return a writable view of a bytearray as float32."""
     return np.frombuffer(memory, np.float32, len(memory) // 4)

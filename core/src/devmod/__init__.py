@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from devmod.errors import ArgumentError as ArgumentError
     from devmod.errors import CompileError as CompileError
     from devmod.errors import ConflictError as ConflictError
+    from devmod.errors import DeviceMemoryError as DeviceMemoryError
     from devmod.errors import DeviceNotFoundError as DeviceNotFoundError
     from devmod.errors import DevmodError as DevmodError
     from devmod.errors import FormatError as FormatError
@@ -69,6 +70,7 @@ _HOME = {
     "CompileError": "errors",
     "ConflictError": "errors",
     "Device": "_device.device",
+    "DeviceMemoryError": "errors",
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
     "Event": "_device.event",

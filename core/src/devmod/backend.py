@@ -11,7 +11,7 @@ from devmod import _resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._device.array import DeviceArray as DeviceArray
+    from devmod._device.device_array import DeviceArray as DeviceArray
     from devmod._device.elements import dtype_name_of as dtype_name_of
     from devmod._device.event import check_earlier_event as check_earlier_event
     from devmod._device.event import check_event as check_event
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from devmod._launch.launcher import Kernel as Kernel
     from devmod._launch.launcher import LaunchConfig as LaunchConfig
     from devmod._launch.launcher import Launcher as Launcher
-    from devmod._launch.scalars import ConversionError as ConversionError
     from devmod._launch.specialize import source_constants as source_constants
     from devmod._launch.specialize import specialize_source as specialize_source
     from devmod._modules.fallback import FallbackModule as FallbackModule
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
     from devmod._values.constant import PipelineConstant as PipelineConstant
+    from devmod._values.conversion import ConversionError as ConversionError
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
@@ -81,9 +81,9 @@ if TYPE_CHECKING:
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
     "CompileRequest": "_values.request",
-    "ConversionError": "_launch.scalars",
+    "ConversionError": "_values.conversion",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
-    "DeviceArray": "_device.array",
+    "DeviceArray": "_device.device_array",
     "DiskCache": "_util.disk_cache",
     "FallbackModule": "_modules.fallback",
     "Kernel": "_launch.launcher",

@@ -16,6 +16,7 @@ __all__ = [
     "ArgumentError",
     "CompileError",
     "ConflictError",
+    "DeviceMemoryError",
     "DeviceNotFoundError",
     "DevmodError",
     "FormatError",
@@ -108,6 +109,21 @@ class FormatError(DevmodError, ValueError):
 
 class LaunchError(DevmodError, RuntimeError):
     """A launch exceeds a limit of the device, or the device reported a fault."""
+
+
+class DeviceMemoryError(LaunchError):
+    """A device has too little free memory. Everything allocated before stays valid, and the next call works.
+
+    Attributes
+    ----------
+    requested : int
+        The requested bytes; 0 if the driver reports the failure without them.
+    free : int or None
+        The free bytes of the device; None if its driver does not report them.
+    """
+
+    requested: int = 0
+    free: int | None = None
 
 
 class ArgumentError(DevmodError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""DLPack export of host memory, without NumPy.
+"""DLPack export, without NumPy.
 
 A consumer of DLPack 1 gets a versioned capsule with the read-only flag. Older versions have no such flag, so an older consumer gets a
 writable copy.
@@ -11,20 +11,21 @@ import sys
 from ctypes import pythonapi
 
 from devmod._device.buffer import Pinned
-from devmod._values.dtypes import array_bytes, dtype_name
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from devmod._device.device_array import DeviceArray
     from devmod._values.dtypes import DType
 
 CPU = (1, 0)
 _READ_ONLY, _IS_COPIED = 1, 2
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     """``DLTensor``: data, device, ndim, dtype, shape, strides, byte_offset."""
 
     _fields_ = (
@@ -41,13 +42,13 @@ class _Tensor(ctypes.Structure):
     )
 
 
-class _Managed(ctypes.Structure):
+class Managed(ctypes.Structure):
     """``DLManagedTensor`` of versions before 1."""
 
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    _fields_ = (("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
 
 
-class _Versioned(ctypes.Structure):
+class Versioned(ctypes.Structure):
     """``DLManagedTensorVersioned``."""
 
     _fields_ = (
@@ -56,7 +57,7 @@ class _Versioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     )
 
 
@@ -125,34 +126,79 @@ def host_capsule(
     size = array_bytes(dtype, shape)
     if size != data.nbytes:
         raise BufferError(f"an array of shape {tuple(shape)} and type {dtype_name(dtype)} has {size} bytes, not {data.nbytes}")
+    _check_elements(dtype)
+    versioned = _is_versioned(max_version)
+    if not versioned and copy is False and data.readonly:
+        raise _read_only_error("pass max_version=(1, 0), or allow a copy")
+    copied = bool(copy) or (not versioned and data.readonly)
+    pinned = Pinned(bytearray(data) if copied else data)
+    flags = _IS_COPIED if copied else _READ_ONLY if data.readonly else 0
+    return _capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
+
+
+def device_capsule(
+    array: DeviceArray, device: tuple[int, int], address: int, byte_offset: int, max_version: tuple[int, int] | None
+) -> object:
+    """Return a DLPack capsule of a device's memory, which keeps the array alive.
+
+    Raises
+    ------
+    BufferError
+        The consumer's version of DLPack has no read-only arrays.
+    """
+    dtype = parse_dtype(array.dtype)
+    _check_elements(dtype)
+    versioned = _is_versioned(max_version)
+    if array.read_only and not versioned:
+        raise _read_only_error("pass max_version=(1, 0)")
+    flags = _READ_ONLY if array.read_only else 0
+    return _capsule(array, device, address, byte_offset, array.shape, dtype, flags, versioned)
+
+
+def _is_versioned(max_version: tuple[int, int] | None) -> bool:
+    return max_version is not None and max_version[0] >= 1
+
+
+def _read_only_error(advice: str) -> BufferError:
+    return BufferError(f"this array is read-only, which DLPack before version 1 cannot express: {advice}")
+
+
+def _check_elements(dtype: DType) -> None:
     if dtype[1] * dtype[2] % 8 and dtype != (1, 1, 1):
         # Until version 1.1 DLPack rounded the size of an element up to bytes, and some consumers still do.
         raise BufferError(
             f"elements of {dtype_name(dtype)} end within a byte, which not all DLPack consumers can read; unpack them with array.numpy()"
         )
-    versioned = max_version is not None and max_version[0] >= 1
-    if not versioned and copy is False and data.readonly:
-        raise BufferError("this array is read-only, which DLPack before version 1 cannot express: pass max_version=(1, 0), or allow a copy")
-    copied = bool(copy) or (not versioned and data.readonly)
-    pinned = Pinned(bytearray(data) if copied else data)
+
+
+def _capsule(
+    owner: object,
+    device: tuple[int, int],
+    address: int,
+    byte_offset: int,
+    shape: Sequence[int],
+    dtype: DType,
+    flags: int,
+    versioned: bool,
+) -> object:
+    """Return a capsule that keeps `owner` alive until its consumer frees it."""
     steps, step = [], 1
     for length in reversed(shape):
         steps.append(step)
         step *= max(length, 1)
     sizes = (ctypes.c_int64 * (2 * len(shape)))(*shape, *reversed(steps))
     shape_address = ctypes.addressof(sizes)
-    tensor = _Tensor(pinned.address, *CPU, len(shape), *dtype, shape_address, shape_address + 8 * len(shape), 0)
-    managed: _Versioned | _Managed
+    tensor = Tensor(address, *device, len(shape), *dtype, shape_address, shape_address + 8 * len(shape), byte_offset)
+    managed: Versioned | Managed
     if versioned:
-        flags = _IS_COPIED if copied else _READ_ONLY if data.readonly else 0
-        managed = _Versioned(1, 0, None, _release_pointer, flags, tensor)
+        managed = Versioned(1, 0, None, _release_pointer, flags, tensor)
         name = b"dltensor_versioned"
     else:
-        managed = _Managed(tensor, None, _release_pointer)
+        managed = Managed(tensor, None, _release_pointer)
         name = b"dltensor"
     address = ctypes.addressof(managed)
     _drop_unused()
-    _exported[address] = (managed, sizes, pinned)
+    _exported[address] = (managed, sizes, owner)
     capsule = _capsule_new(address, name, None)
     _unclaimed.append((capsule, address, name))
     return capsule

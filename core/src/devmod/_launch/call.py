@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from devmod._device.array import DeviceArray
+from devmod._device.device_array import DeviceArray
+from devmod._device.host import host_view
 from devmod._device.stream import Stream
-from devmod._launch.host import OverlapError, host_view, plan_transfers
-from devmod._launch.scalars import ConversionError, describe_value
+from devmod._launch.transfers import OverlapError, plan_transfers
 from devmod._util.fork import check_driver
+from devmod._values.conversion import ConversionError, describe_value
 from devmod._values.dtypes import NUMBERS
 from devmod._values.local import Local
 from devmod.errors import ArgumentError, LaunchError
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._device.device import Device
+    from devmod._device.host import HostView
     from devmod._launch.arguments import Argument
     from devmod._launch.function import Function
-    from devmod._launch.host import HostView, Transfer
     from devmod._launch.launcher import Kernel
+    from devmod._launch.transfers import Transfer
 
 _UNSUPPORTED = {"image": "images", "sampler": "samplers"}
 
@@ -154,6 +156,8 @@ class Call:
             raise ConversionError(f"is on {array.device}; copy it through the host: pass array.numpy()")
         self._set_device(array.device, argument.label)
         self._check_elements(argument, value, array.dtype, array.nbytes)
+        if array.misaligned:
+            raise ConversionError(array.misaligned)
         if array.read_only and argument.written:
             raise ConversionError(
                 f"is {describe_value(value)} that is read-only, and the kernel may write to it; pass an array that kernels may write to"
@@ -165,6 +169,10 @@ class Call:
         if view is None:
             raise ConversionError(
                 f"is {describe_value(value)}, and the kernel takes an array{f' of {argument.type_text}' if argument.type_text else ''}"
+            )
+        if view.packed:
+            raise ConversionError(
+                f"has elements of {view.dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
             )
         self._check_elements(argument, value, view.dtype, view.nbytes)
         if bound:

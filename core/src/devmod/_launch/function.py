@@ -16,12 +16,12 @@ from devmod._launch.call import Call
 from devmod._launch.config import LaunchConfigReader
 from devmod._launch.launch import Launch
 from devmod._launch.order import ArgumentOrder
-from devmod._launch.scalars import describe_value
 from devmod._util import fork as _fork
 from devmod._util.html import html_table
 from devmod._util.numpy import keep_numpy
 from devmod._util.once import Once
 from devmod._util.text import escape_line
+from devmod._values.conversion import describe_value
 from devmod._values.local import Local
 from devmod._values.signature import block_text, type_text
 from devmod.errors import ArgumentError, did_you_mean, list_names

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from devmod._launch.scalars import ConversionError
+from devmod._values.conversion import ConversionError
 from devmod.errors import LaunchError
 
 TYPE_CHECKING = False
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod._device.array import DeviceArray
     from devmod._device.device import Device
+    from devmod._device.device_array import DeviceArray
     from devmod._device.stream import Stream
     from devmod._values.info import Interface
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 
+from devmod._values.conversion import ConversionError, describe_value
 from devmod._values.dtypes import NUMBERS, STRUCT_FORMATS, dtype_name, parse_dtype
 
 TYPE_CHECKING = False
@@ -35,10 +36,6 @@ _SMALL = {
     "float6_e3m2fn": (3, 2, 3, "finite"),
     "float4_e2m1fn": (2, 1, 1, "finite"),
 }
-
-
-class ConversionError(ValueError):
-    """A value cannot be passed as a type. The text is the reason; it begins with the value or its type."""
 
 
 def plain_packer(name: str) -> tuple[type, Packer] | None:
@@ -267,15 +264,3 @@ def _kind(value: object) -> str:
 
 def _is_void(value: object) -> bool:
     return _kind(value) == "V"
-
-
-def describe_value(value: object) -> str:
-    """Return a value as text for a message: the repr of numbers and short strings, the type's name otherwise."""
-    if isinstance(value, (int, float, complex)) or (isinstance(value, str) and len(value) < 30) or value is None:
-        text = repr(value)
-        return text if len(text) < 60 else f"an int of {len(text)} digits"
-    name = type(value).__name__
-    dimensions = getattr(value, "shape", None)
-    if isinstance(dimensions, tuple) and dimensions:
-        return f"an array of shape {dimensions}"
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod._launch.scalars import ConversionError, describe_value, packer, struct_bytes
+from devmod._launch.scalars import packer, struct_bytes
+from devmod._values.conversion import ConversionError, describe_value
 from devmod._values.layout import element_bytes, is_value, struct_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 

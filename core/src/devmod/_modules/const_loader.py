@@ -110,7 +110,7 @@ class ConstLoaderModule(Module):
         constant = self.tensors.get(name)
         if constant is None:
             raise function_not_found(KIND, name, self.tensors, what="constant")
-        from devmod._device.array import HostArray
+        from devmod._device.host_array import HostArray
 
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
 
@@ -239,7 +239,8 @@ def _items(given: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
 
 
 def _constant(name: str, tensor: Any) -> ConstantTensor:
-    from devmod._device.array import Array, HostArray
+    from devmod._device.array import Array
+    from devmod._device.host_array import HostArray
 
     if isinstance(tensor, HostArray):  # its buffer has integers for bfloat16 and fp8
         return ConstantTensor(parse_dtype(tensor.dtype), tensor.shape, tensor.data)

@@ -1,0 +1,82 @@
+"""DLPack import of host memory, through NumPy.
+
+NumPy takes the capsule and frees it. It has no bfloat16 and no fp8: their code is changed to unsigned integers of the same size before
+NumPy reads it, and `Import.dtype` has their name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import pythonapi
+
+from devmod._device.dlpack import Managed, Tensor, Versioned
+from devmod._values.conversion import ConversionError
+from devmod._values.dtypes import dtype_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: DLPack's codes of the types that NumPy reads: int, uint, float, complex, bool.
+_NUMPY_CODES = (0, 1, 2, 5, 6)
+_UINT = 1
+
+_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", pythonapi))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", pythonapi))
+
+
+def is_capsule(value: object) -> bool:
+    """Return whether a value is a capsule of DLPack, used or not."""
+    return type(value).__name__ == "PyCapsule" and b"dltensor" in (_name(value) or b"")
+
+
+class Import:
+    """An exporter of DLPack for `numpy.from_dlpack`.
+
+    Parameters
+    ----------
+    value
+        An exporter, or a capsule.
+
+    Attributes
+    ----------
+    dtype : str
+        The element type if NumPy lacks it; "" otherwise.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.dtype = ""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if is_capsule(self._value):
+            tensor = _tensor(self._value)
+            return tensor.device_type, tensor.device_id
+        device_type, number = self._value.__dlpack_device__()
+        return int(device_type), int(number)
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = self._value if is_capsule(self._value) else self._value.__dlpack__(**options)
+        tensor = _tensor(capsule)
+        if tensor.code not in _NUMPY_CODES and tensor.lanes == 1 and tensor.bits in (8, 16, 32, 64):
+            self.dtype = dtype_name((tensor.code, tensor.bits, 1))
+            tensor.code = _UINT
+        return capsule
+
+
+def _tensor(capsule: object) -> Tensor:
+    """Return the structure of a capsule, in place.
+
+    Raises
+    ------
+    ConversionError
+        The capsule was used before, or is not one of DLPack.
+    """
+    name = _name(capsule)
+    if name in (b"used_dltensor", b"used_dltensor_versioned"):
+        raise ConversionError("is a DLPack capsule that was used before; a capsule is used once: export the array again")
+    if name not in (b"dltensor", b"dltensor_versioned"):
+        raise ConversionError(f"exports a capsule named {(name or b'').decode(errors='replace')!r}, which is not one of DLPack")
+    layout = Versioned if name == b"dltensor_versioned" else Managed
+    tensor: Tensor = layout.from_address(_pointer(capsule, name)).tensor
+    return tensor
