@@ -377,7 +377,11 @@ def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
             {},
             "takes 4 arguments (x, y, alpha, n); its launch values (blockIdx.x, threadIdx.x) may follow them; 5 were given",
         ),
-        ("good", {}, "needs grid=, the number of blocks: an int, or up to three ints for x, y, z"),
+        (
+            "good",
+            {},
+            "needs threads=, the number of threads, or grid=, the number of blocks: an int, or up to three ints for x, y, z",
+        ),
         ("good", {"grid": 1}, "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z"),
         ("good", {"grid": (1, 1, 1, 1), "block": 1}, "was given grid=(1, 1, 1, 1): expected an int, or up to three ints for x, y, z"),
         ("good", {"grid": -1, "block": 1}, "was given grid=-1: -1 is not a count of 0 or more"),

@@ -158,6 +158,23 @@ class ToyLauncher(Launcher):
         return ToyLauncher(self.module, self.name, lambda shape, *values: self.run(shape, *values, **constants))
 
 
+class LimitedKernel(ToyKernel):
+    """A kernel on a device with limits of blocks and of shared memory."""
+
+    def shape(self, launch: LaunchConfig) -> LaunchConfig:
+        if max(launch.grid) > 65535:
+            raise devmod.LaunchError(f"max_blocks is 65535, got grid={launch.grid}", kind="toy", argument="grid")
+        return super().shape(launch)
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        return f"max_local is 4096, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > 4096 else ""
+
+
+class LimitedLauncher(ToyLauncher):
+    def kernel(self, device: devmod.Device) -> ToyKernel:
+        return LimitedKernel(device, self.run)
+
+
 class GridlessLauncher(ToyLauncher):
     has_grid = False
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._launch.function import Function as Function
     from devmod._launch.launch import Launch as Launch
+    from devmod._launch.launcher import LaunchConfig as LaunchConfig
     from devmod._modules.compile import compile as compile
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
@@ -80,6 +81,7 @@ _HOME = {
     "FunctionNotFoundError": "errors",
     "Interface": "_values.info",
     "Launch": "_launch.launch",
+    "LaunchConfig": "_launch.launcher",
     "LaunchError": "errors",
     "Local": "_values.local",
     "Member": "_values.param",

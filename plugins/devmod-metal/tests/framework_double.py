@@ -136,7 +136,7 @@ class FrameworkDouble:
         def library(*_: Any) -> Any:
             return (None if self.library_error else self.library()), self.error(self.library_error)
 
-        pipeline = self.object("pipeline", maxTotalThreadsPerThreadgroup=512, staticThreadgroupMemoryLength=64)
+        pipeline = self.object("pipeline", maxTotalThreadsPerThreadgroup=512, staticThreadgroupMemoryLength=64, threadExecutionWidth=16)
         return self.object(
             "device",
             name=name,

@@ -57,7 +57,7 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
     device = driver.devices()[0]
     queue, buffer = driver.queue(device), driver.buffer(device, 64)
     pipeline = driver.pipeline(device, driver.compile(device, "kernel void k() {}", ()), "k", ())
-    assert (pipeline.max_threads, pipeline.static_memory) == (512, 64)
+    assert (pipeline.max_threads, pipeline.static_memory, pipeline.execution_width) == (512, 64, 16)
     start, pools = len(framework.log), framework.pools
     commands = driver.launch(queue, pipeline.handle, [(0, buffer), (3, buffer)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
     assert framework.log[start:] == [

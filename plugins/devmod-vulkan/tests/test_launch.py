@@ -434,7 +434,17 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
         with pytest.raises(devmod.LaunchError) as caught:
             add(a, b, c, 64, grid=grid)
         assert str(caught.value) == (
-            f"the vulkan function 'add' cannot be launched on {device}: its maxComputeWorkGroupCount[{axis}] is {most}, got grid={grid}"
+            f"the vulkan function 'add' cannot be launched on {device}: its maxComputeWorkGroupCount[{axis}] is {most}, got grid={grid}; "
+            "launch in several parts, or let the kernel index more dimensions"
+        )
+    most = device.limits["maxComputeWorkGroupCount[0]"]
+    for call in (lambda: add(a, b, c, 64, threads=64 * most + 1), lambda: add.launch_config(threads=64 * most + 1)):
+        with pytest.raises(devmod.LaunchError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"the vulkan function 'add' cannot be launched on {device}: its maxComputeWorkGroupCount[0] is {most}, "
+            f"got grid=({most + 1}, 1, 1). threads={64 * most + 1} in blocks of 64 needs grid={most + 1}; launch in several parts, or let "
+            "the kernel index more dimensions"
         )
     with pytest.raises(devmod.ArgumentError) as caught:
         add(a, b, c, 64, grid=1, block=32)

@@ -207,8 +207,13 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     for grid, axis in (((most + 1,), "x"), ((1, 2**40), "y"), ((1, 1, most + 1), "z")):
         shown = (*grid, 1, 1)[:3]
         assert message_of(devmod.LaunchError, add, *arrays(), 64, grid=grid) == (
-            f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}"
+            f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}; launch in several parts, or "
+            "let the kernel index more dimensions"
         )
+    assert message_of(devmod.LaunchError, add, *arrays(), 64, threads=64 * most + 1) == (
+        f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid=({most + 1}, 1, 1) has more blocks in x. threads={64 * most + 1} in "
+        f"blocks of 64 needs grid={most + 1}; launch in several parts, or let the kernel index more dimensions"
+    )
     assert message_of(devmod.ArgumentError, add, *arrays(), 64, grid=1, block=32) == (
         "the webgpu function 'add' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
     )

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from devmod._device.device_array import DeviceArray
 from devmod._device.elements import dtype_of, shape_of
 from devmod._device.host import host_view
+from devmod._device.stream import current_stream
 from devmod._util.html import html_table
 from devmod._util.text import escape_line
 from devmod._values.conversion import ConversionError
@@ -67,7 +68,7 @@ class Device(ABC):
     @property
     @abstractmethod
     def default_stream(self) -> Stream:
-        """The stream of every launch that names none; the same object each time."""
+        """The stream of a launch outside of ``with stream:`` that names none; the same object each time."""
 
     @abstractmethod
     def stream(self) -> Stream:
@@ -170,6 +171,11 @@ class Device(ABC):
 
     # -- implemented by core
 
+    @property
+    def current_stream(self) -> Stream:
+        """The stream of a launch that names none: that of the innermost ``with stream:`` in this context, else `default_stream`."""
+        return current_stream(self) or self.default_stream
+
     def empty(self, shape: int | Sequence[int], dtype: object) -> Array:
         """Return an uninitialized array.
 
@@ -221,7 +227,7 @@ class Device(ABC):
         data = view.read()
         result = DeviceArray(self, self.allocate(max(data.nbytes, 1)), view.shape, view.dtype)
         if data.nbytes:
-            self.write(result.memory, data, self.default_stream)
+            self.write(result.memory, data, self.current_stream)
         return result
 
     def __repr__(self) -> str:

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextvars import ContextVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from typing import Self
 
     from devmod._device.device import Device
     from devmod._device.event import Event
 
 
+#: The streams that this context has entered and not left, the innermost last. Threads and asyncio's tasks have contexts of their own.
+_streams: ContextVar[tuple[Stream, ...]] = ContextVar("devmod_streams", default=())
+#: Not empty once any stream was entered: until then, a call does not look for a current stream.
+entered: list[bool] = []
+
+
+def current_stream(device: Device) -> Stream | None:
+    """Return the stream of `device` that this context has entered last; None if it has entered none."""
+    for stream in reversed(_streams.get()):
+        if stream.device is device:
+            return stream
+    return None
+
+
 class Stream(ABC):
     """An in-order queue of a device's work. `Device.stream` makes one.
+
+    ``with stream:`` makes it the current stream of its device in this context: calls that name no stream use it. Leaving the body does
+    not wait. Each thread and each task of asyncio has a context of its own.
 
     Attributes
     ----------
@@ -40,6 +59,20 @@ class Stream(ABC):
         ArgumentError
             `event` is an event of another kind of device.
         """
+
+    def __enter__(self) -> Self:
+        if not entered:
+            entered.append(True)
+        _streams.set((*_streams.get(), self))
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        # Not by a token: one stream may be entered several times, and a generator may leave the bodies in another order.
+        streams = _streams.get()
+        for place in reversed(range(len(streams))):
+            if streams[place] is self:
+                _streams.set(streams[:place] + streams[place + 1 :])
+                break
 
     def batch(self) -> AbstractContextManager[object]:
         """Submit the launches of a ``with`` body to the driver together, if the kind supports it; one by one otherwise.

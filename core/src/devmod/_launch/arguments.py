@@ -92,6 +92,11 @@ class Argument:
         return f"argument {self.number + 1} {self.name!r}" if self.name else f"argument {self.number + 1}"
 
     @property
+    def text(self) -> str:
+        """The argument in a list: its name, or else its type."""
+        return self.name or self.type or self.kind
+
+    @property
     def element(self) -> str:
         """The type of a buffer's numbers; "" for structs and unknown types."""
         return "" if self.type_text != self.type else self._base
@@ -162,7 +167,7 @@ class Signature:
     @property
     def text(self) -> str:
         """The arguments in a message: ``a, b, c, n``, or the types of arguments without a name."""
-        return ", ".join(each.name or each.type or each.kind for each in self.arguments)
+        return ", ".join(each.text for each in self.arguments)
 
 
 def write_access(info: FunctionInfo) -> list[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod._device.device_array import DeviceArray
 from devmod._device.host import host_view
-from devmod._device.stream import Stream
+from devmod._device.stream import Stream, current_stream
 from devmod._launch.transfers import OverlapError, plan_transfers
 from devmod._util.fork import check_driver
 from devmod._values.conversion import ConversionError, describe_value
@@ -32,8 +32,8 @@ class Call:
 
     Parameters
     ----------
-    function, args, grid, block, stream, shared_memory
-        The function and its arguments, as for `Function.__call__`.
+    function, args, grid, block, threads, stream, shared_memory
+        The function and its arguments in the kernel's order, as for `Function.__call__`.
     bound
         Whether the call is for a prepared launch, which supports no host arrays.
 
@@ -49,7 +49,16 @@ class Call:
     """
 
     def __init__(
-        self, function: Function, args: Sequence[Any], grid: Any, block: Any, stream: Any, shared_memory: Any, *, bound: bool = False
+        self,
+        function: Function,
+        args: Sequence[Any],
+        grid: Any,
+        block: Any,
+        threads: Any,
+        stream: Any,
+        shared_memory: Any,
+        *,
+        bound: bool = False,
     ) -> None:
         check_driver(function._launcher.kind)
         self._function = function
@@ -69,30 +78,36 @@ class Call:
                     function=function.name,
                     argument=argument.name,
                 )
-        args, launch = function._config_reader.read(args, grid, block, shared_memory)
+        reader = function._config_reader
+        args, request = reader.read(args, grid, block, threads, shared_memory)
         self.stream = self._open_stream(stream)
         self.values: list[Any] = [
             self._convert(argument, value, bound) for argument, value in zip(function._signature.arguments, args, strict=True)
         ]
         self.transfers, self._transfer_of = self._plan_transfers()
         device = self._device if self._device is not None else function.default_device()
-        if self.stream is None:
-            self.stream = next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
+        current = current_stream(device) if stream is None else self.stream
+        self.stream = current or next((each for each in self._adopted_streams if each is not None), None) or device.default_stream
         # Later work of another library on its memory is in this stream's order only if the library queues it there. Memory without a
         # known stream needs no wait if the caller passes stream=: the caller then orders the work.
         chosen = self.stream
         self._must_wait = any(each is not chosen if each is not None else stream is None for each in self._adopted_streams)
+        if stream is None and current is not None and not bound:
+            self._order_adopted_work(current)
         self.kernel: Kernel = function.open(device)
-        self.shape: Any = None
+        config = reader.resolve(request, self.kernel)
+        self.shape: Any = reader.shape(request, config, self.kernel)
         self._enqueue: Callable[[list[Any]], None]
-        if launch is not None:
-            self.shape = self.kernel.shape(launch)
+        if self.shape is not None:
+            set_sizes = function.local_sizer(self.kernel, device, config)
+            if set_sizes is not None:
+                set_sizes(self.values)
             if not bound:
                 # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
                 has_buffers = any(each.kind == "buffer" for each in function._signature.arguments)
                 plain = not has_launch_values and shared_memory == 0
-                key = (device if has_buffers else None, grid, block, stream) if plain else (device, launch.key, chosen)
-                self._enqueue = function.caller(key, self.kernel, chosen, self.shape)
+                key = (device if has_buffers else None, grid, block, threads, current) if plain else (device, config.key, chosen)
+                self._enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
 
     def launch(self) -> None:
         """Launch once. With host arrays, wait and copy back."""
@@ -134,7 +149,8 @@ class Call:
             if argument.pack is not None:
                 return argument.pack(value)
             if type(value) is Local and (argument.kind == "local" or argument.accepts_local):
-                return self._launcher.local(value.nbytes)
+                self._launcher.local(value.bytes_of(1))  # raises where Locals are not supported; the size follows from the block
+                return value
             if argument.kind == "local":
                 raise ConversionError(
                     f"is {describe_value(value)}, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
@@ -193,6 +209,12 @@ class Call:
             )
 
     # -- stream and device
+
+    def _order_adopted_work(self, stream: Stream) -> None:
+        """Delay the launch until the work that other libraries have queued on the arrays is done: nobody chose the stream for them."""
+        for each in dict.fromkeys(self._adopted_streams):
+            if each is not None and each is not stream:
+                stream.wait(each.record())
 
     def _open_stream(self, stream: Any) -> Stream | None:
         if stream is None:

@@ -11,11 +11,15 @@ from struct import error as struct_error
 
 from devmod._device.device import Device
 from devmod._device.find import default_device
+from devmod._device.stream import current_stream
+from devmod._device.stream import entered as _entered
 from devmod._launch.arguments import Signature
 from devmod._launch.call import Call
 from devmod._launch.config import LaunchConfigReader
+from devmod._launch.constants import constants_of
 from devmod._launch.launch import Launch
 from devmod._launch.order import ArgumentOrder
+from devmod._launch.shared import local_sizer
 from devmod._util import fork as _fork
 from devmod._util.html import html_table
 from devmod._util.numpy import keep_numpy
@@ -33,8 +37,9 @@ if TYPE_CHECKING:
 
     from devmod._device.stream import Stream
     from devmod._launch.arguments import Argument
-    from devmod._launch.launcher import Kernel, Launcher
-    from devmod._values.info import FunctionInfo
+    from devmod._launch.launcher import Kernel, LaunchConfig, Launcher
+    from devmod._launch.order import Plan
+    from devmod._values.info import FunctionInfo, Interface
 
     Dims = int | Sequence[int] | None
 
@@ -59,14 +64,13 @@ class Function:
         "_config_reader",
         "_count",
         "_device",
-        "_expected_types",
         "_first_buffer",
         "_kernels",
         "_launcher",
         "_minimum_sizes",
         "_order",
-        "_packers",
-        "_picks",
+        "_plain",
+        "_plans",
         "_resolve",
         "_signature",
         "info",
@@ -83,29 +87,29 @@ class Function:
         resolve: Callable[[Device], Function] | None = None,
         device: Device | None = None,
         kernels: Once | None = None,
+        interface: Interface | None = None,
     ) -> None:
         self.name = name
         self.info = info
         self._launcher = launcher
         self._resolve = resolve
         self._device = device
-        signature = Signature(info, interface=launcher.interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
+        interface = interface or launcher.interface
+        signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
         self._signature = signature
-        self._config_reader = LaunchConfigReader(self.label, launcher, signature)
+        self._config_reader = LaunchConfigReader(self.label, name, launcher, signature)
         self._order = ArgumentOrder(self.label, launcher.kind, name, signature, keywords_only)
-        #: From (number of positional arguments, names) of a call to the function that puts its arguments in the kernel's order.
-        self._picks: dict[tuple[object, ...], Callable[[Sequence[Any]], tuple[Any, ...]]] = {}
+        #: From the names in a call to its plan. One number of arguments by position goes with each.
+        self._plans: dict[tuple[str, ...], Plan] = {}
         self._kernels = Once() if kernels is None else kernels
-        # The types and converters of plain arguments, for `__call__`. Numbers and Locals: the exact type, and the converter. Buffers: the
-        # element type ("" for any), and None. Others: a type that no array has, and None.
-        plain = [self._plain_argument(each) for each in signature.arguments]
-        self._expected_types = tuple(expected for expected, _ in plain)
-        self._packers = tuple(pack for _, pack in plain)
+        # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
+        # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
+        self._plain = tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
         self._first_buffer = next((each.number for each in signature.arguments if each.kind == "buffer"), -1)
         #: The number of arguments by position that need no other order; -1 if there is no such number.
         self._count = len(signature.arguments) if self._order.is_plain else -1
         self._minimum_sizes = tuple((each.number, each.size) for each in signature.arguments if each.size)
-        #: From (device, grid, block, stream) of a plain call to the function that queues the launch.
+        #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
         self._callers: dict[Any, Callable[[list[Any]], None]] = {}
         _functions.add(ref(self, _functions.discard))
         keep_numpy()
@@ -116,7 +120,15 @@ class Function:
         return f"the {self._launcher.kind} function {self.name!r}"
 
     def __call__(
-        self, /, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0, **named: Any
+        self,
+        /,
+        *args: Any,
+        grid: Dims = None,
+        block: Dims = None,
+        threads: Dims = None,
+        stream: Stream | None = None,
+        shared_memory: int = 0,
+        **named: Any,
     ) -> None:
         """Launch the function.
 
@@ -126,11 +138,14 @@ class Function:
             The arguments in order: arrays (NumPy, buffers, DLPack on the host, devmod's, the backend's own), numbers, sequences of
             lanes, bytes of a struct, `Local`. TVM's launch values may follow as plain integers in place of `grid` and `block`.
         grid
-            Blocks in x, y, z: an int, or up to three ints. A zero launches nothing.
+            Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of `grid` and `threads` is given.
         block
-            Threads of a block in x, y, z. It may be omitted if the payload fixes it.
+            Threads of a block in x, y, z. It may be omitted if the payload fixes it, if the interface has a default, or if the interface
+            says that the result does not depend on it; the backend then chooses it.
+        threads
+            The wanted threads in x, y, z. The grid is the number of blocks that has at least as many, so the kernel checks its bounds.
         stream
-            The stream of the launch. Default: the device's default stream.
+            The stream of the launch. Default: the device's current stream.
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
         **named
@@ -150,51 +165,63 @@ class Function:
         queued.
         """
         if named or len(args) != self._count:
-            pick = self._picks.get((len(args), *named))
-            if pick is None:
-                Call(self, self._arrange(args, named), grid, block, stream, shared_memory).launch()
+            plan = self._plans.get(tuple(named))
+            if plan is None or plan[0] != len(args):
+                Call(self, self._arrange(args, named), grid, block, threads, stream, shared_memory).launch()
                 return
-            args = pick((*args, *named.values(), *self._order.defaults))
+            args += plan[1](named)
+            if plan[2] is not None:
+                args = plan[2](args)
         if shared_memory == 0:
-            values: list[Any] = []
+            values = [*args]
             call = None
             first = self._first_buffer
             try:
                 device = args[first].device if first >= 0 else None
-                # The cost of this loop is about 70 ns for each argument. Only a DeviceArray has a `device` that is a key of `_callers`.
-                # The lengths are equal; strict= would cost 100 ns.
-                for value, pack, expected in zip(args, self._packers, self._expected_types):  # noqa: B905
+                # The cost of this loop is about 60 ns for each argument. Only a DeviceArray has a `device` that is a key of `_callers`.
+                for number, expected, pack in self._plain:
+                    value = args[number]
                     if pack is None:
                         if value.device is not device or (expected is not value.dtype and expected):
                             break
-                        values.append(value.memory)
+                        values[number] = value.memory
                     else:
                         kind = type(value)
                         if kind is not expected and (expected is not float or kind is not int):
                             break
-                        values.append(pack(value))
+                        values[number] = pack(value)
                 else:
                     if not self._minimum_sizes or all(args[number].nbytes >= size for number, size in self._minimum_sizes):
-                        call = self._callers[device, grid, block, stream]
+                        # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
+                        current = stream if stream is not None or not _entered else current_stream(device or self.default_device())
+                        call = self._callers[device, grid, block, threads, current]
             # A new configuration, another type, a number out of range, a grid that is a list: `Call` converts it or raises the error.
             except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
                 pass
             if call is not None:
                 call(values)
                 return
-        Call(self, args, grid, block, stream, shared_memory).launch()
+        Call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
-        self, /, *args: Any, grid: Dims = None, block: Dims = None, stream: Stream | None = None, shared_memory: int = 0, **named: Any
+        self,
+        /,
+        *args: Any,
+        grid: Dims = None,
+        block: Dims = None,
+        threads: Dims = None,
+        stream: Stream | None = None,
+        shared_memory: int = 0,
+        **named: Any,
     ) -> Launch:
         """Check the arguments, and return a prepared launch.
 
         Parameters
         ----------
-        *args
+        *args, **named
             As in a call, but arrays must be in the device's memory. The Launch keeps them alive.
-        grid, block, stream, shared_memory, **named
-            As in a call.
+        grid, block, threads, stream, shared_memory
+            As in a call. Without `stream`, the launch uses the device's current stream at this time.
 
         Raises
         ------
@@ -202,9 +229,34 @@ class Function:
             As in a call. A host array is an ArgumentError.
         """
         args = self._arrange(args, named)
-        call = Call(self, args, grid, block, stream, shared_memory, bound=True)
+        call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
         assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
+        return self._config_reader.block
+
+    def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
+        """Return the grid and the block that a call would use on the function's device. Nothing is launched.
+
+        Parameters
+        ----------
+        threads, grid, block, shared_memory
+            As in a call.
+
+        Raises
+        ------
+        ArgumentError, LaunchError
+            As in a call.
+        """
+        values = [None] * len(self._signature.arguments)
+        _, request = self._config_reader.read(values, grid, block, threads, shared_memory)
+        kernel = self.open()
+        config = self._config_reader.resolve(request, kernel)
+        self._config_reader.shape(request, config, kernel)
+        return config
 
     def specialize(self, **constants: object) -> Function:
         """Return the function with constants set: defines of a source payload, or constants of a pipeline.
@@ -216,7 +268,7 @@ class Function:
         LaunchError
             The payload's format does not support constants.
         """
-        interface = self._launcher.interface or self.info.interface
+        interface = self._signature.interface
         for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
             known = self._launcher.constants
             if name not in known:
@@ -227,11 +279,18 @@ class Function:
                     function=self.name,
                     argument=name,
                 )
-        resolve = self._resolve
+        launcher, resolve = self._launcher.specialize(constants), self._resolve
+        interface = launcher.interface or self.info.interface
+        if interface is not None and interface.open_block:
+            # Another define makes another source: reflection did not read it, and it may depend on the block.
+            pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
+            was_open = self._signature.interface is not None and self._signature.interface.open_block
+            interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
         return Function(
             self.name,
             self.info,
-            self._launcher.specialize(constants),
+            launcher,
+            interface=interface,
             keywords_only=self._order.keywords_only,
             resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
             device=self._device,
@@ -291,6 +350,7 @@ class Function:
             resolve=self._resolve if resolve is None else resolve,
             device=self._device if device is None else device,
             kernels=self._kernels,
+            interface=self._signature.interface,
         )
 
     def open(self, device: Device | None = None) -> Kernel:
@@ -319,9 +379,17 @@ class Function:
         named = default_device(self._launcher.kind)
         return named if named is not None else self._launcher.default_device()
 
-    def caller(self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any) -> Callable[[list[Any]], None]:
+    def local_sizer(self, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
+        """Return the function that sizes the `Local` arguments of a launch; None for a function without such arguments."""
+        return local_sizer(self.name, self._signature.arguments, self._launcher, kernel, device, config)
+
+    def caller(
+        self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
+    ) -> Callable[[list[Any]], None]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""
-        enqueue = kernel.caller(stream, shape)
+        enqueue: Callable[[list[Any]], None] = kernel.caller(stream, shape)
+        if set_sizes is not None:
+            enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
             self._callers.clear()
         try:
@@ -331,20 +399,12 @@ class Function:
 
     def _arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
-        pick = self._order.pick(len(args), tuple(named))
-        if pick is None:
-            return args
-        if len(self._picks) >= _MAX_CALLERS:
-            self._picks.clear()
-        self._picks[len(args), *named] = pick
-        return pick((*args, *named.values(), *self._order.defaults))
-
-    def _plain_argument(self, argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
-        if argument.kind == "buffer":
-            return argument.type, None
-        if argument.kind == "local":
-            return Local, lambda value: self._launcher.local(value.nbytes)
-        return argument.plain_packer or ("-", None)
+        args, plan = self._order.arrange(args, named)
+        if plan is not None:
+            if len(self._plans) >= _MAX_CALLERS:
+                self._plans.clear()
+            self._plans[tuple(named)] = plan
+        return args
 
     def __repr__(self) -> str:
         return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
@@ -356,6 +416,26 @@ class Function:
             return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
         rows = [(param.name, type_text(param)) for param in interface.params]
         return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
+
+
+def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:
+    if argument.kind == "buffer":
+        return argument.type, None
+    if argument.kind == "local":
+        return Local, _unchanged
+    return argument.plain_packer or ("-", None)
+
+
+def _unchanged(value: Local) -> Local:
+    return value
+
+
+def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], None]) -> Callable[[list[Any]], None]:
+    def call(values: list[Any]) -> None:
+        set_sizes(values)
+        enqueue(values)
+
+    return call
 
 
 def _clear_callers_in_child() -> None:

@@ -31,13 +31,24 @@ if TYPE_CHECKING:
     Dims = tuple[int, int, int]
 
 
+def _fit_block(threads: Dims | None, most: int, row: int) -> Dims:
+    """Return a block of powers of two with at most `most` threads, which has no more threads in a dimension than the launch needs."""
+    needed = [1 << max(count - 1, 0).bit_length() for count in threads or (most, 1, 1)]
+    block = [1, 1, 1]
+    for axis, limit in ((0, row), (1, most), (2, most), (0, most)):
+        while block[axis] * 2 <= min(needed[axis], limit) and 2 * block[0] * block[1] * block[2] <= most:
+            block[axis] *= 2
+    x, y, z = block
+    return x, y, z
+
+
 class LaunchConfig:
-    """The configuration of a launch, checked except for the device's limits.
+    """The configuration of a launch. `Function.launch_config` returns one.
 
     Attributes
     ----------
     grid : tuple of int
-        Blocks in x, y, z; each 1 or more.
+        Blocks in x, y, z. A grid with a zero launches nothing; a kernel never receives it.
     block : tuple of int
         Threads of a block in x, y, z; each 1 or more.
     cluster : tuple of int
@@ -70,6 +81,24 @@ class LaunchConfig:
         """All values, for comparison."""
         return (self.grid, self.block, self.cluster, self.shared_memory, self.preferred_cluster)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LaunchConfig) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        more = [
+            f", {name}={value!r}"
+            for name, value, default in (
+                ("cluster", self.cluster, (1, 1, 1)),
+                ("shared_memory", self.shared_memory, 0),
+                ("preferred_cluster", self.preferred_cluster, (1, 1, 1)),
+            )
+            if value != default
+        ]
+        return f"LaunchConfig(grid={self.grid}, block={self.block}{''.join(more)})"
+
 
 class Kernel(ABC):
     """One function on one device. Several threads may call its methods at once."""
@@ -81,8 +110,46 @@ class Kernel(ABC):
         Raises
         ------
         LaunchError
-            The launch exceeds a limit of the device; the message has the limit, its value and the requested value.
+            The launch exceeds a limit of the device; the message has the limit, its value and the requested value. With
+            ``argument="grid"`` the limit is one of blocks: core appends what the caller can do.
         """
+
+    def choose_block(self, threads: Dims | None) -> Dims:
+        """Return the block of a launch that names none, for a kernel that gives the same result with every block.
+
+        By default each dimension is a power of two. The block has `preferred_block` threads at most, and `shape` accepts it.
+
+        Parameters
+        ----------
+        threads
+            The threads of the launch in x, y, z; None if the caller gives the number of blocks.
+
+        Raises
+        ------
+        LaunchError
+            `shape` refuses every block.
+        """
+        most, row = self.preferred_block()
+        while True:
+            block = _fit_block(threads, most, row)
+            try:
+                self.shape(LaunchConfig((1, 1, 1), block))
+                return block
+            except LaunchError:
+                if most <= 1:
+                    raise
+                most //= 2
+
+    def preferred_block(self) -> tuple[int, int]:
+        """Return the most threads of a chosen block, and the threads that it has in x before it has others in y and z."""
+        return 256, 32
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        """Return why the device cannot give a block `Local` arguments of these sizes in bytes; "" if it can.
+
+        The text ends a sentence: ``its local_mem_size is 32768, got devmod.Local arguments of 65536 bytes``.
+        """
+        return ""
 
     @abstractmethod
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:

@@ -9,12 +9,15 @@ from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from devmod._launch.arguments import Argument, Signature
 
-    Pick = Callable[[Sequence[Any]], tuple[Any, ...]]
+    Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    #: How a call with certain names gives its arguments: the number of those by position; the function that returns those by name; and
+    #: the function that puts all of them in the kernel's order, or None if they are in this order.
+    Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
 
 #: The launch's own keywords. A parameter of such a name is given by position.
 LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
@@ -34,21 +37,18 @@ class ArgumentOrder:
 
     Attributes
     ----------
-    defaults : tuple
-        The defaults of the arguments that have one. A `pick` takes them behind the arguments of the call.
     positional : tuple of Argument
         The arguments that may be given by position.
     """
 
     __slots__ = (
         "_arguments",
-        "_default_places",
         "_kind",
         "_label",
         "_name",
         "_numbers",
+        "_optional",
         "_signature",
-        "defaults",
         "keywords_only",
         "positional",
     )
@@ -63,62 +63,63 @@ class ArgumentOrder:
             # A name that two parameters share names neither of them.
             if name and names.count(name) == 1:
                 self._numbers[name] = number
-        with_default = [each for each in self._arguments if each.default is not None and names[each.number] in self._numbers]
-        self._default_places = {each.number: place for place, each in enumerate(with_default)}
-        self.defaults = tuple(each.default for each in with_default)
-        self.positional = tuple(each for each in self._arguments if each.number not in self._default_places)
+        self._optional = [each.number for each in self._arguments if each.default is not None and names[each.number] in self._numbers]
+        self.positional = tuple(each for each in self._arguments if each.number not in self._optional)
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments of a call by position are the kernel's arguments."""
-        return not self.defaults and not self.keywords_only
+        return not self._optional and not self.keywords_only
 
-    def pick(self, count: int, names: Sequence[str]) -> Pick | None:
-        """Return the function that puts arguments in the kernel's order; None for a call with launch values, which needs none.
+    def arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
+        """Return the arguments of a call in the kernel's order, and the plan of such calls.
 
-        Parameters
-        ----------
-        count
-            The number of arguments by position.
-        names
-            The names of the others, in the order of the call.
-
-        Returns
-        -------
-        callable
-            Takes one tuple: the arguments by position, those by name in the order of `names`, and `defaults`.
+        Launch values stay behind the arguments. A call with launch values has no plan.
 
         Raises
         ------
         ArgumentError
             An argument is unknown, missing, given twice, or by a position where only a name is accepted.
         """
+        count, names, behind = len(args), tuple(named), len(self._signature.launch)
         if count and self.keywords_only:
             raise self._error(f"takes its arguments by name: {self.keywords_only}. Call it as {self._example()}")
-        if self._signature.launch and count == len(self._arguments) + len(self._signature.launch):
-            if not names:
-                return None
+        if behind and count == len(self.positional) + behind:
+            if not named:
+                return self.arrange(args[:-behind], named)[0] + args[-behind:], None
             raise self._error("is called with launch values and with arguments by name; launch values follow the arguments by position")
+        plan = self._plan(count, names)
+        _, get, rearrange = plan
+        args += get(named)
+        return args if rearrange is None else rearrange(args), plan
+
+    def _plan(self, count: int, names: Sequence[str]) -> Plan:
+        """Return the plan of a call with `count` arguments by position and with `names`."""
         if count > len(self.positional):
             raise self._error(f"takes {self._count_text()}; {_given(count)}")
-        sources = {argument.number: place for place, argument in enumerate(self.positional[:count])}
-        for place, name in enumerate(names, count):
+        positions = [each.number for each in self.positional[:count]]
+        by_name: dict[int, str] = {}
+        for name in names:
             number = self._numbers.get(name)
             if number is None:
                 raise self._unknown(name)
-            if number in sources:
+            if number in positions:
                 twice = self._arguments[number]
                 raise self._error(f"got {twice.label} twice: by position and by name; it takes {self._count_text()}", twice.name)
-            sources[number] = place
-        missing = [each for each in self._arguments if each.number not in sources and each.number not in self._default_places]
+            by_name[number] = name
+        given = {*positions, *by_name}
+        missing = [each for each in self._arguments if each.number not in given and each.number not in self._optional]
         if missing:
             raise self._missing(missing, count)
-        first_default = count + len(names)
-        order = [sources[n] if n in sources else first_default + self._default_places[n] for n in range(len(self._arguments))]
-        if len(order) == 1:
-            (only,) = order
-            return lambda given: (given[only],)
-        return itemgetter(*order) if order else lambda given: ()
+        # The arguments by name are taken in the kernel's order, whatever the order of the call.
+        order = [*positions, *sorted(by_name)]
+        get = _getter([by_name[number] for number in sorted(by_name)])
+        if order == list(range(len(self._arguments))):
+            return count, get, None
+        order += [number for number in self._optional if number not in given]
+        defaults = tuple(self._arguments[number].default for number in order[len(given) :])
+        pick = itemgetter(*map(order.index, range(len(order)))) if len(order) > 1 else tuple
+        return count, get, lambda values: pick(values + defaults)
 
     def _unknown(self, name: str) -> ArgumentError:
         if any(keyword_of(each) == name for each in self._arguments):
@@ -139,16 +140,30 @@ class ArgumentOrder:
         )
 
     def _count_text(self) -> str:
-        count = len(self._arguments)
+        count = len(self.positional)
         tags = self._signature.tags
         behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
-        return f"{count} argument{'' if count == 1 else 's'}{f' ({self._signature.text})' if count else ''}{behind}"
+        text = f"{count} argument{'' if count == 1 else 's'}"
+        listed = f" ({', '.join(each.text for each in self.positional)})" if count else ""
+        if not self._optional:
+            return f"{text}{listed}{behind}"
+        by_name = list_names(self._arguments[number].name for number in self._optional)
+        return f"{text} by position{listed}, and {by_name} by name{behind}"
 
     def _example(self) -> str:
         return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, grid=…)"
 
     def _error(self, text: str, argument: str = "") -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
+
+
+def _getter(names: Sequence[str]) -> Names:
+    if not names:
+        return lambda named: ()
+    if len(names) == 1:
+        (name,) = names
+        return lambda named: (named[name],)
+    return itemgetter(*names)
 
 
 def _given(count: int) -> str:

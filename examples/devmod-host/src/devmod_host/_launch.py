@@ -115,7 +115,10 @@ class HostKernel(Kernel):
             problem = f"its max_dimension is {limit}, got grid={launch.grid}, block={launch.block}"
         if problem:
             raise LaunchError(
-                f"the host function {self._name!r} cannot be launched on {self._device}: {problem}", kind="host", function=self._name
+                f"the host function {self._name!r} cannot be launched on {self._device}: {problem}",
+                kind="host",
+                function=self._name,
+                argument="grid" if max(launch.grid) > limit else "",
             )
         return _driver.ffi.new("unsigned int[]", [*launch.grid, *launch.block])
 

@@ -118,7 +118,12 @@ class Framework:
                 values.setConstantValue_type_atIndex_(constant.data.ljust(_CONSTANT_BYTES, b"\0"), kind, constant.at)
             function = _checked(*library.newFunctionWithName_constantValues_error_(name, values, None))
             pipeline = _checked(*device.newComputePipelineStateWithFunction_error_(function, None))
-            return Pipeline(pipeline, int(pipeline.maxTotalThreadsPerThreadgroup()), int(pipeline.staticThreadgroupMemoryLength()))
+            return Pipeline(
+                pipeline,
+                int(pipeline.maxTotalThreadsPerThreadgroup()),
+                int(pipeline.staticThreadgroupMemoryLength()),
+                int(pipeline.threadExecutionWidth()),
+            )
 
     def launch(
         self,

@@ -31,11 +31,12 @@ class DeviceProperties(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """A pipeline, the maximum of threads in a threadgroup, and the threadgroup memory that its kernel declares."""
+    """A pipeline, the maximum of threads in a threadgroup, the threadgroup memory that its kernel declares, and its execution width."""
 
     handle: Any
     max_threads: int
     static_memory: int
+    execution_width: int = 32
 
 
 class ConstantValue(NamedTuple):

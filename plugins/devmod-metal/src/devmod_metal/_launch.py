@@ -56,7 +56,7 @@ class MetalLauncher(Launcher):
         return MetalKernel(self._name, self._info, self._interface, self._shader, self._constants, device)
 
     def local(self, nbytes: int) -> int:
-        return -(-nbytes // _LOCAL_STEP) * _LOCAL_STEP
+        return _round_up(nbytes)
 
     def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
         # The interface has the function constants; other names are defines of the source.
@@ -73,6 +73,10 @@ class MetalLauncher(Launcher):
             value = ConstantValue(constant.id, constant.type, data[:1] if constant.type == "bool" else data)
             values = [*(each for each in values if each.at != value.at), value]
         return MetalLauncher(self._name, self._info, shader, values, specialization.interface)
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // _LOCAL_STEP) * _LOCAL_STEP
 
 
 def _tvm_interface(info: FunctionInfo) -> Interface:
@@ -173,6 +177,18 @@ class MetalKernel(Kernel):
                 )
         return launch.grid, launch.block
 
+    def preferred_block(self) -> tuple[int, int]:
+        most, row = super().preferred_block()
+        return most, row if self._pipeline is None else max(row, self._pipeline.execution_width)
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        assert self._pipeline is not None
+        limit = self._device.limits["maxThreadgroupMemoryLength"]
+        requested = sum(map(_round_up, sizes)) + self._pipeline.static_memory
+        if requested <= limit:
+            return ""
+        return f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need {requested} bytes"
+
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
         def call(values: Sequence[Any]) -> None:
             self._launch(stream, shape, values)
@@ -202,14 +218,6 @@ class MetalKernel(Kernel):
     def _committer(self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]) -> Callable[[], Any]:
         assert self._pipeline is not None
         local = [(index, values[number]) for number, index in self._local]
-        if local:
-            limit = self._device.limits["maxThreadgroupMemoryLength"]
-            requested = sum(nbytes for _, nbytes in local) + self._pipeline.static_memory
-            if requested > limit:
-                raise self._invalid_launch(
-                    f"its maxThreadgroupMemoryLength is {limit}, and devmod.Local arguments and the kernel's own memory need "
-                    f"{requested} bytes"
-                )
         buffers = [(index, values[number].handle) for number, index in self._buffers]
         data = [(index, bytes(values[number])) for number, index in self._values]
         if self._pack is not None:

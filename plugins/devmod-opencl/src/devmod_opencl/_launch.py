@@ -143,7 +143,6 @@ class OpenCLKernel(Kernel):
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
         # Without an interface, any pointer may be __local. The driver may know which ones are.
-        self._has_local = "local" in kinds or "handle" in kinds
         spaces = programs.arguments(device, info.name)
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info
@@ -179,19 +178,26 @@ class OpenCLKernel(Kernel):
             raise self._invalid_launch(f"the kernel is built for blocks of {self.fixed} threads, got block={launch.block}")
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
+        what = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
         for axis, count in enumerate(size):
             if count >= 1 << bits:
-                raise self._invalid_launch(
-                    f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has {count} threads in {'xyz'[axis]}"
-                )
+                raise self._invalid_launch(f"{what} {count} threads in {'xyz'[axis]}")
         # Drivers count all threads in one size_t. If it overflows, they run only some of them.
         if prod(size) >= 1 << bits:
-            raise self._invalid_launch(
-                f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has {prod(size)} threads in all"
-            )
+            raise self._invalid_launch(f"{what} {prod(size)} threads in all")
         # Unused dimensions slow the driver down.
         used = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
         return size[:used], launch.block[:used]
+
+    def preferred_block(self) -> tuple[int, int]:
+        group = cl.kernel_work_group_info
+        multiple = self._new().get_work_group_info(group.PREFERRED_WORK_GROUP_SIZE_MULTIPLE, self._device.handle)
+        most, row = super().preferred_block()
+        return min(most, self._max_threads), max(row, multiple)
+
+    def check_local(self, sizes: Sequence[int]) -> str:
+        limit = self._device.limits["local_mem_size"]
+        return f"its local_mem_size is {limit}, got devmod.Local arguments of {sum(sizes)} bytes" if sum(sizes) > limit else ""
 
     def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, OpenCLStream)
@@ -222,11 +228,11 @@ class OpenCLKernel(Kernel):
                 raise self._failed(error) from error
             give(handle)
 
-        if not self._has_local:
+        if not self._pointers:
             return call
 
         def check_and_call(values: Sequence[Any]) -> None:
-            self._check_local(values)
+            self._check_pointers(values)
             call(values)
 
         return check_and_call
@@ -252,8 +258,7 @@ class OpenCLKernel(Kernel):
 
     def _with_arguments(self, values: Sequence[Any]) -> Any:
         """Return a new kernel object with its arguments."""
-        if self._has_local:
-            self._check_local(values)
+        self._check_pointers(values)
         handle = self._new()
         try:
             handle._set_arg_multi(self._object_pairs(values))
@@ -263,7 +268,7 @@ class OpenCLKernel(Kernel):
             raise self._failed(error) from error
         return handle
 
-    def _check_local(self, values: Sequence[Any]) -> None:
+    def _check_pointers(self, values: Sequence[Any]) -> None:
         for number, local in self._pointers:
             if (type(values[number]) is cl.LocalMemory) is not local:
                 problem = (
@@ -277,10 +282,6 @@ class OpenCLKernel(Kernel):
                     function=self._name,
                     argument=str(number + 1),
                 )
-        requested = sum(value.size for value in values if type(value) is cl.LocalMemory)
-        limit = self._device.limits["local_mem_size"]
-        if requested > limit:
-            raise self._invalid_launch(f"its local_mem_size is {limit}, got devmod.Local arguments of {requested} bytes")
 
     def _invalid_launch(self, text: str) -> LaunchError:
         return LaunchError(

@@ -93,7 +93,7 @@ class VulkanKernel(Kernel):
         for axis, blocks in enumerate(launch.grid):
             most = limits[f"maxComputeWorkGroupCount[{axis}]"]
             if blocks > most:
-                raise self._invalid_launch(f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}")
+                raise self._invalid_launch(f"its maxComputeWorkGroupCount[{axis}] is {most}, got grid={launch.grid}", "grid")
         # Mesa's CPU device multiplies the three numbers in 32 bits, and runs too few blocks or none.
         if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
             raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
@@ -132,9 +132,12 @@ class VulkanKernel(Kernel):
         launchable.record(ONE_TIME, shape, values)
         return stream.time_commands(launchable.handle, (launchable, values))
 
-    def _invalid_launch(self, text: str) -> LaunchError:
+    def _invalid_launch(self, text: str, argument: str = "") -> LaunchError:
         return LaunchError(
-            f"the vulkan function {self._name!r} cannot be launched on {self._device}: {text}", kind="vulkan", function=self._name
+            f"the vulkan function {self._name!r} cannot be launched on {self._device}: {text}",
+            kind="vulkan",
+            function=self._name,
+            argument=argument,
         )
 
 

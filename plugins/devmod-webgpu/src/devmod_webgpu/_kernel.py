@@ -187,7 +187,7 @@ class WebGPUKernel(Kernel):
             pack = (launch.grid[0] - 1).to_bytes(4, "little")
         for axis, count in zip("xyz", (x, y, z), strict=True):
             if count > most:
-                raise self._invalid_launch(f"{limit} {axis}")
+                raise self._invalid_launch(f"{limit} {axis}", "" if self._bindings.folded else "grid")
         # As in devmod-vulkan: Mesa's CPU device multiplies the three numbers in 32 bits.
         if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
             raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
@@ -365,9 +365,12 @@ class WebGPUKernel(Kernel):
             self._check_shared(values)
         return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
 
-    def _invalid_launch(self, text: str) -> LaunchError:
+    def _invalid_launch(self, text: str, argument: str = "") -> LaunchError:
         return LaunchError(
-            f"the webgpu function {self._name!r} cannot be launched on {self._device}: {text}", kind="webgpu", function=self._name
+            f"the webgpu function {self._name!r} cannot be launched on {self._device}: {text}",
+            kind="webgpu",
+            function=self._name,
+            argument=argument,
         )
 
 
