@@ -152,7 +152,7 @@ class _Copy:
     def _stream(self, stream: object, device: Device) -> Stream:
         """Return the stream of the copy."""
         if stream is None:
-            return device.default_stream
+            return device.current_stream
         if not isinstance(stream, Stream) or stream.device is not device:
             given = f"a stream of {stream.device}" if isinstance(stream, Stream) else describe_value(stream)
             raise self._error(f"stream= is {given}, expected a stream of {device}", "stream")

@@ -202,7 +202,7 @@ class Device(ABC):
         array = self.empty(shape, dtype)
         assert isinstance(array, DeviceArray)
         if array.nbytes:
-            self.clear(array.memory, array.nbytes, self.default_stream)
+            self.clear(array.memory, array.nbytes, self.current_stream)
         return array
 
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Array:
