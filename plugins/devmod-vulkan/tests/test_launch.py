@@ -677,7 +677,7 @@ def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(device: An
                 ask()
     from devmod_vulkan._driver import ffi
 
-    free = {int(ffi.cast("uintptr_t", each.handle)) for each in device.logical._recorders.free() if not each.recording}
+    free = {int(ffi.cast("uintptr_t", each.handle)) for each in device.logical.commands.recorders.free() if not each.recording}
     assert not free & {int(ffi.cast("uintptr_t", handle)) for handle in ended}
     f(x, grid=1)
     np.testing.assert_array_equal(x.numpy(), np.full(4, 4.0))
@@ -818,12 +818,12 @@ def test_objects_deleted_with_their_stream_stay_alive_until_the_launch_is_done(w
     if cycle:
         references.append(references)
         stream.user = references
-    there = pipelines(logical), len(logical._recorders)
+    there = pipelines(logical), len(logical.commands.recorders)
     semaphore, value = stream.semaphore, stream._value
     del f, x, launch, stream, references
     gc.collect()
     device.stream()  # creating a stream destroys the semaphores of collected ones
-    now = pipelines(logical), len(logical._recorders)
+    now = pipelines(logical), len(logical.commands.recorders)
     out = ffi.new("uint64_t *")
     logical.calls.vkGetSemaphoreCounterValue(logical.handle, semaphore, out)
     if out[0] < value:  # the launch is still running

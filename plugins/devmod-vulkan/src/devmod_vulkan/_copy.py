@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_vulkan._logical import Logical, Recorder
+    from devmod_vulkan._commands import Recorder
+    from devmod_vulkan._logical import Logical
     from devmod_vulkan._memory import Memory
     from devmod_vulkan._stream import VulkanStream
 
@@ -90,7 +91,7 @@ def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
 
 def _record(logical: Logical, source: Memory, source_offset: int, target: Memory, target_offset: int, size: int) -> Recorder:
     """Record a command buffer with one copy."""
-    calls, recorder = logical.calls, logical.recorder()
+    calls, recorder = logical.calls, logical.commands.recorder()
     region = make("VkBufferCopy", srcOffset=source.offset + source_offset, dstOffset=target.offset + target_offset, size=size)
     handle = recorder.handle
     with recorder.lock:

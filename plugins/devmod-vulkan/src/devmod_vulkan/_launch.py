@@ -7,7 +7,8 @@ from functools import partial
 from devmod.backend import Kernel, LaunchConfig, Launcher, specialize_constants
 from devmod.errors import LaunchError
 from devmod_vulkan._device import VulkanDevice, devices
-from devmod_vulkan._pipeline import Pipeline, check_device
+from devmod_vulkan._limits import check_device
+from devmod_vulkan._pipeline import Pipeline
 from devmod_vulkan._record import ONE_TIME, REUSABLE, Launchable, Recording
 from devmod_vulkan._stream import VulkanStream
 

@@ -1,4 +1,4 @@
-"""An open device: the VkDevice with its queues, memory, command buffers and timestamps.
+"""An open device: the VkDevice with its queues, memory and streams.
 
 All of it is destroyed at interpreter shutdown. Until then, the resources of collected arrays, launches and streams are reused.
 """
@@ -10,9 +10,10 @@ from collections import deque
 from itertools import count
 from threading import Lock, RLock
 
-from devmod.backend import Pool, check_driver, fork_safe, lend, open_driver
+from devmod.backend import check_driver, fork_safe, lend, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_vulkan import _driver
+from devmod_vulkan._commands import CommandPools
 from devmod_vulkan._driver import Calls, array, error_name, ffi, instance, make, vk
 from devmod_vulkan._memory import CACHED, COHERENT, LOCAL, USAGE, VISIBLE, Heap, find_type
 from devmod_vulkan._wait import wait_for
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 #: The most queues to create. Streams share them.
 _MOST_QUEUES = 4
-_RECORDERS = 16
-_TIMERS = 64
 #: The devices that are open in this process.
 _open_devices: list[Logical] = []
 
@@ -38,41 +37,6 @@ class Queue:
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.lock = fork_safe(Lock())
-
-
-class CommandBuffer:
-    """A VkCommandBuffer, with the lock that all buffers of its pool share.
-
-    `recording` is True during recording. A buffer with an interrupted recording is not reused.
-    """
-
-    __slots__ = ("handle", "lock", "recording")
-
-    def __init__(self, handle: Any, lock: Lock) -> None:
-        self.handle = handle
-        self.lock = lock
-        self.recording = False
-
-
-class Recorder:
-    """A command buffer for one user. Recording requires the lock, and `commands.recording` to be True meanwhile."""
-
-    __slots__ = ("__weakref__", "_token", "commands", "handle", "lock")
-
-    def __init__(self, commands: CommandBuffer, pool: Pool) -> None:
-        self.commands = commands
-        self.handle, self.lock = commands.handle, commands.lock
-        self._token = pool.lend(self, commands)
-
-
-class Timer:
-    """A slot for a timestamp, with a command buffer that writes it."""
-
-    __slots__ = ("__weakref__", "_token", "handle", "number", "pool")
-
-    def __init__(self, slot: tuple[Any, Any, int], pool: Pool) -> None:
-        self.handle, self.pool, self.number = slot
-        self._token = pool.lend(self, slot)
 
 
 class Logical:
@@ -90,6 +54,8 @@ class Logical:
         The memory of arrays.
     staging : Heap
         Host-visible memory, for copies and uniform blocks.
+    commands : CommandPools
+        The command buffers and the timestamps.
     direct : bool
         Whether the memory of arrays is host-visible, coherent and cached, so that copies need no staging.
     closed : bool
@@ -106,8 +72,7 @@ class Logical:
         self._number = count()
         # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
         self._owned: dict[tuple[str, int], Any] = {}
-        self._recorders = Pool()
-        self._timers = Pool()
+        self.commands = CommandPools(self)
         #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions.
         #: These references are needed because a stream may be collected before its submissions are done.
         self.streams: dict[int, Lease] = {}
@@ -226,50 +191,6 @@ class Logical:
         """Destroy an owned handle now, unless closing the device has destroyed it."""
         if self._owned.pop((function, int(ffi.cast("uintptr_t", handle))), None) is not None and not self.closed:
             getattr(self.calls, function)(self.handle, handle, ffi.NULL)
-
-    def recorder(self) -> Recorder:
-        """Return a command buffer for the exclusive use of the caller."""
-        pool = self._recorders
-        try:
-            commands = pool.take()
-            while commands.recording:
-                commands = pool.take()
-        except IndexError:
-            lock = fork_safe(Lock())
-            commands, *others = [CommandBuffer(handle, lock) for handle in self.command_buffers(_RECORDERS, resettable=True)]
-            pool.add(others)
-        return Recorder(commands, pool)
-
-    def command_buffers(self, number: int, *, resettable: bool = False) -> list[Any]:
-        """Return new command buffers, in a pool of their own."""
-        flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT if resettable else 0
-        info = make("VkCommandPoolCreateInfo", queueFamilyIndex=self.physical.queue_family, flags=flags)
-        pool = self.create_owned("vkCreateCommandPool", "VkCommandPool", info)
-        buffers = ffi.new("VkCommandBuffer[]", number)
-        info = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
-        self.check(self.calls.vkAllocateCommandBuffers(self.handle, info, buffers), "cannot allocate command buffers")
-        return list(buffers)
-
-    def timer(self) -> Timer:
-        """Return a timestamp slot for the exclusive use of the caller."""
-        try:
-            slot = self._timers.take()
-        except IndexError:
-            slot, *others = self._make_timers()
-            self._timers.add(others)
-        return Timer(slot, self._timers)
-
-    def _make_timers(self) -> list[tuple[Any, Any, int]]:
-        info = make("VkQueryPoolCreateInfo", queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=_TIMERS)
-        pool = self.create_owned("vkCreateQueryPool", "VkQueryPool", info)
-        slots, begin, calls = [], make("VkCommandBufferBeginInfo"), self.calls
-        for number, handle in enumerate(self.command_buffers(_TIMERS)):
-            self.check(calls.vkBeginCommandBuffer(handle, begin), "cannot record commands")
-            calls.vkCmdResetQueryPool(handle, pool, number, 1)
-            calls.vkCmdWriteTimestamp(handle, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, number)
-            self.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
-            slots.append((handle, pool, number))
-        return slots
 
     # -- all streams
 

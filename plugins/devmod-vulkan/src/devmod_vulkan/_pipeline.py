@@ -3,154 +3,23 @@
 from __future__ import annotations
 
 from devmod.backend import DiskCache, Pool
-from devmod.errors import CompileError, FormatError, LaunchError
-from devmod.targets.vulkan.architecture import capability_name
-from devmod_vulkan import _features
+from devmod.errors import CompileError
 from devmod_vulkan._driver import array, error_name, ffi, make, vk
-from devmod_vulkan._shader import bytes_of
+from devmod_vulkan._places import STORAGE, UNIFORM, Places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical
     from devmod_vulkan._shader import Shader
 
-_STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
-_UNIFORM = vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
 _STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
 #: The number of launches that descriptor sets are allocated for: first a few, then more.
 _FEW, _MANY = 4, 64
 _FORM = "pipeline cache"
 _PIPELINES = DiskCache("vulkan")
-
-
-def check_device(
-    shader: Shader, device: VulkanDevice, block: tuple[int, int, int] | None, constants: Sequence[tuple[int, bytes]] = ()
-) -> None:
-    """Check that the device can run a shader, before the driver receives it.
-
-    Parameters
-    ----------
-    shader, device
-        The shader and the device.
-    block
-        The block size, if it is known.
-    constants
-        The number and the bytes of each constant that is set.
-
-    Raises
-    ------
-    FormatError
-        The device does not support the shader's SPIR-V version or one of its capabilities.
-    LaunchError
-        The shader exceeds a limit of the device.
-    """
-    physical = device.physical
-    newest = _features.newest_spirv(physical.version)
-    start = f"the SPIR-V of the vulkan function {shader.name!r}"
-    if shader.version > newest:
-        raise FormatError(
-            f"{start} has version {_dotted(shader.version)}, but {device} (Vulkan {_dotted(physical.version)}) supports at most "
-            f"{_dotted(newest)}. Compile it for that version: -t 'vulkan -arch=spirv{_dotted(newest)}'",
-            kind="vulkan",
-            function=shader.name,
-        )
-    for capability in shader.capabilities:
-        if not _features.has(capability, physical.features):
-            raise FormatError(
-                f"{start} needs the capability {capability_name(capability)}, which {device} does not support "
-                f"({_features.missing_feature(capability)})",
-                kind="vulkan",
-                function=shader.name,
-            )
-    limits = physical.limits
-
-    def over_limit(limit: str, usage: str) -> LaunchError:
-        return LaunchError(
-            f"the vulkan function {shader.name!r} cannot run on {device}: its {limit} is {limits[limit]}, but the shader {usage}",
-            kind="vulkan",
-            function=shader.name,
-        )
-
-    for axis, threads in enumerate(block or ()):
-        if threads > limits[f"maxComputeWorkGroupSize[{axis}]"]:
-            raise over_limit(f"maxComputeWorkGroupSize[{axis}]", f"is built for blocks of {block} threads")
-    if block and block[0] * block[1] * block[2] > limits["maxComputeWorkGroupInvocations"]:
-        raise over_limit("maxComputeWorkGroupInvocations", f"is built for blocks of {block}, {block[0] * block[1] * block[2]} threads")
-    shared = shader.shared_bytes(dict(constants))
-    if shared > limits["maxComputeSharedMemorySize"]:
-        raise over_limit("maxComputeSharedMemorySize", f"uses {shared} bytes of shared memory")
-    places = Places(shader)
-    if places.push_size > limits["maxPushConstantsSize"]:
-        raise over_limit("maxPushConstantsSize", f"uses {places.push_size} bytes of push constants")
-    if places.sets > limits["maxBoundDescriptorSets"]:
-        raise over_limit("maxBoundDescriptorSets", f"uses descriptor set {places.sets - 1}")
-    for kind, limit in ((_STORAGE, "maxPerStageDescriptorStorageBuffers"), (_UNIFORM, "maxPerStageDescriptorUniformBuffers")):
-        number = sum(each == kind for each in places.bindings.values())
-        if number > limits[limit]:
-            raise over_limit(limit, f"uses {number}")
-    for _, size, _ in places.uniforms:
-        if size > limits["maxUniformBufferRange"]:
-            raise over_limit("maxUniformBufferRange", f"uses a uniform block of {size} bytes")
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
-
-
-class Places:
-    """The places of a launch's arguments: descriptor sets, uniform buffers, push constants.
-
-    Attributes
-    ----------
-    bindings : dict
-        The descriptor type of each (set, binding).
-    sets : int
-        The number of sets: one more than the highest set number.
-    buffers : list of (int, (int, int))
-        The number and the (set, binding) of each buffer argument.
-    uniforms : list of (int, int, (int, int))
-        For each uniform buffer: the number of the argument with its content, or -1 minus the number of the block; its size; its
-        (set, binding).
-    push : int
-        The number of the block of push constants; -1 for none.
-    push_size : int
-        Its size in bytes, rounded up to a multiple of 4 as Vulkan requires.
-    """
-
-    def __init__(self, shader: Shader) -> None:
-        interface = shader.interface
-        self.buffers: list[tuple[int, tuple[int, int]]] = []
-        self.uniforms: list[tuple[int, int, tuple[int, int]]] = []
-        self.bindings: dict[tuple[int, int], int] = {}
-        self.push, self.push_size = -1, 0
-        for number, param in enumerate(interface.params):
-            if param.kind in ("buffer", "uniform"):
-                at = self._place(shader, param.at, _STORAGE if param.kind == "buffer" else _UNIFORM)
-                if param.kind == "buffer":
-                    self.buffers.append((number, at))
-                else:
-                    self.uniforms.append((number, bytes_of(param.type), at))
-        for number, block in enumerate(interface.blocks):
-            if block.at == "push":
-                self.push, self.push_size = number, -(-block.size // 4) * 4
-            else:
-                self.uniforms.append((-1 - number, block.size, self._place(shader, block.at, _UNIFORM)))
-        self.sets = max((number for number, _ in self.bindings), default=-1) + 1
-
-    def _place(self, shader: Shader, at: Any, kind: int) -> tuple[int, int]:
-        if not isinstance(at, tuple) or max(at) > 0xFFFF or at in self.bindings:
-            problem = "which another argument uses" if at in self.bindings else "expected (set, binding)"
-            raise FormatError(
-                f"the interface of the vulkan function {shader.name!r} places an argument at {at!r}, {problem}",
-                kind="vulkan",
-                function=shader.name,
-            )
-        self.bindings[at] = kind
-        return at
 
 
 class Pipeline:
@@ -180,7 +49,7 @@ class Pipeline:
         self._token = logical.lend_pipeline(self, self._owned)
         self._sets = Pool()
         self._set_count = 0
-        self._sizes = {kind: sum(each == kind for each in places.bindings.values()) for kind in (_STORAGE, _UNIFORM)}
+        self._sizes = {kind: sum(each == kind for each in places.bindings.values()) for kind in (STORAGE, UNIFORM)}
         self._set_layouts = [self._set_layout(number) for number in range(places.sets)]
         push = make("VkPushConstantRange", stageFlags=_STAGE, size=places.push_size)
         info = make(

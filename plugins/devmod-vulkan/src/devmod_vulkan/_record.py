@@ -74,7 +74,7 @@ class Launchable:
         self._recording = recording
         pipeline = recording.pipeline
         places, logical = pipeline.places, pipeline.logical
-        self._recorder = logical.recorder()
+        self._recorder = logical.commands.recorder()
         self.handle = self._recorder.handle
         #: The VkSubmitInfo for the stream of that number. It does not reference the stream, which references this until it is done.
         self.info: Any = None
