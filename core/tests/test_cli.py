@@ -424,8 +424,7 @@ def test_inspect_an_unknown_kind(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert (function["arg_types"], function["symbol"], function["signature"]) == (None, None, "add(…)")
     assert "npu, 7 B — runtime: not installed\n" in out
     assert (
-        "npu: no known distribution provides it; by convention it would be devmod-npu; install that only if you trust its publisher"
-        in out
+        "npu: no known distribution provides it; by convention it would be devmod-npu; install that only if you trust its publisher" in out
     )
     assert "pip install" not in out
 
@@ -605,7 +604,7 @@ def test_plugins_lists_entries_registered_in_the_process(capsys: pytest.CaptureF
 
 
 def test_no_plugin_and_no_device(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod._plugins.registry.declared_claims", lambda group, name="": [])
+    monkeypatch.setattr("devmod._plugins.entries.declared_claims", lambda group, name="": [])
     assert run(capsys, "plugins")[1] == "No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl\n"
     assert run(capsys, "devices")[1] == (
         "No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'\n"

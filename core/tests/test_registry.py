@@ -850,13 +850,13 @@ def test_a_plugin_with_version_1_among_others_or_without_a_version_is_used(site:
 
 @pytest.mark.row("R1", "R20")
 def test_the_table_of_core_equals_its_metadata() -> None:
-    from devmod._plugins import registry
+    from devmod.plugins import CORE_ENTRIES
 
     with open(SOURCE.parent / "pyproject.toml", "rb") as file:
         declared = tomllib.load(file)["project"]["entry-points"]
     ours = {group: dict(entries) for group, entries in declared.items() if group.startswith("devmod.")}
-    assert ours == registry.CORE_ENTRIES
-    for group, entries in registry.CORE_ENTRIES.items():
+    assert ours == CORE_ENTRIES
+    for group, entries in CORE_ENTRIES.items():
         assert set(entries) <= set(devmod.registered(group))
 
 

@@ -10,13 +10,13 @@ from devmod._plugins.claim import Claim as Claim
 from devmod._plugins.claim import Distribution as Distribution
 from devmod._plugins.claim import normalize_name as normalize_name
 from devmod._plugins.discovery import distributions as distributions
+from devmod._plugins.entries import CORE_ENTRIES as CORE_ENTRIES
+from devmod._plugins.entries import declared_claims as declared_claims
+from devmod._plugins.entries import excluding_variable as excluding_variable
+from devmod._plugins.entries import ignored_entries as ignored_entries
 from devmod._plugins.lookup import lookup as lookup
-from devmod._plugins.registry import CORE_ENTRIES as CORE_ENTRIES
 from devmod._plugins.registry import claims as claims
-from devmod._plugins.registry import declared_claims as declared_claims
-from devmod._plugins.registry import excluding_variable as excluding_variable
 from devmod._plugins.registry import find as find
-from devmod._plugins.registry import ignored_entries as ignored_entries
 from devmod._plugins.registry import is_claimed as is_claimed
 from devmod._plugins.registry import load_claim as load_claim
 from devmod._plugins.registry import registered as registered

@@ -9,7 +9,7 @@ import click
 
 from devmod._cli._group import SuggestingGroup
 from devmod._cli._known import KNOWN
-from devmod._plugins import messages, registry
+from devmod._plugins import entries, messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line
 from devmod.errors import DevmodError, NotRegisteredError, describe_error, not_installed
@@ -38,7 +38,7 @@ class Commands(SuggestingGroup):
             return found
         found = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
         if found is None and entry is not None:
-            refused = registry.excluded_claim(GROUP, cmd_name)
+            refused = entries.excluded_claim(GROUP, cmd_name)
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from traceback import format_exception
 from typing import Any
 
-from devmod._plugins import registry
+from devmod._plugins import entries, registry
 from devmod._plugins.claim import GROUPS, Claim
 from devmod._plugins.messages import broken_entry
 from devmod.errors import PluginError
@@ -28,9 +28,9 @@ def import_problems(claims: Sequence[Claim], seconds: float) -> list[Problem]:
     for claim in claims:
         by_module.setdefault(claim.value.partition(":")[0].strip(), []).append(claim)
     problems: dict[int, Problem] = {}
-    items = [[_identity(claim) for claim in entries] for entries in by_module.values()]
-    for (module, entries), (answer, end) in zip(by_module.items(), answers(__name__, items, seconds), strict=True):
-        for position, claim in enumerate(entries):
+    items = [[_identity(claim) for claim in group] for group in by_module.values()]
+    for (module, group), (answer, end) in zip(by_module.items(), answers(__name__, items, seconds), strict=True):
+        for position, claim in enumerate(group):
             problem, traceback = answer[position] if answer is not None else (str(broken_entry(claim, f"importing {module} {end}")), "")
             problems[id(claim)] = problem, traceback
     return [problems[id(claim)] for claim in claims]
@@ -38,7 +38,7 @@ def import_problems(claims: Sequence[Claim], seconds: float) -> list[Problem]:
 
 def main(request: dict[str, Any]) -> None:
     """Run in the new process: import the objects of each module's claims, and answer with their problems."""
-    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in registry.declared_claims(group)}
+    known = {tuple(_identity(claim)): claim for group in GROUPS for claim in entries.declared_claims(group)}
 
     def problems(identities: list[list[str]]) -> list[Problem]:
         found = [known.get(tuple(each)) for each in identities]

@@ -7,7 +7,7 @@ from typing import Any
 from devmod._modules.bundle import BundleModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
 from devmod._modules.tree import walk
-from devmod._plugins import registry
+from devmod._plugins import entries, registry
 from devmod._plugins.messages import unknown_distribution
 from devmod._plugins.miss import explain_name
 from devmod._plugins.specs import find_spec
@@ -21,7 +21,7 @@ def runtime_of(kind: str) -> dict[str, str]:
     """Return the installed distribution for a kind (or ""), the install command, and the variable that excludes an installed one."""
     claims = registry.claims("devmod.load_from_bytes", kind)
     installed = ", ".join(claim.provider for claim in claims)
-    excluded = registry.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
+    excluded = entries.excluded_claim("devmod.load_from_bytes", kind) if not claims else None
     spec = find_spec(kind)
     if excluded is not None:
         claim, variable = excluded

@@ -9,7 +9,7 @@ from devmod._cli._imports import import_problems
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
-from devmod._plugins import registry
+from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim
 from devmod._plugins.messages import unreadable_entries
 
@@ -77,10 +77,10 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
     for group in GROUPS:
         used = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
-        for claim in [*in_process, *registry.declared_claims(group)]:
+        for claim in [*in_process, *entries.declared_claims(group)]:
             states.append((claim, _state(claim, used.get(claim.name))))
-    states += [(claim, _state(claim, None)) for claim in registry.ignored_entries()]
-    for source in registry.unreadable_distributions():
+    states += [(claim, _state(claim, None)) for claim in entries.ignored_entries()]
+    for source in entries.unreadable_distributions():
         claim = Claim("", "", "", source)
         state, problem, _ = _state(claim, None)
         states.append((claim, (state, problem and unreadable_entries(source), "")))
@@ -102,7 +102,7 @@ def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tu
 
 def _state(claim: Claim, used: Claim | None) -> _State:
     """Return the state of a claim according to its metadata."""
-    excluding_variable = registry.excluding_variable(claim)
+    excluding_variable = entries.excluding_variable(claim)
     if excluding_variable:
         return f"excluded by {excluding_variable}", "", ""
     if claim.group and claim.group not in GROUPS:

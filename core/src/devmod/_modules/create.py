@@ -6,7 +6,7 @@ import os
 import sys
 
 from devmod._modules.module import Module
-from devmod._plugins import registry
+from devmod._plugins import entries, registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
 from devmod._util.environment import environment_flag
@@ -99,7 +99,7 @@ def create_with_fallback(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions,
     module = FallbackModule(spec, *payload)
     if forced:
         module.variable = _FORCE
-    elif (excluded := registry.excluded_claim(CREATE, kind)) is not None:
+    elif (excluded := entries.excluded_claim(CREATE, kind)) is not None:
         claim, module.variable = excluded
         module.excluded = claim.distribution
     return module

@@ -6,30 +6,15 @@ first used. No lock is held during an import: Python's import lock synchronizes 
 
 from __future__ import annotations
 
-import os
-
-from devmod._plugins.claim import CORE, GROUPS, PROTOCOLS, SHARED_GROUPS, Claim, Distribution, normalize_name
-from devmod._plugins.discovery import distributions, in_shared_scan, once_per_scan
-from devmod._util.environment import environment_items, environment_text
+from devmod._plugins import entries
+from devmod._plugins.claim import GROUPS, SHARED_GROUPS, Claim, normalize_name
+from devmod._plugins.discovery import once_per_scan
 from devmod._util.names import is_valid_name
-from devmod.targets import KINDS, spec_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-#: The entries of core's pyproject.toml. Frozen and vendored programs have no metadata of distributions.
-CORE_ENTRIES = {
-    "devmod.targets": {kind: spec_entry(kind) for kind in KINDS},
-    "devmod.create": {"const_loader": "devmod._modules.const_loader:create"},
-    "devmod.load_from_bytes": {"const_loader": "devmod._modules.const_loader:load_from_bytes"},
-    "devmod.load_from_file": {
-        "devmod": "devmod._formats.bundle_file:load_from_file",
-        "so": "devmod._modules.create:load_shared_object",
-    },
-    "devmod.protocol": {"1": "devmod"},
-}
 
 _cache: dict[tuple[str, str], object] = {}
 _owners: dict[tuple[str, str], Claim] = {}
@@ -96,56 +81,7 @@ def claims(group: str, name: str = "") -> list[Claim]:
         for (each, entry), obj in list(_registered.items())
         if each == group and name in ("", entry)
     ]
-    return found + [claim for claim in declared_claims(group, name) if not excluding_variable(claim)]
-
-
-def declared_claims(group: str, name: str = "") -> list[Claim]:
-    """Return the claims of core and of all distributions, including excluded ones. `group=""` means all groups."""
-    if name and in_shared_scan() and name not in once_per_scan(("names", group), lambda: _names(group)):
-        return []
-    table = [
-        (each, entry, value)
-        for each, entries in CORE_ENTRIES.items()
-        for entry, value in entries.items()
-        if group in ("", each) and name in ("", entry)
-    ]
-    result = []
-    if table:
-        core = core_distribution()
-        result = [Claim(each, entry, value, core) for each, entry, value in table]
-    for source in distributions():
-        for each, entry, value in source.entries:
-            if group in ("", each) and name in ("", entry):
-                claim = Claim(each, entry, value, source)
-                if not claim.problem and not claim.supports_protocol:
-                    from devmod._plugins.messages import protocol_mismatch
-
-                    claim.problem = protocol_mismatch(claim, core_distribution())
-                result.append(claim)
-    return result
-
-
-def ignored_entries() -> list[Claim]:
-    """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
-    from devmod._plugins.messages import ignored_entry
-
-    found = [
-        Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
-    ]
-    for claim in found:
-        claim.problem = ignored_entry(claim, core_distribution())
-    return found
-
-
-def _names(group: str) -> frozenset[str]:
-    """Return the names of all claims in a group."""
-    of_core = (entry for each, entries in CORE_ENTRIES.items() for entry in entries if group in ("", each))
-    return frozenset(of_core).union(entry for source in distributions() for each, entry, _ in source.entries if group in ("", each))
-
-
-def unreadable_distributions() -> list[Distribution]:
-    """Return the distributions with a damaged entry_points.txt. Their devmod entries are unknown."""
-    return [source for source in distributions() if source.problem and not source.entries]
+    return found + [claim for claim in entries.declared_claims(group, name) if not entries.excluding_variable(claim)]
 
 
 def load_claim(claim: Claim) -> Any:
@@ -160,25 +96,7 @@ def load_claim(claim: Claim) -> Any:
         return claim.object
     from devmod._plugins.load import load
 
-    return load(claim, core_distribution())
-
-
-def excluding_variable(claim: Claim) -> str:
-    """Return the environment variable that excludes the claim's distribution; "" if none does."""
-    name = normalize_name(claim.distribution)
-    if name not in ("", CORE):
-        for variable, excludes_listed in (("DEVMOD_PLUGINS_ALLOW", False), ("DEVMOD_PLUGINS_DENY", True)):
-            listed = [normalize_name(each) for each in environment_items(variable)]
-            if listed and (name in listed) == excludes_listed:
-                return variable
-    return ""
-
-
-def excluded_claim(group: str, name: str) -> tuple[Claim, str] | None:
-    """Return the first claim of a name that an environment variable excludes, with the variable; None if there is none."""
-    if not environment_text("DEVMOD_PLUGINS_ALLOW") and not environment_text("DEVMOD_PLUGINS_DENY"):
-        return None
-    return next(((claim, variable) for claim in declared_claims(group, name) if (variable := excluding_variable(claim))), None)
+    return load(claim, entries.core_distribution())
 
 
 def register(group: str, name: str, obj: object, *, replace: bool = False) -> None:
@@ -245,7 +163,7 @@ def registered(group: str) -> Mapping[str, Claim]:
         if len(candidates) > 1 and group not in SHARED_GROUPS:
             from devmod._plugins.messages import conflict
 
-            candidates[0].problem = str(conflict(candidates, chosen_distribution(candidates[0].key)))
+            candidates[0].problem = str(conflict(candidates, entries.chosen_distribution(candidates[0].key)))
         elif not candidates[0].problem and not is_name(group, name) and group != "devmod.protocol":
             from devmod._plugins.messages import invalid_name
 
@@ -292,7 +210,7 @@ def _find(group: str, name: str) -> object | None:
             if len(candidates) > 1 and group not in SHARED_GROUPS:
                 from devmod._plugins.messages import conflict
 
-                raise conflict(candidates, chosen_distribution(candidates[0].key))
+                raise conflict(candidates, entries.chosen_distribution(candidates[0].key))
             found = load_claim(candidates[0])
             _owners[key] = candidates[0]
         cached = _cache.setdefault(key, found)
@@ -310,27 +228,9 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     whole = [claim for claim in several if not claim.problem or claim.version]
     several = list({normalize_name(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
     if len(several) > 1:
-        wanted = chosen_distribution(several[0].key)
+        wanted = entries.chosen_distribution(several[0].key)
         several = [claim for claim in several if normalize_name(claim.distribution) == wanted] or several
     return several
-
-
-def chosen_distribution(key: str) -> str:
-    """Return the normalized name of the distribution that DEVMOD_PLUGINS_CHOOSE has for a key; "" if it has none."""
-    for choice in environment_items("DEVMOD_PLUGINS_CHOOSE"):
-        left, _, right = choice.partition("=")
-        if left.strip() == key:
-            return normalize_name(right.strip())
-    return ""
-
-
-def core_distribution() -> Distribution:
-    """Return core's own distribution. It needs no metadata."""
-    import devmod
-
-    core = Distribution(CORE, devmod.__version__, os.path.dirname(getattr(devmod, "__file__", None) or ""))
-    core.entries = [("devmod.protocol", version, "devmod") for version in PROTOCOLS]
-    return core
 
 
 def _value_of(obj: object) -> str:

@@ -88,9 +88,7 @@ class CommandPools:
         pool = logical.create_owned("vkCreateCommandPool", "VkCommandPool", info)
         buffers = ffi.new("VkCommandBuffer[]", number)
         info = make("VkCommandBufferAllocateInfo", commandPool=pool, commandBufferCount=number)
-        logical.check(
-            logical.calls.vkAllocateCommandBuffers(logical.handle, info, buffers), "cannot allocate command buffers"
-        )
+        logical.check(logical.calls.vkAllocateCommandBuffers(logical.handle, info, buffers), "cannot allocate command buffers")
         return list(buffers)
 
     def timer(self) -> Timer:
