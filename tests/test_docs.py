@@ -25,6 +25,7 @@ import devmod.interop.tvm
 import devmod.plugins
 import devmod.worker
 import devmod_conformance
+import devmod_conformance.array_checks
 import devmod_conformance.checks
 import devmod_targets.authoring
 import devmod_targets.authoring.clang
@@ -57,6 +58,7 @@ PUBLIC = (
     devmod_targets.spirv,
     devmod_targets.wgsl,
     devmod_conformance,
+    devmod_conformance.array_checks,
     devmod_conformance.checks,
 )
 

@@ -80,7 +80,7 @@ def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) 
 def check_streams(device: Device, add: Function, *, timed: bool = True, **shape: Any) -> None:
     """Check the order of two streams, and times of events and launches. With ``timed=False`` the device has no times of events."""
     np = import_numpy()
-    a, b, c = _arrays(device)
+    a, b, c = make_arrays(device)
     first, second = device.stream(), device.stream()
     before = first.record()
     add(a, b, c, 64, **shape, stream=first)
@@ -103,7 +103,7 @@ def check_streams(device: Device, add: Function, *, timed: bool = True, **shape:
 
 def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:
     """Check that a copy to the host waits for launches in streams that are deleted."""
-    a, b, c = _arrays(device)
+    a, b, c = make_arrays(device)
     for _ in range(20):
         stream = device.stream()
         for _ in range(20):
@@ -141,7 +141,7 @@ def check_two_devices(add: Function, first: Device, second: Device, **shape: Any
     np = import_numpy()
     wanted = np.arange(64, dtype="float32") + 1
     for device in (second, first, second):
-        a, b, c = _arrays(device)
+        a, b, c = make_arrays(device)
         add(a, b, c, 64, **shape)
         if c.device is not device:
             raise AssertionError(f"an array of {device} is on {c.device}")
@@ -156,7 +156,7 @@ def check_two_devices(add: Function, first: Device, second: Device, **shape: Any
         lambda: second.default_stream.record().elapsed(event),
         f"elapsed takes an event of {second}, not one of {first}",
     )
-    a, b = _arrays(first)[0], _arrays(second)[1]
+    a, b = make_arrays(first)[0], make_arrays(second)[1]
     check_error(
         devmod.ArgumentError,
         lambda: add(a, b, c, 64, **shape),
@@ -176,7 +176,8 @@ def check_error(kind: type[Exception], call: Callable[[], object], text: str) ->
     raise AssertionError(f"nothing was raised; expected {kind.__name__}: {text}")
 
 
-def _arrays(device: Device) -> list[Any]:
+def make_arrays(device: Device) -> list[Any]:
+    """Return arrays for `add` on a device: 0 to 63, ones and zeros."""
     np = import_numpy()
     return [device.from_numpy(each) for each in (np.arange(64, dtype="float32"), np.ones(64, "float32"), np.zeros(64, "float32"))]
 

@@ -178,13 +178,6 @@ def test_shared_memory_is_an_argument(add: Any) -> None:
     )
 
 
-def test_an_array_larger_than_the_limit(device: Any) -> None:
-    limit = device.limits["max_mem_alloc_size"]
-    with pytest.raises(devmod.LaunchError) as caught:
-        device.empty(limit + 1, "uint8")
-    assert str(caught.value) == f"{device} cannot hold an array of {limit + 1} bytes: its max_mem_alloc_size is {limit}"
-
-
 # -- arrays of pyopencl
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
+from collections import deque
+from contextlib import suppress
 from itertools import count
 from threading import RLock
 
-from devmod import Device, Event, Stream
-from devmod.backend import Once, check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
-from devmod.errors import LaunchError
+from devmod import Device, Stream
+from devmod.backend import Once, check_driver, fork_safe, lend, open_driver
 from devmod_opencl import _driver
 from devmod_opencl._driver import cl
 from devmod_opencl._pocl import repair
+from devmod_opencl._stream import OpenCLStream, driver_error, finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod.backend import Lease
+    from devmod.errors import LaunchError
 
 #: DLPack's kDLOpenCL.
 _DLPACK_OPENCL = 4
@@ -61,11 +65,16 @@ class OpenCLDevice(Device):
         self.platform = handle.platform.name.strip()
         self.identity = "\n".join((self.platform, handle.platform.version, self.vendor, self.name, self.driver_version, handle.version))
         self.foreign = context is not None
+        # PoCL allocates at the first use of a buffer, and ends the process there if it has no memory. With this flag it allocates at once.
+        is_cpu = handle.type & cl.device_type.CPU
+        self._buffer_flags = cl.mem_flags.READ_WRITE | (cl.mem_flags.ALLOC_HOST_PTR if is_cpu else 0)
         self._once = Once()
         self._limits: dict[str, int] = {}
         if context is not None:
             self._once.get("context", lambda: context)
         self._number = count()
+        #: The events of copies that may not be done.
+        self._copies: deque[Any] = deque()
         #: The lease of each stream that this device created. Its value is the queue, which may have work after the stream is deleted.
         self._streams: dict[int, Lease] = {}
         #: Streams over queues of other libraries, by the driver's pointer. Each stream holds its queue, so the pointer stays valid.
@@ -86,6 +95,7 @@ class OpenCLDevice(Device):
                 "max_parameter_size": handle.max_parameter_size,
                 "max_compute_units": handle.max_compute_units,
                 "address_bits": handle.address_bits,
+                "view_alignment": max(handle.mem_base_addr_align // 8, 1),
             }
         return self._limits
 
@@ -137,128 +147,104 @@ class OpenCLDevice(Device):
     def allocate(self, nbytes: int) -> Any:
         limit = self.limits["max_mem_alloc_size"]
         if nbytes > limit:
-            raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its max_mem_alloc_size is {limit}", kind="opencl")
-        try:
-            return cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes)
-        except _driver.Error as error:
-            raise driver_error(f"{self} gives no memory of {nbytes} bytes", error) from error
-
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, OpenCLStream)
+            raise self.memory_error(nbytes, f"its max_mem_alloc_size is {limit}")
         check_driver("opencl")
         try:
-            cl.enqueue_copy(stream.queue, memory, data, is_blocking=True)
+            return cl.Buffer(self.context, self._buffer_flags, nbytes)
         except _driver.Error as error:
-            raise driver_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
+            raise self.memory_error(nbytes, _driver.code_name(error)) from error
 
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, OpenCLStream)
-        check_driver("opencl")
+    def free_memory(self) -> int | None:
         try:
-            cl.enqueue_copy(stream.queue, out, memory, is_blocking=True)
+            return int(self.handle.global_free_memory_amd[0]) << 10  # only AMD reports it
+        except (_driver.Error, AttributeError):
+            return None
+
+    def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
+        check_driver("opencl")
+        if offset % self.limits["view_alignment"]:
+            return Region(memory, offset)
+        try:
+            return memory.get_sub_region(offset, nbytes)
         except _driver.Error as error:
-            raise driver_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
+            raise driver_error(f"{self} gives no part of a buffer", error) from error
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        try:
+            cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", 0, nbytes)
+        except _driver.Error as error:
+            raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        (source, start), (target, offset) = _place(source), _place(target)
+        try:
+            cl.enqueue_copy(_queue(stream), target, source, byte_count=nbytes, src_offset=start, dst_offset=offset)
+        except _driver.Error as error:
+            raise self._copy_error(f"a copy of {nbytes} bytes on {self} failed", error, source, target) from error
+
+    def write(self, memory: Any, data: memoryview, stream: Stream, *, wait: bool = True) -> Any:
+        memory, offset = _place(memory)
+        try:
+            return cl.enqueue_copy(_queue(stream), memory, data, dst_offset=offset, is_blocking=wait)
+        except _driver.Error as error:
+            raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error, memory) from error
+
+    def read(self, memory: Any, out: memoryview, stream: Stream, *, wait: bool = True) -> Any:
+        memory, offset = _place(memory)
+        try:
+            return cl.enqueue_copy(_queue(stream), out, memory, src_offset=offset, is_blocking=wait)
+        except _driver.Error as error:
+            raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error, memory) from error
+
+    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        self._keep(self.write(memory, data, stream, wait=False), stream)
+
+    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        self._keep(self.read(memory, out, stream, wait=False), stream)
+
+    def _copy_error(self, what: str, error: Exception, *memories: Any) -> LaunchError:
+        """Return the error for a failed copy. The driver may allocate the memories only now."""
+        if _driver.is_memory_error(error):
+            return self.memory_error(max(each.size for each in memories), _driver.code_name(error))
+        return driver_error(what, error)
+
+    def _keep(self, event: Any, stream: Stream) -> None:
+        """Keep the event of a copy until the copy is done. The event references the host's memory, and its deletion waits for the copy."""
+        self._copies.append(event)
+        _queue(stream).flush()
+        complete = cl.command_execution_status.COMPLETE
+        with suppress(IndexError):
+            while self._copies[0].command_execution_status <= complete:
+                self._copies.popleft()
+
+    def keep_in_child(self) -> None:
+        """Never delete the events of copies: in a forked child the deletion would wait for threads of the parent."""
+        for event in self._copies:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(event))
 
     def __repr__(self) -> str:
         return super().__repr__() + (" in another context" if self.foreign else "")
 
 
-class OpenCLStream(Stream):
-    """An in-order command queue.
+class Region:
+    """A part of a buffer for copies, which begins where no sub-buffer can."""
 
-    Attributes
-    ----------
-    queue
-        pyopencl's CommandQueue. It has no timestamps, which slow down each launch by a fifth, unless another library enabled them.
-    """
+    __slots__ = ("buffer", "offset")
 
-    device: OpenCLDevice
-
-    def __init__(self, device: OpenCLDevice, queue: Any) -> None:
-        self.device = device
-        self.queue = queue
-        #: The token of the stream's lease; None for a queue of another library.
-        self.token: object = None
-        self._once = Once()
-
-    @property
-    def timed(self) -> Any:
-        """The queue for timed commands: `queue` if it has timestamps, else a second one."""
-
-        def create() -> Any:
-            profiling = cl.command_queue_properties.PROFILING_ENABLE
-            if self.queue.properties & profiling:
-                return self.queue
-            try:
-                return cl.CommandQueue(self.device.context, self.device.handle, profiling)
-            except _driver.Error as error:
-                raise driver_error(f"{self.device} gives no command queue with timestamps", error) from error
-
-        return self._once.get("timed", create)
-
-    def mark(self) -> Any:
-        """Enqueue a marker and return its pyopencl Event."""
-        check_driver("opencl")
-        marker = cl.enqueue_marker(self.queue)
-        self.queue.flush()
-        return marker
-
-    def synchronize(self) -> None:
-        finish(self.queue, self.device)
-
-    def record(self) -> OpenCLEvent:
-        try:
-            marker = timer = self.mark()
-            if self.timed is not self.queue:
-                timer = cl.enqueue_marker(self.timed, wait_for=[marker])
-                self.timed.flush()
-        except _driver.Error as error:
-            raise driver_error(f"{self.device} gives no event", error) from error
-        return OpenCLEvent(self.device, marker, timer)
-
-    def wait(self, event: Event) -> None:
-        event = check_event(event, OpenCLEvent, self.device)
-        check_driver("opencl")
-        if event.device.context != self.device.context:
-            event.synchronize()  # a queue cannot wait for an event of another context
-            return
-        try:
-            cl.enqueue_barrier(self.queue, wait_for=[event.handle])
-        except _driver.Error as error:
-            raise driver_error(f"{self.device} cannot wait for an event", error) from error
-
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
+    def __init__(self, buffer: Any, offset: int) -> None:
+        self.buffer = buffer
+        self.offset = offset
 
 
-class OpenCLEvent(Event):
-    """A marker in a command queue: `handle` is its pyopencl Event, `timer` an Event with timestamps."""
+def _queue(stream: Stream) -> Any:
+    assert isinstance(stream, OpenCLStream)
+    check_driver("opencl")
+    return stream.queue
 
-    __slots__ = ("device", "handle", "timer")
 
-    def __init__(self, device: OpenCLDevice, handle: Any, timer: Any) -> None:
-        self.device = device
-        self.handle = handle
-        self.timer = timer
-
-    def synchronize(self) -> None:
-        check_driver("opencl")
-        try:
-            self.handle.wait()
-        except _driver.Error as error:
-            raise driver_error(f"{self.device} reports a fault of a launch", error) from error
-
-    def elapsed(self, earlier: Event) -> float:
-        earlier = check_earlier_event(earlier, OpenCLEvent, self.device)
-        check_driver("opencl")
-        try:
-            cl.wait_for_events([self.timer, earlier.timer])
-            return float(self.timer.profile.end - earlier.timer.profile.end) * 1e-9
-        except _driver.Error as error:
-            raise driver_error(f"{self.device} gives no time of an event", error) from error
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
+def _place(memory: Any) -> tuple[Any, int]:
+    """Return the buffer of a memory object, and the first byte in it."""
+    return (memory.buffer, memory.offset) if type(memory) is Region else (memory, 0)
 
 
 def devices() -> list[OpenCLDevice]:
@@ -271,7 +257,7 @@ def devices() -> list[OpenCLDevice]:
     """
 
     def find() -> list[OpenCLDevice]:
-        open_driver("opencl")  # listing devices starts PoCL's threads
+        open_driver("opencl", _keep_in_child)  # listing devices starts PoCL's threads
         return [OpenCLDevice(handle, index) for index, handle in enumerate(_driver.list_devices())]
 
     result: list[OpenCLDevice] = _once.get("devices", find)
@@ -295,21 +281,7 @@ def device_of(context: Any, handle: Any) -> OpenCLDevice:
     return foreign
 
 
-def finish(queue: Any, device: OpenCLDevice) -> None:
-    """Wait for all commands of a queue.
-
-    Raises
-    ------
-    LaunchError
-        The driver reports an error.
-    """
-    check_driver("opencl")
-    try:
-        queue.finish()
-    except _driver.Error as error:
-        raise driver_error(f"{device} reports a fault of a launch", error) from error
-
-
-def driver_error(what: str, error: Exception) -> LaunchError:
-    """Return the LaunchError for an error of the driver."""
-    return LaunchError(f"{what}: {_driver.code_name(error)}", kind="opencl")
+def _keep_in_child() -> None:
+    if "devices" in _once:
+        for device in [*devices(), *_foreign_devices.values()]:
+            device.keep_in_child()

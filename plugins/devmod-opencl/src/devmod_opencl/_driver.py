@@ -29,6 +29,7 @@ __all__ = [
     "build_source",
     "cl",
     "code_name",
+    "is_memory_error",
     "kernel_names",
     "list_devices",
     "status_name",
@@ -82,6 +83,12 @@ def code_name(error: Exception) -> str:
     """Return OpenCL's name of the error, such as "OUT_OF_RESOURCES"."""
     code = getattr(error, "code", None)
     return status_name(code) if isinstance(code, int) else str(error)
+
+
+def is_memory_error(error: Exception) -> bool:
+    """Return whether the driver has too little memory for a buffer. Some drivers allocate at the first use of a buffer."""
+    status = cl.status_code
+    return getattr(error, "code", None) in (status.MEM_OBJECT_ALLOCATION_FAILURE, status.OUT_OF_HOST_MEMORY)
 
 
 def status_name(code: int) -> str:

@@ -10,8 +10,9 @@ from devmod import Interface
 from devmod.backend import ConversionError, DeviceArray, Kernel, LaunchConfig, Launcher, dtype_name_of
 from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_opencl import _driver
-from devmod_opencl._device import OpenCLDevice, OpenCLStream, device_of, driver_error
+from devmod_opencl._device import OpenCLDevice, device_of
 from devmod_opencl._driver import cl
+from devmod_opencl._stream import OpenCLStream, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,6 +245,8 @@ class OpenCLKernel(Kernel):
         return starmap(_enqueue, repeat(arguments)).__next__
 
     def _failed(self, error: Exception) -> LaunchError:
+        if _driver.is_memory_error(error):
+            return self._device.memory_error(0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}")
         return driver_error(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:

@@ -1,0 +1,133 @@
+"""Streams and events: in-order command queues, and markers in them."""
+
+from __future__ import annotations
+
+from devmod import Event, Stream
+from devmod.backend import Once, check_driver, check_earlier_event, check_event
+from devmod.errors import LaunchError
+from devmod_opencl import _driver
+from devmod_opencl._driver import cl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod_opencl._device import OpenCLDevice
+
+
+class OpenCLStream(Stream):
+    """An in-order command queue.
+
+    Attributes
+    ----------
+    queue
+        pyopencl's CommandQueue. It has no timestamps, which slow down each launch by a fifth, unless another library enabled them.
+    """
+
+    device: OpenCLDevice
+
+    def __init__(self, device: OpenCLDevice, queue: Any) -> None:
+        self.device = device
+        self.queue = queue
+        #: The token of the stream's lease; None for a queue of another library.
+        self.token: object = None
+        self._once = Once()
+
+    @property
+    def timed(self) -> Any:
+        """The queue for timed commands: `queue` if it has timestamps, else a second one."""
+
+        def create() -> Any:
+            profiling = cl.command_queue_properties.PROFILING_ENABLE
+            if self.queue.properties & profiling:
+                return self.queue
+            try:
+                return cl.CommandQueue(self.device.context, self.device.handle, profiling)
+            except _driver.Error as error:
+                raise driver_error(f"{self.device} gives no command queue with timestamps", error) from error
+
+        return self._once.get("timed", create)
+
+    def mark(self) -> Any:
+        """Enqueue a marker and return its pyopencl Event."""
+        check_driver("opencl")
+        marker = cl.enqueue_marker(self.queue)
+        self.queue.flush()
+        return marker
+
+    def synchronize(self) -> None:
+        finish(self.queue, self.device)
+
+    def record(self) -> OpenCLEvent:
+        try:
+            marker = timer = self.mark()
+            if self.timed is not self.queue:
+                timer = cl.enqueue_marker(self.timed, wait_for=[marker])
+                self.timed.flush()
+        except _driver.Error as error:
+            raise driver_error(f"{self.device} gives no event", error) from error
+        return OpenCLEvent(self.device, marker, timer)
+
+    def wait(self, event: Event) -> None:
+        event = check_event(event, OpenCLEvent, self.device)
+        check_driver("opencl")
+        if event.device.context != self.device.context:
+            event.synchronize()  # a queue cannot wait for an event of another context
+            return
+        try:
+            cl.enqueue_barrier(self.queue, wait_for=[event.handle])
+        except _driver.Error as error:
+            raise driver_error(f"{self.device} cannot wait for an event", error) from error
+
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
+
+class OpenCLEvent(Event):
+    """A marker in a command queue: `handle` is its pyopencl Event, `timer` an Event with timestamps."""
+
+    __slots__ = ("device", "handle", "timer")
+
+    def __init__(self, device: OpenCLDevice, handle: Any, timer: Any) -> None:
+        self.device = device
+        self.handle = handle
+        self.timer = timer
+
+    def synchronize(self) -> None:
+        check_driver("opencl")
+        try:
+            self.handle.wait()
+        except _driver.Error as error:
+            raise driver_error(f"{self.device} reports a fault of a launch", error) from error
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, OpenCLEvent, self.device)
+        check_driver("opencl")
+        try:
+            cl.wait_for_events([self.timer, earlier.timer])
+            return float(self.timer.profile.end - earlier.timer.profile.end) * 1e-9
+        except _driver.Error as error:
+            raise driver_error(f"{self.device} gives no time of an event", error) from error
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>"
+
+
+def finish(queue: Any, device: OpenCLDevice) -> None:
+    """Wait for all commands of a queue.
+
+    Raises
+    ------
+    LaunchError
+        The driver reports an error.
+    """
+    check_driver("opencl")
+    try:
+        queue.finish()
+    except _driver.Error as error:
+        raise driver_error(f"{device} reports a fault of a launch", error) from error
+
+
+def driver_error(what: str, error: Exception) -> LaunchError:
+    """Return the LaunchError for an error of the driver."""
+    return LaunchError(f"{what}: {_driver.code_name(error)}", kind="opencl")

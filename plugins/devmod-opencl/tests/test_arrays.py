@@ -1,0 +1,178 @@
+"""Arrays on OpenCL devices: copies, views, and too little memory."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from opencl_kernels import adder, kernel
+
+import devmod
+from devmod import Param
+from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+from devmod_conformance.checks import run_python
+
+SLOW = """
+__kernel void slow(__global float *x, __global const float *y, uint n) {
+    uint value = 1;
+    for (uint i = 0; i < n; i++) value = value * 1664525u + 1013904223u ^ (value >> 7);
+    x[0] = y[0] + (value == 0);
+}
+"""
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+def test_copies(device: Any, add: Any) -> None:
+    check_copies(device, add, grid=1, block=64)
+
+
+def test_views(device: Any, add: Any) -> None:
+    check_views(device, add, grid=1, block=64)
+
+
+def test_a_started_copy_keeps_the_host_array(device: Any) -> None:
+    params = [Param("x", "buffer", "float32", "w"), Param("y", "buffer", "float32", "r"), Param("n", "scalar", "uint32")]
+    slow = kernel(SLOW, "slow", params)
+    x, y = device.zeros(1, "float32"), device.zeros(1 << 20, "float32")
+    slow(x, y, 30_000_000, grid=1, block=1)
+    host = np.ones(1 << 20, "float32")
+    event = y.copy_from(host, wait=False)  # waits in the queue for the launch
+    del host
+    gc.collect()
+    assert device.from_numpy(np.zeros(1 << 20, "float32")).numpy().sum() == 0  # may reuse the memory of a freed array
+    event.synchronize()
+    assert y.numpy().sum() == 1 << 20
+    assert x.numpy()[0] == 0
+
+
+def test_a_view_in_bind_and_as_read_only_argument(device: Any, add: Any) -> None:
+    # OpenCL allows slices of one buffer as read-only and as writable arguments.
+    root = device.from_numpy(np.arange(192, dtype="float32"))
+    launch = add.bind(root[:64], root[64:128], root[128:], 64, grid=1, block=64)
+    launch()
+    np.testing.assert_array_equal(root.numpy()[128:], np.arange(64) * 2 + 64)
+
+
+TWO_DEVICES = """
+import numpy as np
+import devmod
+first, second = (devmod.device("opencl", number) for number in (0, 1))
+source = first.from_numpy(np.arange(64, dtype="float32"))
+target = second.zeros(64, "float32")
+target[:32].copy_from(source[16:48], wait=False).synchronize()
+assert target.numpy().tolist() == [*range(16, 48), *[0] * 32]
+try:
+    target.copy_from(source, stream=first.default_stream)
+except devmod.ArgumentError as error:
+    assert str(error) == f"copy_from: stream= is a stream of {first}, expected a stream of {second}", error
+else:
+    raise AssertionError
+"""
+
+
+def test_a_copy_between_two_devices(device: Any) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("only PoCL can show several devices of one processor")
+    run_python(TWO_DEVICES, POCL_DEVICES="pthread pthread")
+
+
+# -- memory
+
+
+def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
+    limit = device.limits["max_mem_alloc_size"]
+    check_memory_error(device, add, limit + 1, f"its max_mem_alloc_size is {limit}", grid=1, block=64)
+
+
+#: A process with 300 MiB of memory more than it has after its first launch.
+LITTLE_MEMORY = """
+import resource
+import numpy as np
+import devmod
+from opencl_kernels import adder
+device, add = devmod.device("opencl"), adder()["add"]
+host = np.arange(25 << 20, dtype="float32")
+c = np.zeros(64, "float32")
+add(host[:64], host[:64], c, 64, grid=1, block=64)
+kept = device.from_numpy(host[:64])
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20), -1))
+
+def arrays():
+    many = []
+    while True:
+        many.append(device.empty(host.shape, "float32"))
+
+def launches():
+    many = []
+    while True:
+        many.append(device.empty(host.shape, "float32"))
+        add(many[-1], many[-1], many[-1], 64, grid=1, block=64)
+
+def copies():
+    many = []
+    while True:
+        many.append(device.zeros(host.shape, "float32"))
+        many[0].copy_from(many[-1])
+
+for work in (arrays, launches, copies, lambda: add(host, host[1:], host[2:].copy(), 64, grid=1, block=64)):
+    try:
+        work()
+    except devmod.DeviceMemoryError as error:
+        assert error.requested >= (100 << 20) - 8, error.requested
+        assert str(error).startswith(f"{device} cannot allocate {error.requested} bytes: "), error
+    c[:] = 0
+    add(host[:64], kept, c, 64, grid=1, block=64)
+    assert c[63] == 126
+print("done")
+"""
+
+
+def test_a_full_device_loses_nothing(device: Any) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("the memory of other devices is not that of the process")
+    assert run_python(LITTLE_MEMORY, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
+
+
+def test_memory_that_is_missing_at_the_first_use(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyopencl as cl
+
+    from devmod_opencl import _device, _launch
+
+    def refuse(*_: object, **__: object) -> None:
+        raise cl.MemoryError(cl._cl._ErrorRecord(msg="", code=-4, routine="clEnqueue"))
+
+    a, b, c = (device.zeros(64, "float32") for _ in range(3))
+    name = "MEM_OBJECT_ALLOCATION_FAILURE"
+    refused = f"{device} cannot allocate 256 bytes: {name}"
+    enqueue = _launch._enqueue
+    # A launch caches the function of the driver.
+    monkeypatch.setattr(_launch, "_enqueue", lambda *args: refuse() if _device.cl.enqueue_copy is refuse else enqueue(*args))
+    with monkeypatch.context() as patch:
+        patch.setattr(_device.cl, "enqueue_copy", refuse)
+        patch.setattr(_device.cl, "enqueue_fill_buffer", refuse)
+        for work, text in (
+            (
+                lambda: add(a, b, c, 64, grid=1, block=64),
+                f"{device} has too little free memory: {name} in a launch of the opencl function 'add'",
+            ),
+            (lambda: add(np.zeros(64, "float32"), b, c, 64, grid=1, block=64), refused),
+            (lambda: a.copy_from(b), refused),
+            (lambda: a.copy_from(np.zeros(64, "float32"), wait=False), refused),
+            (a.numpy, refused),
+            (lambda: device.zeros(64, "float32"), refused),
+        ):
+            with pytest.raises(devmod.DeviceMemoryError) as caught:
+                work()  # type: ignore[operator]
+            assert str(caught.value) == text
+    a.copy_from(np.ones(64, "float32"))
+    add(a, b, c, 64, grid=1, block=64)
+    assert c.numpy().tolist() == [1] * 64
