@@ -751,6 +751,68 @@ def test_defines_includes_and_options_travel_in_the_payload(capsys: pytest.Captu
     assert str(tmp_path) not in text
 
 
+LOCALS = "kernel void f(global float *x, local float *s, local int *t) { x[0] = s[0]; } kernel void g(local int *s) { s[0] = 0; }"
+
+
+@pytest.mark.parametrize(
+    ("options", "blocks", "sizes"),
+    [
+        (["--block", "64"], [(64, 1, 1)] * 2, [None, None, None]),
+        (["--block", "g=8,4,2"], [None, (8, 4, 2)], [None, None, None]),
+        (["--block", "f=16", "--block", "g=8,4"], [(16, 1, 1), (8, 4, 1)], [None, None, None]),
+        (["--local", "t=64"], [None] * 2, [None, devmod.Local(64), None]),
+        (
+            ["--local", "f.s=4/thread", "--local", "g.s=128"],
+            [None] * 2,
+            [devmod.Local(per_thread=4), None, devmod.Local(128)],
+        ),
+    ],
+)
+def test_defaults_of_calls(options: list[str], blocks: object, sizes: object, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(LOCALS)
+    assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", *options, "-o", tmp_path / "k.devmod") == (0, "", "")
+    interfaces = [info.interface for info in devmod.load(tmp_path / "k.devmod").functions.values()]
+    assert [each.default_block for each in interfaces if each] == blocks
+    assert [param.default for each in interfaces if each for param in each.params if param.kind == "local"] == sizes
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--block", "0"], "--block 0: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
+        (["--block", "=8"], "--block =8: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
+        (["--block", "1,2,3,4"], "--block 1,2,3,4: expected threads in x, y, z, such as 64, 16,16 or blur=16,16"),
+        (["--block", "8", "--block", "16"], "--block is given twice for all functions"),
+        (["--block", "f=8", "--block", "f=16"], "--block is given twice for the function 'f'"),
+        (["--block", "8", "--block", "f=16"], "--block is given for all functions and for one; give it for each function"),
+        (["--local", "s"], "--local s: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
+        (["--local", "s=0"], "--local s=0: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
+        (["--local", "s=4/block"], "--local s=4/block: expected bytes, such as scratch=1024, scratch=4/thread or reduce.scratch=4/thread"),
+        (["--local", "s=4", "--local", "s=8"], "--local s=8: s is given twice"),
+        (["--local", "f.s=4", "--local", "f.s=8"], "--local f.s=8: f.s is given twice"),
+    ],
+)
+def test_wrong_defaults_of_calls(options: list[str], text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "k.cl").write_text(LOCALS)
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", *options, "-o", tmp_path / "k.devmod")
+    assert code == 2
+    assert err.endswith(f"{text}\n")
+    assert not (tmp_path / "k.devmod").exists()
+
+
+def test_defaults_of_one_function_are_for_one_source(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.cl").write_text(SOURCE.replace("twice", name))
+    sources = (tmp_path / "a.cl", tmp_path / "b.cl", "-t", "opencl", "-o", tmp_path / "both.devmod")
+    assert run(capsys, "compile", "-q", *sources, "--block", "64")[0] == 0
+    assert [info.interface and info.interface.default_block for info in devmod.load(tmp_path / "both.devmod").functions.values()] == [
+        (64, 1, 1)
+    ] * 2
+    code, _, err = run(capsys, "compile", *sources, "--block", "a=64")
+    assert code == 2
+    assert "--local and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile" in err
+
+
 def test_the_default_output_is_the_stem_in_this_folder(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "k.cl").write_text(SOURCE)
@@ -872,6 +934,9 @@ def test_every_argument_of_compile_has_an_option() -> None:
         ),
         "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})": (
             "devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})"
+        ),
+        "give it by function, as in local={'sum': {'scratch': Local(per_thread=4)}}": (
+            "give it by function, as in --local sum.scratch=4/thread"
         ),
         "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'": (
             "'-DX=1 name=1', --language=cl, x.name= 1, the_name= and target=='a'"

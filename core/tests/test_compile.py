@@ -193,6 +193,12 @@ def test_the_request_of_a_compiler(toy: Callable[..., list[CompileRequest]], tmp
     assert (asked[1].name, asked[1].folder, asked[1].stem, asked[1].language) == ("<text>", "", "entry", "Toy")
 
 
+def test_a_default_needs_an_interface(toy: Callable[..., list[CompileRequest]]) -> None:
+    toy()
+    text = "block= needs the interface of 'f', and the compiler found none: declare it with fmap="
+    assert refused(devmod.CompileError, "text", "toy", block=64) == text
+
+
 def test_one_architecture_returns_a_module_and_several_a_bundle(toy: Callable[..., list[CompileRequest]]) -> None:
     toy()
     one = devmod.compile("text", "toy -arch=a")

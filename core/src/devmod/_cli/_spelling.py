@@ -16,6 +16,8 @@ OPTIONS = {
     "defines": "-D",
     "include": "-I",
     "name_expressions": "",
+    "block": "--block",
+    "local": "--local",
 }
 _NAMES = "|".join(OPTIONS)
 #: ``devmod.compile(…, language='GLSL')``
@@ -24,6 +26,8 @@ _CALL = re.compile(rf"devmod\.compile\((?:…|\.\.\.), ({_NAMES})=('[^']*'|\"[^\
 _COMPILE = re.compile(r"devmod\.compile\(pathlib\.Path\(('[^']*'|\"[^\"]*\")\), ('[^']*')\)")
 #: ``devmod.load_from_file('k.ptx')``
 _LOAD = re.compile(r"devmod\.(?:load|load_from_file)\(('[^']*'|\"[^\"]*\")\)")
+#: ``local={'sum': {'scratch': Local(4)}}``
+_LOCAL = re.compile(r"local=\{'([^']*)': \{'([^']*)': Local\((?:per_thread(=))?(\d+)\)\}\}")
 #: ``language=`` as a word: an argument's name without a value.
 _ARGUMENT = re.compile(rf"(?<![\w.=-])({_NAMES})=(?=[\s.,;:)]|$)")
 
@@ -44,5 +48,9 @@ def to_shell(text: str) -> str:
     def argument(found: re.Match[str]) -> str:
         return OPTIONS[found[1]] or f"the argument {found[1]} of devmod.compile (in Python)"
 
+    def local(found: re.Match[str]) -> str:
+        return f"--local {found[1]}.{found[2]}={found[4]}{'/thread' if found[3] else ''}"
+
+    text = _LOCAL.sub(local, text)
     text = _LOAD.sub(load, _COMPILE.sub(compile_file, text))
     return _ARGUMENT.sub(argument, _CALL.sub(call, text))

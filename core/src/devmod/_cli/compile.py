@@ -9,6 +9,7 @@ import click
 
 import devmod
 from devmod._cli._completion import complete_kind
+from devmod._cli._defaults import parse_blocks, parse_locals
 from devmod._cli._known import KNOWN
 from devmod._cli._options import debug_option
 from devmod._cli._output import STDIN, STDOUT, echo, size, standard_input, write_standard_output
@@ -24,6 +25,7 @@ from devmod._util.magic import detect_form
 Examples:
   devmod compile k.cl -t opencl -o k.devmod
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
+  devmod compile reduce.cl -t opencl --block 256 --local scratch=4/thread
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
   devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
@@ -43,6 +45,10 @@ Examples:
               help="An option for the backend's compiler, as in --option=-cl-fast-relaxed-math.")  # fmt: skip
 @click.option("--werror", is_flag=True, help="Make each warning an error.")
 @click.option("--name", help="The function's name of a shader whose entry point is `main`. [default: the source's stem]")
+@click.option("--block", "blocks", multiple=True, metavar="[FUNCTION=]X[,Y[,Z]]",
+              help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
+@click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
+              help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
 def command(
@@ -55,6 +61,8 @@ def command(
     options: tuple[str, ...],
     werror: bool,
     name: str | None,
+    blocks: tuple[str, ...],
+    locals_: tuple[str, ...],
     quiet: bool,
 ) -> None:
     """Compile each SOURCE for each target into one file. No device, driver or runtime is needed.
@@ -66,6 +74,9 @@ def command(
     if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
+    block, local = parse_blocks(blocks), parse_locals(locals_)
+    if len(sources) > 1 and (local is not None or isinstance(block, dict)):
+        raise click.UsageError("--local and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile")
     if language is None and len(sources) * len(targets) > 1:
         _check_languages(sources, targets)
     modules = [
@@ -77,6 +88,8 @@ def command(
             options=options,
             defines=macros,
             include=include,
+            block=block,
+            local=local,
         )
         for source, target in product(_read_sources(sources), targets)
     ]

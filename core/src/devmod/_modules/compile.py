@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 
+from devmod._modules.defaults import with_defaults
 from devmod._modules.payload import check_fmap
 from devmod._modules.source import file_hint, language_of, read_source, resembles_path
 from devmod._values.request import CompileRequest, Payload
@@ -15,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from devmod._modules.defaults import Blocks, Locals
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo
     from devmod._values.spec import TargetSpec
@@ -37,6 +39,8 @@ def compile(  # noqa: A001 - the public name
     defines: Mapping[str, Define] | None = None,
     include: Source | Iterable[Source] = (),
     name_expressions: Iterable[str] = (),
+    block: Blocks | None = None,
+    local: Locals | None = None,
 ) -> Module:
     """Compile a source for a target. The result is the runtime's module if the runtime is installed, and a fallback otherwise.
 
@@ -68,6 +72,12 @@ def compile(  # noqa: A001 - the public name
         An include folder, or several.
     name_expressions
         C++: template instances to compile, such as "scale<float>".
+    block
+        The default block of threads, for calls that give none: an int or up to three, for all functions, or a map of function to block.
+        A block that the source fixes cannot be changed.
+    local
+        The default sizes of ``local`` parameters: a map of parameter to `Local`. Where several functions have a parameter of that name, a
+        map of function to such a map.
 
     Returns
     -------
@@ -121,7 +131,7 @@ def compile(  # noqa: A001 - the public name
     modules = []
     for variant in parsed_target.variants():
         try:
-            modules.append(_build(spec, compiler, request(variant)))
+            modules.append(_build(spec, compiler, request(variant), block, local))
         except CompileError as error:
             if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and resembles_path(source):
                 error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {file_hint(source)}",)
@@ -133,7 +143,9 @@ def compile(  # noqa: A001 - the public name
     return bundle(*modules)
 
 
-def _build(spec: TargetSpec, compiler: Callable[[CompileRequest], Payload], request: CompileRequest) -> Module:
+def _build(
+    spec: TargetSpec, compiler: Callable[[CompileRequest], Payload], request: CompileRequest, block: Blocks | None, local: Locals | None
+) -> Module:
     from devmod._modules.create import create_with_fallback
 
     payload = compiler(request)
@@ -144,7 +156,8 @@ def _build(spec: TargetSpec, compiler: Callable[[CompileRequest], Payload], requ
             kind=spec.kind,
             key=f"devmod.targets.{spec.kind}",
         )
-    module = create_with_fallback(payload.kind, payload.code, payload.fmt, payload.fmap, payload.source)
+    fmap = with_defaults(payload.kind, payload.fmap, block, local)
+    module = create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
     # `create` has no parameter for the origin.
     module.__dict__["_devmod_origin"] = payload.origin
     return module

@@ -1,0 +1,134 @@
+"""The call on real devices: names, threads, default and chosen blocks, defaults of local memory, the current stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import devmod
+from devmod import Local
+
+SOURCE = """
+__kernel void axpy(__global const float *x, __global float *y, float alpha, int n)
+{
+    int i = get_global_id(0);
+    if (i < n) y[i] += alpha * x[i];
+}
+__kernel void threads(__global int *size, __global int *count)
+{
+    if (get_global_id(0) == 0 && get_global_id(1) == 0) { size[0] = get_local_size(0); size[1] = get_local_size(1); }
+    atomic_inc(count);
+}
+__kernel void sum(__global const float *x, __global float *out, __local float *scratch, int n)
+{
+    int t = get_local_id(0), width = get_local_size(0);
+    float total = 0;
+    for (int i = get_global_id(0); i < n; i += get_global_size(0)) total += x[i];
+    scratch[t] = total;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (t) return;
+    for (int i = 1; i < width; i++) total += scratch[i];
+    out[get_group_id(0)] = total;
+}
+"""
+
+
+@pytest.fixture
+def module(device: Any) -> Any:
+    return devmod.compile(SOURCE, "opencl", block={"axpy": 32}, local={"scratch": Local(per_thread=4)})
+
+
+@pytest.mark.row("R34", "R35")
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000])
+def test_names_and_threads_compute_the_whole_array(n: int, module: Any) -> None:
+    x = np.arange(n, dtype="float32")
+    for block in (None, 1, 64):
+        y = np.ones(n, "float32")
+        module["axpy"](n=n, alpha=2.0, y=y, x=x, threads=n, block=block)
+        np.testing.assert_array_equal(y, 2 * x + 1)
+    assert module["axpy"].launch_config(threads=n) == devmod.LaunchConfig((-(-n // 32), 1, 1), (32, 1, 1))
+    assert module["axpy"].block == (32, 1, 1)
+
+
+@pytest.mark.row("R35")
+def test_the_device_chooses_an_open_block(device: Any) -> None:
+    found = devmod.compile(SOURCE, "opencl")
+    functions = {}
+    for name, info in found.functions.items():
+        assert info.interface is not None
+        functions[name] = devmod.FunctionInfo(
+            info.name, info.arg_types, info.launch_param_tags, (), info.interface.replace(open_block=name != "sum")
+        )
+    f = devmod.create("opencl", SOURCE.encode(), "cl", functions)["threads"]
+    for threads in (1, 7, 100000, (1000, 1000), (3, 500)):
+        size, count = np.zeros(2, "int32"), np.zeros(1, "int32")
+        f(size, count, threads=threads)
+        config = f.launch_config(threads=threads)
+        assert config.block[:2] == tuple(size)
+        assert config.block[2] == 1
+        x, y, _ = (blocks * each for blocks, each in zip(config.grid, config.block, strict=True))
+        wanted = (*threads, 1)[:2] if isinstance(threads, tuple) else (threads, 1)
+        assert count[0] == x * y
+        assert all(0 <= given - least < each for given, least, each in zip((x, y), wanted, config.block, strict=False))
+        assert config.block[0] * config.block[1] <= device.limits["max_work_group_size"]
+    assert f.launch_config(threads=1).block == (1, 1, 1)
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("block", [1, 8, 64])
+def test_the_default_of_a_local_parameter_follows_the_block(block: int, module: Any, device: Any) -> None:
+    x = np.arange(1000, dtype="float32")
+    out = np.zeros(4, "float32")
+    for _ in range(2):
+        module["sum"](x, out, 1000, grid=4, block=block)
+        assert out.sum() == x.sum()
+        module["sum"](x, out, 1000, scratch=Local(4 * block), grid=4, block=block)
+        assert out.sum() == x.sum()
+    a, b = device.from_numpy(x), device.empty(4, "float32")
+    module["sum"].bind(n=1000, x=a, out=b, grid=4, block=block)()
+    assert b.numpy().sum() == x.sum()
+
+
+@pytest.mark.row("R34")
+def test_a_default_that_the_device_cannot_give_is_named(device: Any) -> None:
+    f = devmod.compile(SOURCE, "opencl", local={"scratch": Local(per_thread=1 << 30)})["sum"]
+    out = np.zeros(1, "float32")
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(np.ones(8, "float32"), out, 8, grid=1, block=8)
+    assert str(caught.value) == (
+        f"the opencl function 'sum' cannot be launched on {device}: its local_mem_size is {device.limits['local_mem_size']}, got "
+        f"devmod.Local arguments of {8 << 30} bytes; argument 3 'scratch' takes {8 << 30} bytes by default, Local(per_thread={1 << 30}) with 8 "
+        "threads in a block: give it by name, or a smaller block="
+    )
+    assert caught.value.argument == "scratch"
+
+
+@pytest.mark.row("R38")
+def test_the_current_stream_orders_launches_and_copies(module: Any, device: Any) -> None:
+    f, n = module["axpy"], 1 << 16
+    host = np.ones(n, "float32")
+    with device.stream() as stream:
+        assert device.current_stream is stream
+        x, y = device.from_numpy(host), device.zeros(n, "float32")
+        for _ in range(20):
+            f(x, y, 1.0, n, threads=n)
+        f(x, y, alpha=1.0, n=n, threads=n, stream=stream)
+    assert device.current_stream is device.default_stream
+    stream.synchronize()
+    np.testing.assert_array_equal(y.numpy(), np.full(n, 21, "float32"))
+
+
+def test_arrays_of_pyopencl_in_the_current_stream(module: Any, device: Any) -> None:
+    cl_array = pytest.importorskip("pyopencl.array")
+    import pyopencl as cl
+
+    queue = cl.CommandQueue(device.default_stream.queue.context)
+    x, y = cl_array.zeros(queue, 1 << 16, "float32"), cl_array.zeros(queue, 1 << 16, "float32")
+    x += 1
+    with device.stream():
+        module["axpy"](x, y, 2.0, 1 << 16, threads=1 << 16)
+        y += 1
+        module["axpy"](x, y, 2.0, 1 << 16, threads=1 << 16)
+    np.testing.assert_array_equal(y.get(), np.full(1 << 16, 5, "float32"))
