@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import devmod
+from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+
+ADD = "void add(const float *a, const float *b, float *c, int n) { int i = threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }"
 
 
 def module(source: str, *arg_types: str, name: str = "k") -> devmod.Module:
@@ -102,9 +105,9 @@ def test_errors_name_the_limits_of_a_launch() -> None:
         function(np.zeros(1, "int32"), grid=1 << 32, block=1)
     assert str(caught.value) == (
         f"the host function 'k' cannot be launched on {devmod.device('host')}: its max_dimension is 4294967295, "
-        "got grid=(4294967296, 1, 1), block=(1, 1, 1)"
+        "got grid=(4294967296, 1, 1), block=(1, 1, 1); launch in several parts, or let the kernel index more dimensions"
     )
-    with pytest.raises(devmod.LaunchError, match=r"cannot hold an array of \d+ bytes: its memory is \d+$"):
+    with pytest.raises(devmod.LaunchError, match=r"cannot allocate \d+ bytes: its memory is \d+$"):
         devmod.device("host").empty(1 << 60, "uint8")
 
 
@@ -152,3 +155,27 @@ def test_the_error_without_a_compiler_has_the_command_that_installs_one(env: dic
         "(Debian, Ubuntu: apt-get install gcc; Fedora: dnf install gcc; macOS: xcode-select --install), or name one in the "
         "environment variable CC"
     )
+
+
+def test_arrays() -> None:
+    device, add = devmod.device("host"), devmod.compile(ADD, "host")["add"]
+    check_copies(device, add, grid=1, block=64)
+    check_views(device, add, grid=1, block=64)
+    check_memory_error(device, add, device.memory + 1, f"its memory is {device.memory}", grid=1, block=64)
+
+
+def test_the_system_has_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = devmod.device("host")
+    monkeypatch.setattr(device, "memory", 1 << 62)
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
+        device.empty(1 << 61, "uint8")
+    assert str(caught.value) == f"{device} cannot allocate {1 << 61} bytes: the system has too little memory"
+
+
+def test_other_libraries_share_an_array() -> None:
+    array = devmod.device("host").from_numpy(np.arange(64, dtype="float32"))
+    view = np.from_dlpack(array[16:].reshape(4, 12))
+    view[0, 0] = 7
+    del view
+    assert array.numpy()[16] == 7
+    assert array.__dlpack_device__() == (1, 0)

@@ -9,7 +9,6 @@ from time import perf_counter
 
 from devmod import Device, Event, Stream
 from devmod.backend import Once, check_earlier_event, check_event, fork_safe
-from devmod.errors import LaunchError
 from devmod_host import _driver
 
 TYPE_CHECKING = False
@@ -34,7 +33,7 @@ class HostDevice(Device):
         self.vendor = platform.system()
         self.driver_version = compiler.version
         self.memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.limits = {"max_dimension": 0xFFFFFFFF}
+        self.limits = {"max_dimension": 0xFFFFFFFF, "view_alignment": 16}  # malloc's alignment, enough for every type of C
         self._stream = HostStream(self)
 
     @property
@@ -50,8 +49,25 @@ class HostDevice(Device):
     def allocate(self, nbytes: int) -> Any:
         # The system may promise more memory than exists, and kill the process at the first access.
         if nbytes > self.memory:
-            raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its memory is {self.memory}", kind="host")
-        return _driver.allocate(nbytes)
+            raise self.memory_error(nbytes, f"its memory is {self.memory}")
+        try:
+            return _driver.allocate(nbytes)
+        except (MemoryError, OverflowError):
+            raise self.memory_error(nbytes, "the system has too little memory") from None
+
+    def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
+        return _driver.ffi.from_buffer("unsigned char[]", self.view(memory)[offset : offset + nbytes])
+
+    def view(self, memory: Any) -> memoryview:
+        return memoryview(_driver.ffi.buffer(memory))
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        pass  # new memory is zero
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        assert isinstance(stream, HostStream)
+        with stream.turn:
+            _driver.ffi.memmove(target, source, nbytes)
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
         assert isinstance(stream, HostStream)

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 
-from devmod.errors import CompileError, DeviceNotFoundError, FormatError, LaunchError
+from devmod.errors import CompileError, DeviceNotFoundError, FormatError
 
 try:
     import cffi
@@ -143,10 +143,7 @@ def allocate(nbytes: int) -> Any:
 
     Raises
     ------
-    LaunchError
+    MemoryError, OverflowError
         The system does not have enough memory.
     """
-    try:
-        return ffi.new("unsigned char[]", nbytes)
-    except (MemoryError, OverflowError):
-        raise LaunchError(f"the host cannot allocate {nbytes} bytes", kind="host") from None
+    return ffi.new("unsigned char[]", nbytes)
