@@ -67,6 +67,22 @@ def run_python(program: str, *options: str, **environment: str) -> str:
     return process.stdout
 
 
+def first_device(kind: str) -> Device:
+    """Return the first device of a kind. Skip the test if there is none."""
+    try:
+        return devmod.device(kind)
+    except devmod.DeviceNotFoundError as error:
+        import pytest
+
+        pytest.skip(str(error))
+
+
+def host_arrays(size: int = 64) -> tuple[Any, Any, Any]:
+    """Return host arrays for `a`, `b` and `c` of the kernel `add`: 0, 1, 2, …; ones; zeros."""
+    np = import_numpy()
+    return np.arange(size, dtype="float32"), np.ones(size, "float32"), np.zeros(size, "float32")
+
+
 def check_scalar(call: Callable[[Any, Any], object], dtype: str, size: int = 4) -> None:
     """Check that ``call(x, value)`` sets each element of `x` to `value`, for the extremes of a dtype."""
     np = import_numpy()
@@ -177,9 +193,8 @@ def check_error(kind: type[Exception], call: Callable[[], object], text: str) ->
 
 
 def make_arrays(device: Device) -> list[Any]:
-    """Return arrays for `add` on a device: 0 to 63, ones and zeros."""
-    np = import_numpy()
-    return [device.from_numpy(each) for each in (np.arange(64, dtype="float32"), np.ones(64, "float32"), np.zeros(64, "float32"))]
+    """Return `host_arrays` on a device."""
+    return [device.from_numpy(each) for each in host_arrays()]
 
 
 def _check_seconds(seconds: float) -> None:

@@ -10,6 +10,7 @@ import pytest
 from metal_double import Double
 
 import devmod
+from devmod_conformance.checks import first_device
 
 
 @pytest.fixture
@@ -22,10 +23,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Return the first Metal device: that of a Mac, or the double's."""
     if sys.platform == "darwin":
-        try:
-            yield devmod.device("metal")
-        except devmod.DeviceNotFoundError as error:
-            pytest.skip(str(error))
+        yield first_device("metal")
         return
     for _ in _replace_metal(monkeypatch):
         yield devmod.device("metal")

@@ -14,14 +14,10 @@ from metal_kernels import ADD, CONSTANTS, adder, kernel
 
 import devmod
 from devmod import Block, Interface, Param
-from devmod_conformance.checks import check_foreign_events, run_in_threads
+from devmod_conformance.checks import check_foreign_events, host_arrays, run_in_threads
 
 VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
-
-
-def arrays(n: int = 64) -> tuple[Any, Any, Any]:
-    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
 
 
 def launches(double: Any) -> list[Any]:
@@ -34,7 +30,7 @@ def launches(double: Any) -> list[Any]:
 @pytest.mark.row("R34", "R37")
 def test_host_arrays_and_device_arrays(device: Any) -> None:
     add = adder()["add"]
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     add(a, b, c, 60, grid=2, block=32)
     assert c.tolist() == [*(a + b)[:60], 0, 0, 0, 0]
     on_device = [device.from_numpy(each) for each in (a, b, c)]
@@ -369,7 +365,7 @@ def test_errors_of_metal_are_launch_errors(double: Any) -> None:
 
 
 def test_function_constants(device: Any) -> None:
-    a, b, c = arrays(4)
+    a, b, c = host_arrays(4)
     module = devmod.compile(CONSTANTS, "metal")
     add = module["add"]
     with pytest.raises(

@@ -12,7 +12,7 @@ from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
-from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_scalar, check_streams, run_python
+from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
 
 ONE_DEVICE = "a launch runs on one device: copy the array through the host"
 
@@ -20,10 +20,6 @@ ONE_DEVICE = "a launch runs on one device: copy the array through the host"
 @pytest.fixture
 def add(device: Any) -> Any:
     return adder()["add"]
-
-
-def arrays(n: int = 64) -> tuple[Any, Any, Any]:
-    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
 
 
 # -- arguments
@@ -145,7 +141,7 @@ def test_empty_arrays_zero_grids_and_two_dimensions(device: Any) -> None:
 
 @pytest.mark.row("R34")
 def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -> None:
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     start = f"the opencl function 'add' cannot be launched on {device}: "
     limit = device.limits["max_work_item_sizes[0]"]
     with pytest.raises(devmod.LaunchError) as caught:
@@ -171,7 +167,7 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
 
 def test_shared_memory_is_an_argument(add: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
-        add(*arrays(), 64, grid=1, block=64, shared_memory=1024)
+        add(*host_arrays(), 64, grid=1, block=64, shared_memory=1024)
     assert str(caught.value) == (
         "the opencl function 'add' cannot be given shared_memory=1024: in OpenCL the shared memory of a block is an argument; "
         "pass devmod.Local(nbytes)"
@@ -186,7 +182,7 @@ def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
 
-    a, b, _ = arrays()
+    a, b, _ = host_arrays()
     for context in (device.context, cl.Context([device.handle])):
         queue = cl.CommandQueue(context)
         x, y, z = cl_array.to_device(queue, a), cl_array.to_device(queue, b), cl_array.zeros(queue, 64, "float32")
@@ -213,7 +209,7 @@ def test_pyopencl_buffers_and_arrays(device: Any, add: Any) -> None:
 def test_arrays_of_pyopencl_devmod_and_numpy_in_one_call(device: Any, add: Any) -> None:
     import pyopencl as cl
 
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=a)
     add(buffer, device.from_numpy(b), c, 64, grid=1, block=64)
     np.testing.assert_array_equal(c, a + b)
@@ -224,7 +220,7 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
 
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     queue = cl.CommandQueue(device.context)
     strided = cl_array.to_device(queue, np.zeros((8, 16), "float32"))[:, ::2]
     double, single = cl_array.zeros(queue, 64, "float64"), cl_array.zeros(queue, 67, "float32")
@@ -297,7 +293,7 @@ def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any, monkeypat
     def refuse(*_: object) -> None:
         raise cl.RuntimeError(cl._cl._ErrorRecord(msg="", code=-5, routine="clEnqueueNDRangeKernel"))
 
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     monkeypatch.setattr(_launch, "_enqueue", refuse)
     text = f"{device} refused a launch of the opencl function 'add': OUT_OF_RESOURCES"
     with pytest.raises(devmod.LaunchError) as caught:
@@ -367,7 +363,7 @@ def test_a_read_only_buffer_is_not_written(device: Any, add: Any) -> None:
     import pyopencl as cl
     import pyopencl.array as cl_array
 
-    a, b, _ = arrays()
+    a, b, _ = host_arrays()
     buffer = cl.Buffer(device.context, cl.mem_flags.READ_ONLY, 256)
     queue = cl.CommandQueue(device.context)
     array = cl_array.Array(queue, 64, "float32", data=buffer)

@@ -12,16 +12,13 @@ from typing import Any
 
 import pytest
 
-import devmod
+from devmod_conformance.checks import first_device
 
 
 @pytest.fixture
 def device() -> Any:
     """The first Vulkan device."""
-    try:
-        first: Any = devmod.device("vulkan")
-    except devmod.DeviceNotFoundError as error:
-        pytest.skip(str(error))
+    first: Any = first_device("vulkan")
     if os.environ.get("TEST_VULKAN_STAGING") and "logical" not in first._once:
         first.physical.shares_memory = False
     return first

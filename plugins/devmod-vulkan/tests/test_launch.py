@@ -22,6 +22,7 @@ from devmod_conformance.checks import (
     check_foreign_events,
     check_scalar,
     check_streams,
+    host_arrays,
     run_in_threads,
     run_python,
 )
@@ -37,10 +38,6 @@ EXPLICIT = """
 @pytest.fixture
 def add(device: Any) -> Any:
     return adder()["add"]
-
-
-def arrays(n: int = 64) -> tuple[Any, Any, Any]:
-    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
 
 
 # -- arguments
@@ -218,7 +215,7 @@ def test_empty_arrays_zero_grids_and_three_dimensions(device: Any) -> None:
 
 @pytest.mark.row("R34")
 def test_read_only_arrays_repeated_arrays_and_strides(device: Any, add: Any) -> None:
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     a.setflags(write=False)
     add(a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
@@ -270,7 +267,7 @@ def test_several_functions_and_names(device: Any) -> None:
     x = np.arange(8, dtype="float32")
     module["twice"](x, grid=2)
     assert x.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     module["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
     assert module["add"] is module["add"]
@@ -380,7 +377,7 @@ def test_images_and_samplers_are_refused_at_the_call(device: Any) -> None:
 
 
 def test_specialize(device: Any, add: Any) -> None:
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     three = add.specialize(SCALE=3)
     three(a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, 3 * (a + b))
@@ -427,7 +424,7 @@ def test_a_block_size_from_constants(device: Any) -> None:
 
 @pytest.mark.row("R34")
 def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -> None:
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     for axis in range(3):
         most = device.limits[f"maxComputeWorkGroupCount[{axis}]"]
         grid = tuple(most + 1 if each == axis else 1 for each in range(3))
@@ -511,7 +508,7 @@ def test_an_array_over_max_storage_buffer_range(device: Any, add: Any) -> None:
     most = device.limits["maxStorageBufferRange"]
     if most > 1 << 28:
         pytest.skip("the limit is too large for a test")
-    _, b, c = arrays()
+    _, b, c = host_arrays()
     large = device.empty(most // 4 + 1, "float32")
     with pytest.raises(devmod.LaunchError) as caught:
         add(large, device.from_numpy(b), device.from_numpy(c), 64, grid=1)
@@ -685,7 +682,7 @@ def test_a_command_buffer_with_an_interrupted_recording_is_not_reused(device: An
 
 def test_waiting_for_another_stream_passes_its_semaphore_to_the_driver(device: Any, add: Any) -> None:
     """A device with one queue keeps the order in any case, so the test checks the arguments of vkQueueSubmit."""
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     first, second = device.stream(), device.stream()
     seen = []
     real = second._submit
@@ -747,7 +744,7 @@ def test_every_command_buffer_has_a_barrier_at_both_ends(device: Any, add: Any, 
     both = writes | vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_TRANSFER_READ_BIT
     begin = ("vkCmdPipelineBarrier", (shader | copy, shader | copy), writes, both | vk.VK_ACCESS_UNIFORM_READ_BIT)
     end = ("vkCmdPipelineBarrier", (shader | copy, shader | copy | host), writes, both | vk.VK_ACCESS_HOST_READ_BIT)
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     for record in (
         lambda: add.bind(a, b, c, 64, grid=1),
         lambda: add(a, b, c, 64, grid=1),
@@ -765,7 +762,7 @@ def test_reading_waits_for_collected_streams(device: Any, add: Any) -> None:
 
 
 def test_collected_streams_leave_no_semaphores(device: Any, add: Any) -> None:
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     device.stream()  # creating a stream destroys the semaphores of collected ones
     before = len(device.logical.streams)
     for _ in range(50):
@@ -903,7 +900,7 @@ def test_threads_create_and_delete_streams_at_once(device: Any) -> None:
 def test_errors_of_the_driver_are_launch_errors(device: Any, add: Any) -> None:
     """Doubles that fail replace vkQueueSubmit and vkWaitSemaphores, for one stream."""
     out_of_memory, lost = -2, -4
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     stream = device.stream()
     real, stream._submit = stream._submit, lambda *_: out_of_memory
     with pytest.raises(devmod.LaunchError) as caught:
@@ -967,14 +964,14 @@ def test_a_bundle_selects_the_best_variant_for_the_device(device: Any) -> None:
     plain: Any = compiled(ADD, "add", "vulkan -arch=spirv1.0")
     newer: Any = compiled(ADD, "add", "vulkan -arch=spirv1.3")
     tree = devmod.loads(devmod.dumps(devmod.bundle(plain, newer)))
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     tree["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
 
 
 def test_a_module_is_built_for_the_device_of_its_arrays(device: Any) -> None:
     module = fresh(ADD, "add")
-    a, b, c = (device.from_numpy(each) for each in arrays())
+    a, b, c = (device.from_numpy(each) for each in host_arrays())
     module["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
 
@@ -1026,7 +1023,7 @@ def test_more_blocks_than_llvmpipe_supports(device: Any, add: Any) -> None:
     if not device.name.startswith("llvmpipe"):
         pytest.skip("the device is not llvmpipe, which counts blocks in 32 bits")
     with pytest.raises(devmod.LaunchError) as caught:
-        add(*arrays(), 64, grid=(32768, 32768, 4))
+        add(*host_arrays(), 64, grid=(32768, 32768, 4))
     assert str(caught.value) == (
         f"the vulkan function 'add' cannot be launched on {device}: llvmpipe counts blocks in 32 bits, but grid=(32768, 32768, 4) has "
         f"{2**32} blocks"

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-import devmod
+from devmod_conformance.checks import first_device
 
 
 @pytest.fixture
 def device() -> Any:
     """The first WebGPU device."""
-    try:
-        return devmod.device("webgpu")
-    except devmod.DeviceNotFoundError as error:
-        pytest.skip(str(error))
+    return first_device("webgpu")

@@ -14,16 +14,12 @@ from webgpu_shaders import ADD, adder, function
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance.checks import check_foreign_events, check_scalar, check_streams
+from devmod_conformance.checks import check_foreign_events, check_scalar, check_streams, host_arrays, run_python
 
 
 @pytest.fixture
 def add(device: Any) -> Any:
     return adder()["add"]
-
-
-def arrays(n: int = 64) -> tuple[Any, Any, Any]:
-    return np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
 
 
 def message_of(error: type[Exception], call: Any, *args: Any, **keywords: Any) -> str:
@@ -33,13 +29,7 @@ def message_of(error: type[Exception], call: Any, *args: Any, **keywords: Any) -
 
 
 def python(program: str) -> str:
-    folder = str(Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env=environment, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(program, "-W", "error", PYTHONPATH=str(Path(__file__).parent))
 
 
 # -- arguments
@@ -201,23 +191,23 @@ def test_limits_are_checked_before_the_driver_is_called(device: Any, add: Any) -
     start = f"the webgpu function 'add' cannot be launched on {device}: "
     most = device.limits["maxComputeWorkgroupsPerDimension"]
     if device.name.startswith("llvmpipe"):
-        assert message_of(devmod.LaunchError, add, *arrays(), 64, grid=(32768, 32768, 4)) == (
+        assert message_of(devmod.LaunchError, add, *host_arrays(), 64, grid=(32768, 32768, 4)) == (
             f"{start}llvmpipe counts blocks in 32 bits, but grid=(32768, 32768, 4) has {2**32} blocks"
         )
     for grid, axis in (((most + 1,), "x"), ((1, 2**40), "y"), ((1, 1, most + 1), "z")):
         shown = (*grid, 1, 1)[:3]
-        assert message_of(devmod.LaunchError, add, *arrays(), 64, grid=grid) == (
+        assert message_of(devmod.LaunchError, add, *host_arrays(), 64, grid=grid) == (
             f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid={shown} has more blocks in {axis}; launch in several parts, or "
             "let the kernel index more dimensions"
         )
-    assert message_of(devmod.LaunchError, add, *arrays(), 64, threads=64 * most + 1) == (
+    assert message_of(devmod.LaunchError, add, *host_arrays(), 64, threads=64 * most + 1) == (
         f"{start}its maxComputeWorkgroupsPerDimension is {most}, but grid=({most + 1}, 1, 1) has more blocks in x. threads={64 * most + 1} in "
         f"blocks of 64 needs grid={most + 1}; launch in several parts, or let the kernel index more dimensions"
     )
-    assert message_of(devmod.ArgumentError, add, *arrays(), 64, grid=1, block=32) == (
+    assert message_of(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, block=32) == (
         "the webgpu function 'add' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
     )
-    assert message_of(devmod.ArgumentError, add, *arrays(), 64, grid=1, shared_memory=4) == (
+    assert message_of(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, shared_memory=4) == (
         "the webgpu function 'add' cannot be given shared_memory=4: the shader fixes the size of its workgroup memory; declare the size "
         "as an override, and specialize it"
     )
@@ -474,7 +464,7 @@ def test_buffers_of_wgpu(device: Any, add: Any) -> None:
     import wgpu
 
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     buffers = [device.gpu.create_buffer_with_data(data=each, usage=usage) for each in (a, b, c)]
     add(*buffers, 64, grid=1)
     found = np.frombuffer(device.gpu.queue.read_buffer(buffers[2]), "float32")
@@ -517,11 +507,12 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
         (texture, "is a wgpu GPUTexture, expected a GPUBuffer"),
     ):
         assert (
-            message_of(devmod.ArgumentError, add, value, *arrays()[1:], 64, grid=1) == f"the webgpu function 'add': argument 1 'a' {text}"
+            message_of(devmod.ArgumentError, add, value, *host_arrays()[1:], 64, grid=1)
+            == f"the webgpu function 'add': argument 1 'a' {text}"
         )
     mapped.unmap()
-    add(mapped, *arrays()[1:], 64, grid=1)
-    assert message_of(devmod.ArgumentError, add, *arrays(), 64, grid=1, stream=other.queue) == (
+    add(mapped, *host_arrays()[1:], 64, grid=1)
+    assert message_of(devmod.ArgumentError, add, *host_arrays(), 64, grid=1, stream=other.queue) == (
         "the webgpu function 'add' was given stream=, which is a GPUQueue: expected a stream of kind webgpu"
     )
 
@@ -543,7 +534,7 @@ def test_without_timestamps(device: Any, add: Any, monkeypatch: pytest.MonkeyPat
     assert message_of(devmod.LaunchError, stream.record().elapsed, event) == (
         f"{device} cannot time events: it does not support the feature timestamp-query"
     )
-    assert 0 < add.bind(*(device.from_numpy(each) for each in arrays()), 64, grid=1).time() < 10
+    assert 0 < add.bind(*(device.from_numpy(each) for each in host_arrays()), 64, grid=1).time() < 10
 
 
 def test_events_of_another_backend_are_refused(device: Any) -> None:
@@ -899,6 +890,6 @@ def test_one_shader_as_a_file(device: Any, tmp_path: Path) -> None:
     path = tmp_path / "add.wgsl"
     adder().write_to_file(path)
     assert path.read_text(encoding="utf-8") == ADD
-    a, b, c = arrays()
+    a, b, c = host_arrays()
     devmod.load_from_file(path)["add"](a, b, c, 64, grid=1)
     np.testing.assert_array_equal(c, a + b)
