@@ -132,3 +132,21 @@ def test_arrays_of_pyopencl_in_the_current_stream(module: Any, device: Any) -> N
         y += 1
         module["axpy"](x, y, 2.0, 1 << 16, threads=1 << 16)
     np.testing.assert_array_equal(y.get(), np.full(1 << 16, 5, "float32"))
+
+
+def test_the_docstring_has_the_origin_and_the_candidates(module: Any) -> None:
+    for each in (module, devmod.loads(devmod.dumps(module)), devmod.bundle(module)):
+        lines = (each["axpy"].__doc__ or "").splitlines()
+        assert lines[:7] == [
+            "The opencl kernel axpy.",
+            "",
+            "Parameters",
+            "----------",
+            "x : float32* r",
+            "y : float32* rw",
+            "alpha : float32",
+        ]
+        assert lines[lines.index("Launch") + 2] == "    threads= or grid=; default block 32×1×1"
+        assert lines[lines.index("Origin") + 2].startswith("    target 'opencl', libclang ")
+        assert lines[-1] == "    from '<text>'"
+    assert "Variants\n--------\n    opencl/cl\n" in (devmod.bundle(module)["axpy"].__doc__ or "")

@@ -9,26 +9,15 @@ from __future__ import annotations
 from _weakref import ref
 from struct import error as struct_error
 
-from devmod._device.device import Device
-from devmod._device.find import default_device
 from devmod._device.stream import current_stream
 from devmod._device.stream import entered as _entered
-from devmod._launch.arguments import Signature
 from devmod._launch.call import Call
-from devmod._launch.config import LaunchConfigReader
-from devmod._launch.constants import constants_of
+from devmod._launch.described import InstanceText, describe
+from devmod._launch.kernel_function import KernelFunction
 from devmod._launch.launch import Launch
-from devmod._launch.order import ArgumentOrder
-from devmod._launch.shared import local_sizer
 from devmod._util import fork as _fork
-from devmod._util.html import html_table
 from devmod._util.numpy import keep_numpy
-from devmod._util.once import Once
-from devmod._util.text import escape_line
-from devmod._values.conversion import describe_value
 from devmod._values.local import Local
-from devmod._values.signature import block_text, type_text
-from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +26,9 @@ if TYPE_CHECKING:
 
     from devmod._device.stream import Stream
     from devmod._launch.arguments import Argument
-    from devmod._launch.launcher import Kernel, LaunchConfig, Launcher
+    from devmod._launch.launcher import Kernel, Launcher
     from devmod._launch.order import Plan
-    from devmod._values.info import FunctionInfo, Interface
+    from devmod._values.info import FunctionInfo
 
     Dims = int | Sequence[int] | None
 
@@ -47,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_CALLERS = 256
 
 
-class Function:
+class Function(KernelFunction):
     """A callable function of a module. `Module.get_function` returns one.
 
     Attributes
@@ -56,52 +45,20 @@ class Function:
         The name by which `get_function` finds it.
     info : FunctionInfo
         The types of its arguments, its launch tags and its interface.
+
+    Notes
+    -----
+    A function has the name, the signature and the docstring of its kernel: ``help(f)`` and ``inspect.signature(f)`` work.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_callers",
-        "_config_reader",
-        "_count",
-        "_device",
-        "_first_buffer",
-        "_kernels",
-        "_launcher",
-        "_minimum_sizes",
-        "_order",
-        "_plain",
-        "_plans",
-        "_resolve",
-        "_signature",
-        "info",
-        "name",
-    )
+    __doc__ = InstanceText(__doc__, describe)
+    __slots__ = ("__weakref__", "_callers", "_count", "_first_buffer", "_minimum_sizes", "_plain", "_plans")
 
-    def __init__(
-        self,
-        name: str,
-        info: FunctionInfo,
-        launcher: Launcher,
-        *,
-        keywords_only: str = "",
-        resolve: Callable[[Device], Function] | None = None,
-        device: Device | None = None,
-        kernels: Once | None = None,
-        interface: Interface | None = None,
-    ) -> None:
-        self.name = name
-        self.info = info
-        self._launcher = launcher
-        self._resolve = resolve
-        self._device = device
-        interface = interface or launcher.interface
-        signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
-        self._signature = signature
-        self._config_reader = LaunchConfigReader(self.label, name, launcher, signature)
-        self._order = ArgumentOrder(self.label, launcher.kind, name, signature, keywords_only)
+    def __init__(self, name: str, info: FunctionInfo, launcher: Launcher, **rules: Any) -> None:
+        super().__init__(name, info, launcher, **rules)
+        signature = self._signature
         #: From the names in a call to its plan. One number of arguments by position goes with each.
         self._plans: dict[tuple[str, ...], Plan] = {}
-        self._kernels = Once() if kernels is None else kernels
         # For `__call__`: the number, type and converter of each plain argument. Numbers and Locals: the exact type, and the converter.
         # Buffers: the element type ("" for any), and None. Others: a type that no array has, and None.
         self._plain = tuple((each.number, *_plain_argument(each)) for each in signature.arguments)
@@ -113,11 +70,6 @@ class Function:
         self._callers: dict[Any, Callable[[list[Any]], None]] = {}
         _functions.add(ref(self, _functions.discard))
         keep_numpy()
-
-    @property
-    def label(self) -> str:
-        """The function in a message, as in ``the opencl function 'vadd'``."""
-        return f"the {self._launcher.kind} function {self.name!r}"
 
     def __call__(
         self,
@@ -233,156 +185,6 @@ class Function:
         assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
 
-    @property
-    def block(self) -> tuple[int, int, int] | None:
-        """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
-        return self._config_reader.block
-
-    def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
-        """Return the grid and the block that a call would use on the function's device. Nothing is launched.
-
-        Parameters
-        ----------
-        threads, grid, block, shared_memory
-            As in a call.
-
-        Raises
-        ------
-        ArgumentError, LaunchError
-            As in a call.
-        """
-        values = [None] * len(self._signature.arguments)
-        _, request = self._config_reader.read(values, grid, block, threads, shared_memory)
-        kernel = self.open()
-        config = self._config_reader.resolve(request, kernel)
-        self._config_reader.shape(request, config, kernel)
-        return config
-
-    def specialize(self, **constants: object) -> Function:
-        """Return the function with constants set: defines of a source payload, or constants of a pipeline.
-
-        Raises
-        ------
-        ArgumentError
-            There is no such constant, or a value does not fit its type.
-        LaunchError
-            The payload's format does not support constants.
-        """
-        interface = self._signature.interface
-        for name in constants.keys() & {param.name for param in interface.params if param.name} if interface is not None else ():
-            known = self._launcher.constants
-            if name not in known:
-                raise ArgumentError(
-                    f"{self.label} has no constant {name!r} to specialize: {name!r} is an argument of a call; it has the constants: "
-                    f"{list_names(known)}{did_you_mean(name, known)}",
-                    kind=self._launcher.kind,
-                    function=self.name,
-                    argument=name,
-                )
-        launcher, resolve = self._launcher.specialize(constants), self._resolve
-        interface = launcher.interface or self.info.interface
-        if interface is not None and interface.open_block:
-            # Another define makes another source: reflection did not read it, and it may depend on the block.
-            pipeline = {str(value) for each in constants_of(interface) for value in (each.name, each.id)}
-            was_open = self._signature.interface is not None and self._signature.interface.open_block
-            interface = interface.replace(open_block=was_open and constants.keys() <= pipeline)
-        return Function(
-            self.name,
-            self.info,
-            launcher,
-            interface=interface,
-            keywords_only=self._order.keywords_only,
-            resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
-            device=self._device,
-        )
-
-    def on(self, device: Device) -> Function:
-        """Return the function on one device: its calls take arrays of that device, and copy host arrays there.
-
-        The function of a bundle is that of the best candidate for the device.
-
-        Raises
-        ------
-        ArgumentError
-            The function does not run on devices of that kind.
-        DeviceNotFoundError, CompileError, FormatError
-            The function cannot be built for the device; the message has the reason.
-        """
-        if not isinstance(device, Device):
-            raise ArgumentError(
-                f"{self.label}: on() takes a device, such as devmod.device({self._launcher.kind!r}), got {describe_value(device)}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
-            )
-        if self._resolve is not None:
-            return self._resolve(device)
-        if device.kind != self._launcher.kind:
-            raise ArgumentError(
-                f"{self.label} cannot run on {device}: expected a device of kind {self._launcher.kind}",
-                kind=self._launcher.kind,
-                function=self.name,
-                argument="device",
-            )
-        found = self.replace(device=device)
-        found.open()
-        return found
-
-    def replace(
-        self, *, keywords_only: str | None = None, resolve: Callable[[Device], Function] | None = None, device: Device | None = None
-    ) -> Function:
-        """Return the same function with other rules for its calls. It shares the kernels.
-
-        Parameters
-        ----------
-        keywords_only
-            Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
-        resolve
-            What `on` returns for a device.
-        device
-            The device of a call that names none.
-        """
-        return Function(
-            self.name,
-            self.info,
-            self._launcher,
-            keywords_only=self._order.keywords_only if keywords_only is None else keywords_only,
-            resolve=self._resolve if resolve is None else resolve,
-            device=self._device if device is None else device,
-            kernels=self._kernels,
-            interface=self._signature.interface,
-        )
-
-    def open(self, device: Device | None = None) -> Kernel:
-        """Return the kernel for a device (default: `default_device`). It is built at the first use, once for all threads.
-
-        Raises
-        ------
-        DeviceNotFoundError, CompileError, FormatError
-            The kernel cannot be built for the device; the message has the reason.
-        """
-        _fork.check_driver(self._launcher.kind)
-        target = device if device is not None else self.default_device()
-        kernel: Kernel = self._kernels.get(target, lambda: self._launcher.kernel(target))
-        return kernel
-
-    def default_device(self) -> Device:
-        """Return the device of a call that names none: that of `on`, or else of ``DEVMOD_DEVICE``, or else the backend's choice.
-
-        Raises
-        ------
-        DeviceNotFoundError
-            There is no device of the kind.
-        """
-        if self._device is not None:
-            return self._device
-        named = default_device(self._launcher.kind)
-        return named if named is not None else self._launcher.default_device()
-
-    def local_sizer(self, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
-        """Return the function that sizes the `Local` arguments of a launch; None for a function without such arguments."""
-        return local_sizer(self.name, self._signature.arguments, self._launcher, kernel, device, config)
-
     def caller(
         self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
     ) -> Callable[[list[Any]], None]:
@@ -405,17 +207,6 @@ class Function:
                 self._plans.clear()
             self._plans[tuple(named)] = plan
         return args
-
-    def __repr__(self) -> str:
-        return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
-
-    def _repr_html_(self) -> str:
-        interface = self._signature.interface
-        title = f"{self._launcher.kind} function {self.name}"
-        if interface is None:
-            return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
-        rows = [(param.name, type_text(param)) for param in interface.params]
-        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
 
 
 def _plain_argument(argument: Argument) -> tuple[type | str, Callable[[Any], Any] | None]:

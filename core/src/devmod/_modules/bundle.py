@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod._modules.choice import choose
+from devmod._modules.choice import choose, describe_candidate
 from devmod._modules.module import RUNNABLE, Module
 from devmod._modules.tree import holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
@@ -143,7 +143,9 @@ class BundleModule(Module):
         found = choose(name, owners, prefer, get, device)
         if not isinstance(found, Function):  # a backend may have functions of its own, and a const_loader has
             return found
-        return found.replace(resolve=lambda device: self._choose_on(name, owners, device))
+        return found.replace(
+            resolve=lambda device: self._choose_on(name, owners, device), variants=lambda: [describe_candidate(each) for each in owners]
+        )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
         of_kind = [each for each in owners if each.kind == device.kind]

@@ -76,7 +76,7 @@ def choose(
             if result is None:
                 has_runnable = True
                 continue
-            debug(f"{name!r} of the bundle resolves to {_describe(module)}: {reason}{_skipped(notes)}")
+            debug(f"{name!r} of the bundle resolves to {describe_candidate(module)}: {reason}{_skipped(notes)}")
             return result
     if has_runnable:
         raise FunctionNotFoundError(f"no candidate of the bundle that can run here has a global {name!r}", kind="bundle", function=name)
@@ -175,7 +175,7 @@ def _rank(rank: Any, variant: str, arch: str) -> int | None:
 
 def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> DevmodError:
     """Return the error that lists the problem of each candidate."""
-    lines = [f"\n  {number}. {_describe(module)}: {problem}" for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)]
+    lines = [f"\n  {number}. {describe_candidate(module)}: {problem}" for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
     for family in (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError):
@@ -187,10 +187,11 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
     return DevmodError(text, kind="bundle", function=name)
 
 
-def _describe(module: Module) -> str:
+def describe_candidate(module: Module) -> str:
+    """Return a candidate in a message: its kind, format and variant."""
     variant = variant_of(module)
     return f"{module.kind}{'/' + module.format if module.format else ''}{' for ' + variant if variant else ''}"
 
 
 def _skipped(notes: Sequence[tuple[Module, DevmodError]]) -> str:
-    return "".join(f"; skipped {_describe(module)} ({problem})" for module, problem in notes[:MAX_LISTED])
+    return "".join(f"; skipped {describe_candidate(module)} ({problem})" for module, problem in notes[:MAX_LISTED])

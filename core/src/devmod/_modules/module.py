@@ -76,7 +76,8 @@ class Module(ABC):
     @property
     def origin(self) -> Origin | None:
         """The origin of the payload (target, toolchain, options); None if it is unknown."""
-        return self.__dict__.get("_devmod_origin")
+        found = self.__dict__.get("_devmod_origin")
+        return found() if callable(found) else found
 
     @property
     def property_mask(self) -> int:

@@ -183,7 +183,11 @@ class RuntimeModule(PayloadModule):
     def _function(self, name: str, info: FunctionInfo) -> Function:
         from devmod._launch.function import Function
 
-        function: Function = self._results.get(("function", name), lambda: Function(name, info, self.launcher(name, info)))
+        def make() -> Function:
+            # Not `self.origin`: a stored module's is decoded when somebody asks for it.
+            return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
+
+        function: Function = self._results.get(("function", name), make)
         return function
 
     def _compile(self, entry: str) -> tuple[str, Binary]:

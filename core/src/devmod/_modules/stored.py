@@ -259,7 +259,9 @@ class StoredModule(Module):
             from devmod._plugins import hooks as _hooks
 
             _hooks.call("devmod_verify", kind=self.kind, place=self.place, index=self._index)
-        return load_from_bytes(self.kind, self._wire)
+        module = load_from_bytes(self.kind, self._wire)
+        module.__dict__["_devmod_origin"] = self._read_origin
+        return module
 
     def _constants(self) -> tuple[str, Mapping[str, FunctionInfo], Code]:
         """Return `_contents` of constants, which have no spec: their functions are the init symbols."""

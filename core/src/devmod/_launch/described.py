@@ -1,0 +1,165 @@
+"""How a function looks to people and editors: name, signature, docstring, repr and table."""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+
+from devmod._launch.order import LAUNCH_KEYWORDS, keyword_of
+from devmod._util.html import html_table
+from devmod._util.text import escape, escape_line
+from devmod._values.signature import block_text, type_text
+from devmod.errors import list_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from inspect import Parameter
+    from inspect import Signature as PythonSignature
+    from typing import Any
+
+    from devmod._launch.arguments import Argument, Signature
+    from devmod._launch.launcher import Launcher
+    from devmod._launch.order import ArgumentOrder
+    from devmod._values.info import FunctionInfo
+    from devmod._values.origin import Origin
+
+
+class InstanceText:
+    """A ``__doc__`` that is the class's own text for the class, and ``text(instance)`` for an instance."""
+
+    def __init__(self, of_class: str | None, text: Callable[[Any], str]) -> None:
+        self._of_class, self._text = of_class, text
+
+    def __get__(self, instance: Any, owner: type) -> str | None:
+        return self._of_class if instance is None else self._text(instance)
+
+
+class _InstanceSignature:
+    """A ``__signature__`` that an instance has, and its class has not."""
+
+    def __get__(self, instance: DescribedFunction | None, owner: type) -> PythonSignature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        return _signature(instance)
+
+
+class DescribedFunction:
+    """The part of `Function` that describes it. Everything is made when it is asked for."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        name: str
+        info: FunctionInfo
+        _launcher: Launcher
+        _signature: Signature
+        _order: ArgumentOrder
+        _origin: Origin | Callable[[], Origin] | None
+        _variants: Callable[[], Sequence[str]] | None
+
+    __signature__ = _InstanceSignature()
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """The function in a message, as in ``the opencl function 'vadd'``."""
+        return f"the {self._launcher.kind} function {self.name!r}"
+
+    def __repr__(self) -> str:
+        return escape_line(f"<Function {self._launcher.kind} {self.name}({self._signature.text})>")
+
+    def _repr_html_(self) -> str:
+        interface = self._signature.interface
+        title = f"{self._launcher.kind} function {self.name}"
+        if interface is None:
+            return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
+        rows = [(param.name, type_text(param)) for param in interface.params]
+        return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
+
+
+def describe(function: DescribedFunction) -> str:
+    """Return the docstring of a function: parameters with types and access, block, variants, origin.
+
+    Raises
+    ------
+    FormatError
+        The origin in the file is invalid.
+    """
+    interface = function._signature.interface
+    lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
+    if function._signature.arguments:
+        lines += ["Parameters", "----------"]
+        for argument, name in zip(function._signature.arguments, _parameter_names(function), strict=True):
+            default = f" = {argument.default!r}" if argument.default is not None else ""
+            lines.append(f"{name} : {_type_of(function, argument)}{default}")
+        lines.append("")
+    if function._order.keywords_only:
+        lines += [f"Arguments are given by name: {function._order.keywords_only}.", ""]
+    if function._launcher.has_grid:
+        lines += ["Launch", "------", f"    {_launch_text(block_text(interface) if interface is not None else '')}", ""]
+    variants = function._variants() if function._variants is not None else ()
+    if variants:
+        lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
+    origin = function._origin() if callable(function._origin) else function._origin
+    if origin is not None:
+        made = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
+        lines += ["Origin", "------", f"    {made}"]
+        lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
+    return escape("\n".join(lines).rstrip())
+
+
+def _launch_text(block: str) -> str:
+    if not block:
+        return "threads= or grid=, and block="
+    return f"threads= or grid=; {block}"
+
+
+def _type_of(function: DescribedFunction, argument: Argument) -> str:
+    interface = function._signature.interface
+    if interface is None:
+        return function.info.arg_types[argument.number]
+    return type_text(interface.params[argument.number].replace(default=None))
+
+
+def _parameter_names(function: DescribedFunction) -> list[str]:
+    """Return a unique Python name for each argument: its keyword if it has one."""
+    taken = set(LAUNCH_KEYWORDS)
+    names = []
+    for argument in function._signature.arguments:
+        name = keyword_of(argument) or argument.name
+        if not name.isidentifier() or iskeyword(name):
+            name = f"argument_{argument.number + 1}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _signature(function: DescribedFunction) -> PythonSignature:
+    from inspect import Parameter, Signature
+
+    order, arguments = function._order, function._signature.arguments
+    names = _parameter_names(function)
+    by_name = [names[argument.number] == keyword_of(argument) for argument in arguments]
+    # Python's positional-only parameters come first, so what precedes the last of them is one in the signature.
+    positions = [argument.number for argument in order.positional]
+    last = max((number for number in positions if not by_name[number]), default=-1)
+    parameters: list[Parameter] = []
+    behind: list[Parameter] = []
+    for argument, name in zip(arguments, names, strict=True):
+        keyword_only = argument.number not in positions or bool(order.keywords_only)
+        kind = Parameter.POSITIONAL_ONLY if argument.number <= last else Parameter.POSITIONAL_OR_KEYWORD
+        default = Parameter.empty if argument.number in positions else argument.default
+        parameter = Parameter(
+            name, Parameter.KEYWORD_ONLY if keyword_only else kind, default=default, annotation=_type_of(function, argument)
+        )
+        (behind if keyword_only else parameters).append(parameter)
+    launch: dict[str, object] = {"grid": None, "block": None, "threads": None} if function._launcher.has_grid else {}
+    launch["stream"] = None
+    if not function._launcher.no_shared_memory:
+        launch["shared_memory"] = 0
+    behind += [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in launch.items()]
+    return Signature([*parameters, *behind], return_annotation=None)
