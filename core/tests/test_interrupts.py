@@ -13,9 +13,12 @@ import pytest
 
 from devmod.backend import Once, Pool
 
-#: Code that raises KeyboardInterrupt at random points: `storm` sends this process signals while `body` runs repeatedly.
+#: Seconds after which a process or a thread hangs.
+HANGS = 600
+
+#: Code that raises KeyboardInterrupt at random points: `storm` sends this process signals while `body` runs repeatedly. Each one lands.
 STORM = """
-import random, signal, sys, threading, time
+import random, signal, sys, threading
 
 def storm(body, seed, interrupts, shortest=2e-6, longest=3e-4):
     chosen = random.Random(seed)
@@ -28,32 +31,30 @@ def storm(body, seed, interrupts, shortest=2e-6, longest=3e-4):
             raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     sys.unraisablehook = lambda _: None  # an interrupt in a finalizer is lost
-    end = time.monotonic() + 120
-    while landed[0] < interrupts and time.monotonic() < end:
+    while landed[0] < interrupts:
         try:
             armed[0] = True
             signal.setitimer(signal.ITIMER_REAL, chosen.uniform(shortest, longest))
-            body()
-            armed[0] = False
+            while armed[0]:
+                body()
         except KeyboardInterrupt:
             pass
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    return landed[0]
 """
 
 
 def run(program: str, *arguments: object) -> str:
     """Return the output of a program in another process, which must succeed in time."""
     command = [sys.executable, "-c", STORM + program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 ONCE = """
+from collections import Counter
 from devmod.backend import Once
 once, failures = Once(), []
-makers = [0] * 10**6
+makers = Counter()
 key = [0]
 
 def make(number):
@@ -83,24 +84,24 @@ def body():
     ask()
 
 sys.setswitchinterval(1e-5)
-landed = storm(body, int(sys.argv[1]), int(sys.argv[2]))
+storm(body, int(sys.argv[1]), int(sys.argv[2]))
 done = True
 for each in threads:
-    each.join(20)
+    each.join(300)
     if each.is_alive(): failures.append("a thread hangs")
 for number in range(key[0] + 1):
     for _ in range(50):
         try: assert once.get(number, lambda: number) == number; break
         except ValueError: pass
 held = [each for each in once._attempts.values() if not each.lock.acquire(blocking=False)]
-print(landed >= int(sys.argv[2]), failures, held)
+print(failures, held)
 """
 
 
 @pytest.mark.row("R32")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_value_is_made_once_in_spite_of_interrupts(seed: int) -> None:
-    assert run(ONCE, seed, 1000) == "True [] []\n"
+    assert run(ONCE, seed, 1000) == "[] []\n"
 
 
 @pytest.mark.row("R32")
@@ -110,7 +111,7 @@ def test_the_next_thread_makes_the_value_after_an_interrupt() -> None:
 
     def make() -> int:
         begun.set()
-        interrupted.wait(10)
+        interrupted.wait(HANGS)
         raise KeyboardInterrupt
 
     def first() -> None:
@@ -119,13 +120,13 @@ def test_the_next_thread_makes_the_value_after_an_interrupt() -> None:
 
     threads = [threading.Thread(target=first)]
     threads[0].start()
-    assert begun.wait(10)
+    assert begun.wait(HANGS)
     threads += [threading.Thread(target=lambda: found.append(once.get("k", lambda: 7))) for _ in range(3)]
     for each in threads[1:]:
         each.start()
     interrupted.set()
     for each in threads:
-        each.join(10)
+        each.join(HANGS)
     assert found == [7, 7, 7]
 
 
@@ -152,7 +153,7 @@ thread.start()
 begun.wait()
 child = os.fork()
 if not child:
-    signal.alarm(20)
+    signal.alarm(300)
     def again(): return once.get("k", again)
     try: once.get("k", again)
     except RuntimeError as error: print(error)
