@@ -6,6 +6,11 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A deadline depends on the load of the machine, and random examples differ from run to run. --hypothesis-profile=default has both.
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fixed")
 
 # Mesa's drivers look for such a folder, and complain in every process where a session has none (CI, a container).
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())

@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 JS = ROOT / "plugins" / "devmod-webgpu" / "js"
 #: The seconds after which a command of the browser is aborted and the test fails.
-TIMEOUT = 120
+TIMEOUT = 300
 #: Debian's Chromium supports WebGPU without a GPU, on SwiftShader.
 WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 
@@ -49,7 +49,7 @@ def run_in_node(body: str, argument: Any = None) -> Any:
 
 @functools.cache
 def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
 
 
 def _chromium() -> str:
@@ -100,7 +100,7 @@ class Browser:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(30)
+            self._process.wait(120)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -224,7 +224,7 @@ def check(storm: Storm) -> None:
     def look() -> None:
         for reference in tuple(_fork._locks):
             lock = reference()
-            if lock is not None and not lock.acquire(timeout=60):
+            if lock is not None and not lock.acquire(timeout=300):
                 held.append(lock)
             elif lock is not None:
                 lock.release()

@@ -211,7 +211,7 @@ guard.start()
 try:
     address = process.stdout.readline().split()[-1].partition("?")[0]
     for name in ("", "page.js", "devmod-webgpu/index.js", "devmod-webgpu/msgpack.js", "lake.png", "file/k.devmod"):
-        with urllib.request.urlopen(address + name, timeout=20) as answer:
+        with urllib.request.urlopen(address + name, timeout=300) as answer:
             print(name, answer.status, len(answer.read()))
 finally:
     guard.cancel()

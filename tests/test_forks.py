@@ -22,7 +22,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks h
 def run(program: str, kind: str, code: int = 0) -> str:
     """What a program prints; its exit status is looked at too."""
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {HERE!r}); KIND = {kind!r}\n{program}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == code, done.stdout + done.stderr
     noise = "error: XDG_RUNTIME_DIR is invalid or not set in the environment.\n"
     assert done.stderr.replace(noise, "") == ""
@@ -72,7 +72,7 @@ def allowed():
 for _ in range(2):
     child = os.fork()
     if not child:
-        signal.alarm(60)
+        signal.alarm(300)
         said = []
         for each in refused():
             try: each(); said.append(f"{each} was done")
@@ -100,7 +100,7 @@ from interrupts import module_of
 devmod.device(KIND)
 child = os.fork()
 if not child:
-    signal.alarm(60)
+    signal.alarm(300)
     try: print(module_of(KIND)["bump"])
     except devmod.LaunchError as error: print(error)
     sys.exit(3)
@@ -134,7 +134,7 @@ thread.start()
 begun.wait()
 child = os.fork()
 if not child:
-    signal.alarm(60)
+    signal.alarm(300)
     try: print(devmod.device(KIND))
     except devmod.LaunchError as error: print(error)
     sys.exit(3)
@@ -158,7 +158,7 @@ module = module_of(KIND)
 data = devmod.dumps(module)
 child = os.fork()
 if not child:
-    signal.alarm(60)
+    signal.alarm(300)
     import numpy as np
     array = np.zeros(64, "uint32")
     devmod.loads(data)["bump"](array, grid=1, block=64)

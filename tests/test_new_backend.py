@@ -221,7 +221,7 @@ def test_on_a_terminal_the_command_asks_for_the_values(tmp_path: Path) -> None:
         [sys.executable, "-m", "devmod", "new-backend"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=tmp_path
     )
     os.write(terminal, b"cuda\nacme\n\nAcme Inc.\nn\nout\n")
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     os.close(terminal)
     os.close(stdin)
     assert process.returncode == 0, output

@@ -60,7 +60,7 @@ def test_the_page_that_the_readme_opens(compiled: Path) -> None:
         try:
             assert server.stdout is not None
             (address,) = re.findall(r"http://\S+", server.stdout.readline())
-            assert b"<title>" in urllib.request.urlopen(address, timeout=30).read()
+            assert b"<title>" in urllib.request.urlopen(address, timeout=300).read()
         finally:
             server.terminate()
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +20,8 @@ import devmod_conformance as kit
 
 #: The rows that core alone decides, so that no backend can fail them.
 CORE_ALONE = {"R25-fallback", "R28"}
+#: The wrong backends that hang, in a row with a timeout.
+HANGS = {"forks_hang", "hang", "hangs_in_call"}
 #: The rows whose wrong backend is in a test of its own.
 OWN_TESTS = {"R44"}
 
@@ -117,10 +118,15 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
 @pytest.mark.row("R1", "R5", "R6", "R8", "R12", "R18", "R19", "R20", "R23", "R24", "R25", "R26")
 @pytest.mark.row("R32", "R33", "R34", "R35", "R38", "R39", "R40", "R42")
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path) -> None:
+def test_a_wrong_backend_fails_the_row_for_its_fault(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = WrongBackend(name)
     only = [argument for row in wrong.rows for argument in ("--row", row)]
-    found = results(put(tmp_path / "site", name), tmp_path / "cache", *only)
+    site = put(tmp_path / "site", name)
+    for timeout in (2, 20, 100):  # on a loaded machine, more than the fault takes 2 seconds
+        monkeypatch.setenv("TOY_TIMEOUT", str(timeout))
+        found = results(site, tmp_path / "cache", *only)
+        if name not in HANGS or matches(found[wrong.rows[0]]["reason"], wrong.reason):
+            break
     assert {row: each["outcome"] for row, each in found.items()} == dict.fromkeys(found, "failed")
     assert set(found) == set(wrong.rows)
     reason = found[wrong.rows[0]]["reason"]
@@ -520,11 +526,10 @@ with device_turn("turns", {os.getpid()}):
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
         for _ in range(3)
     ]
-    spans = sorted(tuple(map(float, process.communicate(timeout=60)[0].split())) for process in processes)
+    spans = sorted(tuple(map(float, process.communicate(timeout=300)[0].split())) for process in processes)
     assert all(first[1] <= second[0] for first, second in pairwise(spans))
 
 
 def test_the_locks_of_two_devices_are_independent() -> None:
-    begin = time.monotonic()
     with kit.device_turn("turns", 1), kit.device_turn("turns", 2), kit.device_turn("turns", 1):
-        assert time.monotonic() - begin < 5
+        pass  # a shared lock would never be free

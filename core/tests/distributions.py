@@ -23,6 +23,17 @@ import time, types
 import devmod._plugins.scan
 devmod._plugins.scan.time = types.SimpleNamespace(time_ns=lambda: time.time_ns() + 3600 * 10**9)
 """
+
+
+def stop_clock(folder: Path) -> str:
+    """Return code that stops the clock of a process one second after the last change of a folder, however late it starts."""
+    return f"""
+import types
+import devmod._plugins.scan
+devmod._plugins.scan.time = types.SimpleNamespace(time_ns=lambda: {folder.stat().st_ctime_ns + 10**9})
+"""
+
+
 #: Code that prints {name: "distribution version"} of the creators.
 LIST = """
 import json, sys

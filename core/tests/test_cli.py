@@ -532,15 +532,18 @@ def test_plugins_survives_a_plugin_that_exits_or_hangs(tmp_path: Path) -> None:
         groups = {"devmod.create": {name: f"{name}_plugin:create"}, "devmod.device": {name: f"{name}_plugin:devices"}}
         install(site, f"devmod-{name}", groups=groups, modules={f"{name}_plugin": body})
     env = {"PYTHONPATH": str(site), "DEVMOD_PLUGINS_ALLOW": "devmod-leaves,devmod-crashes,devmod-sleeps,devmod-sound"}
-    done = shell("plugins", "--json", "--timeout", 5, env=env, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    rows = [row for row in json.loads(done.stdout) if not row["state"].startswith("excluded by")]
-    found = {(row["group"], row["name"]): (row["state"], row["problem"]) for row in rows}
+    for timeout in (2, 20, 200):
+        done = shell("plugins", "--json", "--timeout", timeout, env=env, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        rows = [row for row in json.loads(done.stdout) if not row["state"].startswith("excluded by")]
+        found = {(row["group"], row["name"]): (row["state"], row["problem"]) for row in rows}
+        if sum("takes longer" in problem for _, problem in found.values()) == 2:
+            break  # on a loaded machine, sound imports may take longer than the first timeout
     assert len(found) == len(rows) == 8
     for name, end in {
         "leaves": "ends the process with exit status 3",
         "crashes": "ends the process with signal 9",
-        "sleeps": "takes longer than 5 s",
+        "sleeps": f"takes longer than {timeout} s",
     }.items():
         for group in ("devmod.create", "devmod.device"):
             assert found[group, name] == (
@@ -559,11 +562,11 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-sleeps"}
     command = [sys.executable, "-m", "devmod", "plugins"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not marker.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out, err) == (130, "", "\n")
 
 

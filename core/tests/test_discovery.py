@@ -26,6 +26,7 @@ from distributions import (
     npu,
     run,
     seen,
+    stop_clock,
     uninstall,
 )
 
@@ -70,8 +71,8 @@ def test_a_folder_is_read_once_and_other_processes_use_its_index(site: Path, cac
 
 def test_a_folder_that_has_just_changed_is_read_each_time(site: Path, cache: Path) -> None:
     for _ in range(2):
-        assert folders_read([site], cache, before="") == [str(site)]
-    assert seen([site], cache, before="") == {"npu": "devmod-npu 1.0"}
+        assert folders_read([site], cache, before=stop_clock(site)) == [str(site)]
+    assert seen([site], cache, before=stop_clock(site)) == {"npu": "devmod-npu 1.0"}
 
 
 def test_no_index_is_written_for_an_old_folder_with_a_new_distribution(tmp_path: Path, cache: Path) -> None:
@@ -89,8 +90,9 @@ def test_no_index_is_written_for_an_old_folder_with_a_new_distribution(tmp_path:
             return os.stat_result(found[:10], {{"st_mtime_ns": old, "st_ctime_ns": old}})
         os.stat = stat
         """
+    clock = stop_clock(site)
     for _ in range(2):
-        assert folders_read([site], cache, before=textwrap.dedent(program)) == [str(site)]
+        assert folders_read([site], cache, before=clock + textwrap.dedent(program)) == [str(site)]
     folders_read([site], cache, before=textwrap.dedent(program) + AN_HOUR_LATER)
     assert folders_read([site], cache, before=textwrap.dedent(program)) == []
 

@@ -315,13 +315,12 @@ def test_an_invalid_bound_is_ignored(
 # -- several processes
 
 TOGETHER = """
-import random, sys, time
+import random, sys
 from devmod.backend import DiskCache
 cache, seed = DiskCache("npu"), int(sys.argv[1])
 random.seed(seed)
-until = time.monotonic() + 3
 hits = 0
-while time.monotonic() < until:
+for _ in range(3000):
     number = random.randrange(40)
     key, data = cache.key(str(number)), bytes([number]) * (number * 300)
     if random.random() < 0.5:
@@ -340,7 +339,7 @@ def test_processes_write_read_and_remove_at_once(folder: Path, monkeypatch: pyte
         subprocess.Popen([sys.executable, "-c", TOGETHER, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for seed in range(4)
     ]
-    assert [child.communicate(timeout=60) for child in children] == [("True\n", "")] * 4
+    assert [child.communicate(timeout=300) for child in children] == [("True\n", "")] * 4
     assert list((folder / "npu").glob("*.tmp")) == []
     space = sum(-(-file.stat().st_size // 4096) * 4096 for file in (folder / "npu").iterdir())
     assert space <= (128 << 10) + len(children) * (4 << 10)
@@ -348,8 +347,8 @@ def test_processes_write_read_and_remove_at_once(folder: Path, monkeypatch: pyte
 
 def test_many_processes_with_few_writes_stay_within_the_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "256K")
-    for number in range(80):
+    for number in range(300):
         monkeypatch.setattr("devmod._util.cache_files._written", {})  # as in a new process
         cache = DiskCache("npu")
         cache.write(cache.key(str(number)), bytes(4000))
-    assert len(list((folder / "npu").iterdir())) <= 64 + 8
+    assert len(list((folder / "npu").iterdir())) <= 64 + 64  # every second process removes entries

@@ -773,7 +773,7 @@ import threading, devmod
 done = []
 thread = threading.Thread(target=lambda: done.append(devmod.load_from_bytes({quick!r}, b"")), daemon=True)
 thread.start()
-thread.join(20)
+thread.join(300)
 assert done
 devmod.register("devmod.conformance", {slow!r}, object())
 """

@@ -361,9 +361,9 @@ def test_a_shader_of_spirv_cross_is_called_as_its_file(tmp_path: Path) -> None:
         "void main() { t[gl_LocalInvocationIndex] = x[gl_GlobalInvocationID.x]; barrier();\n"
         "  if (gl_GlobalInvocationID.x < n) x[gl_GlobalInvocationID.x] = 2 * t[gl_LocalInvocationIndex] + v.x; }\n"
     )
-    subprocess.run(["glslangValidator", "-V", "twice.comp", "-o", "twice.spv"], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(["glslangValidator", "-V", "twice.comp", "-o", "twice.spv"], cwd=tmp_path, check=True, capture_output=True, timeout=300)
     subprocess.run(
-        ["spirv-cross", "--msl", "twice.spv", "--output", "twice.metal"], cwd=tmp_path, check=True, capture_output=True, timeout=60
+        ["spirv-cross", "--msl", "twice.spv", "--output", "twice.metal"], cwd=tmp_path, check=True, capture_output=True, timeout=300
     )
     module = devmod.compile(tmp_path / "twice.metal", "metal")
     assert [(name, info.name) for name, info in module.functions.items()] == [("twice", "main0")]
@@ -572,7 +572,7 @@ print(m.functions["k"].arg_types, m.functions["k"].interface, repr(m.origin.tool
 try: devmod.compile(source, "metal")
 except devmod.ToolchainNotFoundError as error: print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.splitlines() == [
         "('handle', 'int32') None ''",
         'cannot read the kernels of the Metal source: libclang is not installed. Either run pip install "devmod-core[build-metal]", or declare the '

@@ -397,7 +397,7 @@ SOURCE = "kernel void k(global float *x, int n) {}"
 
 def run(script: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | environment, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | environment, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -45,7 +45,7 @@ def check(run: Run, executions: int) -> None:
 def test_mutated_files(reader: str, tmp_path: Path) -> None:
     needed(reader, "mutated")
     count = READERS[reader].executions
-    check(run_reader(reader, tmp_path, "--executions", str(count), "--seed", "0", timeout=300), count)
+    check(run_reader(reader, tmp_path, "--executions", str(count), "--seed", "0", timeout=1200), count)
 
 
 @pytest.mark.row("R4", "R19")
@@ -53,7 +53,7 @@ def test_mutated_files(reader: str, tmp_path: Path) -> None:
 def test_past_findings(reader: str, tmp_path: Path) -> None:
     needed(reader, "past")
     files = sorted((CORPUS / reader).iterdir())
-    check(run_reader(reader, tmp_path, "--files", *map(str, files), timeout=300), 1 + len(files))
+    check(run_reader(reader, tmp_path, "--files", *map(str, files), timeout=1200), 1 + len(files))
 
 
 @pytest.mark.row("R41")
@@ -61,7 +61,7 @@ def test_past_findings(reader: str, tmp_path: Path) -> None:
 def test_time_and_memory_are_linear_in_the_size(reader: str, tmp_path: Path) -> None:
     needed(reader, "large")
     names = [name for name, (its, _, _) in LARGE.items() if its == reader]
-    check(run_reader(reader, tmp_path, "--large", *names, timeout=300), 1 + len(names))
+    check(run_reader(reader, tmp_path, "--large", *names, timeout=1200), 1 + len(names))
 
 
 def test_every_past_finding_is_described() -> None:

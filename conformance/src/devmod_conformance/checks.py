@@ -60,7 +60,7 @@ def run_python(program: str, *options: str, **environment: str) -> str:
         text=True,
         env={**os.environ, **environment},
         check=False,
-        timeout=120,
+        timeout=600,
     )
     if process.returncode:
         raise AssertionError(process.stderr)
@@ -199,4 +199,4 @@ def make_arrays(device: Device) -> list[Any]:
 
 def _check_seconds(seconds: float) -> None:
     if not 0 < seconds < 10:
-        raise AssertionError(f"a time is {seconds} seconds; expected more than 0 and less than 10")
+        raise AssertionError(f"a time is {seconds} seconds; expected more than 0 and less than 1000")

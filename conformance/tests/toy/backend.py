@@ -116,7 +116,7 @@ def environment(folder: Path, cache: Path) -> dict[str, str]:
 def conformance(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> subprocess.CompletedProcess[str]:
     """Run ``devmod conformance``."""
     command = [sys.executable, "-m", "devmod", "conformance", kind, *arguments]
-    return subprocess.run(command, env=environment(folder, cache), capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environment(folder, cache), capture_output=True, text=True, timeout=1200, check=False)
 
 
 def results(folder: Path, cache: Path, *arguments: str, kind: str = "toy") -> dict[str, dict[str, str]]:

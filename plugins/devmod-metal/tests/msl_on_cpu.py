@@ -52,7 +52,7 @@ def program(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], An
         (Path(folder) / "k.cpp").write_text(source)
         command = [COMPILER, "-std=c++20", "-O2", "-w", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{folder}"]
         process = subprocess.run(
-            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=100
+            [*command, "-o", f"{folder}/k.so", f"{folder}/k.cpp"], capture_output=True, text=True, check=False, timeout=300
         )
         assert process.returncode == 0, process.stderr
         library = ctypes.CDLL(f"{folder}/k.so")

@@ -32,7 +32,7 @@ for ask in (lambda: m["k"], lambda: devmod.load("k.devmod")["k"], lambda: devmod
     try: ask()
     except devmod.DeviceNotFoundError as error: print(error)
 """
-    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    process = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert process.stderr == ""
     text = (
         f"Metal needs macOS, got {sys.platform}. This machine can compile, save, load and inspect metal modules. To run them, on a Mac: "

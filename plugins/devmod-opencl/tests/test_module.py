@@ -534,7 +534,7 @@ def test_one_function_called_by_many_threads(device: Any, frequent_switches: Non
 def test_concurrent_calls_use_separate_kernel_objects(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from devmod_opencl import _launch
 
-    barrier, real, handles = threading.Barrier(4, timeout=30), _launch._enqueue, []
+    barrier, real, handles = threading.Barrier(4, timeout=300), _launch._enqueue, []
 
     def enqueue(queue: Any, handle: Any, *rest: Any) -> Any:
         handles.append(handle)

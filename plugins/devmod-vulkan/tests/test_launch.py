@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -524,19 +525,40 @@ def test_streams_events_and_time(device: Any, add: Any) -> None:
     check_streams(device, add, grid=1)
 
 
+@contextlib.contextmanager
+def blocked(stream: Any) -> Iterator[None]:
+    """Let the device wait before what is queued to a stream from here on, until the end of the body."""
+    from devmod_vulkan._driver import make
+    from devmod_vulkan._stream import VulkanEvent
+
+    gate, logical = stream.device.stream(), stream.logical
+    stream.wait(VulkanEvent(gate, 1, None))
+    try:
+        yield
+    finally:
+        info = make("VkSemaphoreSignalInfo", semaphore=gate.semaphore, value=1)
+        assert logical.calls.vkSignalSemaphore(logical.handle, info) == 0
+
+
+def is_running(stream: Any) -> bool:
+    """Return whether the device has not done all that is queued to a stream."""
+    from devmod_vulkan._driver import ffi
+
+    out = ffi.new("uint64_t *")
+    assert stream.logical.calls.vkGetSemaphoreCounterValue(stream.logical.handle, stream.semaphore, out) == 0
+    return bool(out[0] < stream._value)
+
+
 def test_queued_launches_return_before_they_are_done(device: Any) -> None:
     f = kernel(SLOW)
     x = device.from_numpy(np.zeros(1000, "uint32"))
-    launch = f.bind(x, 60_000, grid=1000)
-    launch.time()
-    seconds = launch.time()
-    began = time.perf_counter()
-    launch()
-    f(x, 60_000, grid=1000)
-    queued = time.perf_counter() - began
+    launch = f.bind(x, 3, grid=1000)
+    with blocked(device.default_stream):
+        launch()
+        f(x, 3, grid=1000)
+        assert is_running(device.default_stream)
     device.synchronize()
-    waited = time.perf_counter() - began
-    assert queued < 0.5 * seconds < waited
+    assert not is_running(device.default_stream)
 
 
 def test_queued_launches_run_in_order(device: Any) -> None:
@@ -771,9 +793,10 @@ def test_collected_streams_leave_no_semaphores(device: Any, add: Any) -> None:
         stream.synchronize()
         del stream
     assert len(device.logical.streams) <= before + 1
-    for _ in range(200):  # no wait for these
+    for _ in range(200):
         add(a, b, c, 64, grid=1)
-    time.sleep(0.2)
+    while is_running(device.default_stream):  # devmod itself waits for none of them
+        time.sleep(0.01)
     for _ in range(64):
         add(a, b, c, 64, grid=1)
     assert len(device.default_stream.pending) < 200
@@ -783,48 +806,43 @@ def test_deleted_objects_stay_alive_until_their_launch_is_done(device: Any) -> N
     f = kernel(SLOW)
     for _ in range(10):
         x = device.from_numpy(np.zeros(1, "uint32"))
-        launch = f.bind(x, 60_000, grid=1)
-        launch()
-        f(x, 60_000, grid=1)
-        memory = x.memory
-        place = (memory.buffer, memory.offset)
-        del x, launch, memory
-        others = [device.empty(1, "uint32") for _ in range(4)]
-        assert place not in [(each.memory.buffer, each.memory.offset) for each in others]
+        launch = f.bind(x, 3, grid=1)
+        with blocked(device.default_stream):
+            launch()
+            f(x, 3, grid=1)
+            memory = x.memory
+            place = (memory.buffer, memory.offset)
+            del x, launch, memory
+            others = [device.empty(1, "uint32") for _ in range(4)]
+            assert place not in [(each.memory.buffer, each.memory.offset) for each in others]
         device.synchronize()
 
 
 @pytest.mark.parametrize("way", ["bound", "plain"])
 @pytest.mark.parametrize("cycle", [True, False])
 def test_objects_deleted_with_their_stream_stay_alive_until_the_launch_is_done(way: str, cycle: bool, device: Any) -> None:
-    """Function, stream, launch and array are dropped together while the launch runs."""
-    from devmod_vulkan._driver import ffi
-
+    """Function, stream, launch and array are dropped together while the launch is queued."""
     logical = device.logical
     device.synchronize()
     gc.collect()  # garbage of other tests
     f: Any = kernel(SLOW)
     x: Any = device.from_numpy(np.zeros(4096, "uint32"))
     stream: Any = device.stream()
-    launch: Any = f.bind(x, 60_000, grid=4096, stream=stream) if way == "bound" else None
-    if way == "bound":
-        launch()
-    else:
-        f(x, 60_000, grid=4096, stream=stream)
-    references: Any = [f, x, launch, stream]
-    if cycle:
-        references.append(references)
-        stream.user = references
-    there = pipelines(logical), len(logical.commands.recorders)
-    semaphore, value = stream.semaphore, stream._value
-    del f, x, launch, stream, references
-    gc.collect()
-    device.stream()  # creating a stream destroys the semaphores of collected ones
-    now = pipelines(logical), len(logical.commands.recorders)
-    out = ffi.new("uint64_t *")
-    logical.calls.vkGetSemaphoreCounterValue(logical.handle, semaphore, out)
-    if out[0] < value:  # the launch is still running
-        assert now == there
+    launch: Any = f.bind(x, 3, grid=4096, stream=stream) if way == "bound" else None
+    with blocked(stream):
+        if way == "bound":
+            launch()
+        else:
+            f(x, 3, grid=4096, stream=stream)
+        references: Any = [f, x, launch, stream]
+        if cycle:
+            references.append(references)
+            stream.user = references
+        there = pipelines(logical), len(logical.commands.recorders)
+        del f, x, launch, stream, references
+        gc.collect()
+        device.stream()  # creating a stream destroys the semaphores of collected ones
+        assert (pipelines(logical), len(logical.commands.recorders)) == there
     device.synchronize()
     gc.collect()
     device.synchronize()  # destroys what was collected

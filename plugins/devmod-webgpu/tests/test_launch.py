@@ -606,7 +606,7 @@ launch = f.bind(a, b, c, 64, grid=1)
 launch()
 child = os.fork()
 if not child:
-    signal.alarm(60)
+    signal.alarm(300)
     messages = []
     for ask in (launch, c.numpy, device.synchronize, lambda: f(a, b, c, 64, grid=1), lambda: adder()["add"], lambda: device.empty(4, "f4")):
         try: ask(); messages.append("done")

@@ -28,7 +28,7 @@ class Wrong(ToyModule):
 
 
 class ShortTimeout(ToyConformance):
-    timeout = 6
+    timeout = 3 * float(os.environ.get("TOY_TIMEOUT", "2"))
 
 
 create, load_from_bytes, load_from_file = entries(Wrong)

@@ -6,8 +6,10 @@ import { createInterface } from "node:readline";
 
 import { chromium } from "playwright-core";
 
+// Milliseconds after which a wait is aborted: a loaded machine is no error.
+const HANGS = 240_000;
 const [executablePath, ...args] = process.argv.slice(2);
-const browser = await chromium.launch({ executablePath, args });
+const browser = await chromium.launch({ executablePath, args, timeout: HANGS });
 let page = null;
 let messages = [];
 
@@ -17,6 +19,7 @@ const commands = {
     await page?.context().close();
     messages = [];
     page = await (await browser.newContext(options)).newPage();
+    page.setDefaultTimeout(HANGS);
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && messages.push(`${message.type()}: ${message.text()}`));
     page.on("pageerror", (error) => messages.push(`page: ${error.stack}`));
     if (script) await page.addInitScript(script);
@@ -24,7 +27,7 @@ const commands = {
   },
   /** The body of an async function of one argument; its value comes back as JSON. (As text: a page's own policy may forbid eval.) */
   evaluate: (body, argument = null) => page.evaluate(`(async (argument) => {${body}\n})(${JSON.stringify(argument)})`),
-  async wait(expression, timeout = 30_000) {
+  async wait(expression, timeout = HANGS) {
     for (const end = Date.now() + timeout; !(await page.evaluate(`Boolean(${expression})`)); ) {
       if (Date.now() > end) throw new Error(`this did not come true: ${expression}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
