@@ -45,6 +45,18 @@ def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
     assert wrong == []
 
 
+def test_no_test_measures_time() -> None:
+    """The load of the machine would decide. `core/tests/work.py` counts bytecodes."""
+    tests = [path for pattern in ("*/tests/**/*.py", "tests/**/*.py", "*/*/tests/**/*.py") for path in ROOT.glob(pattern)]
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in tests
+        if not {".venv", "build", "toy"} & {*path.parts} and path != Path(__file__)
+        for match in re.finditer(r"perf_counter|process_time|thread_time|\btimeout=\d{1,2}\b", path.read_text())
+    }
+    assert found == set()
+
+
 @pytest.mark.row("R6")
 def test_core_imports_no_other_wheel() -> None:
     graph = imports()

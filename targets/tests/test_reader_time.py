@@ -64,7 +64,7 @@ def test_entries_that_share_thousands_of_variables_are_refused() -> None:
         "the WGSL source is refused at k.wgsl:2010:32: the compute entries up to 'main8' have more than 16384 "
         "arguments and constants together; split the source"
     )
-    assert_linear(lambda count: lambda: refused(lambda: read_wgsl(shared(count), "k.wgsl")), 500)
+    assert_linear(lambda count: lambda: refused(lambda: read_wgsl(shared(count), "k.wgsl")), 200)
 
 
 def refused(read: Callable[[], object]) -> None:

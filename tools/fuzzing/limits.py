@@ -29,7 +29,7 @@ def bounded(act: Callable[[], None], size: int, passes: int = 1, *, native: bool
         act()
     finally:
         seconds, grown = time.process_time() - begun, peak() - memory
-    if seconds > SECONDS + SECONDS_A_MB * passes * size / 1e6:
+    if seconds > SECONDS + SECONDS_A_MB * passes * size / 1e6:  # never, if SECONDS is infinite
         raise Excess(f"{seconds:.1f} s for {size} bytes")
     if not native and grown > MEMORY + MEMORY_A_BYTE * size:
         raise Excess(f"{grown >> 20} MiB for {size} bytes")

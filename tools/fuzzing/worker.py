@@ -1,6 +1,6 @@
 """One reader in a process of its own, with mutated inputs for a number of runs or of seconds. It prints its result in JSON.
 
-    python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …]
+    python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed]
 
 FOLDER gets a file for each finding, and `current`, the input that is being read: it is what ended the process where one did.
 """
@@ -25,6 +25,7 @@ from pathlib import Path
 from random import Random
 
 import devmod
+from fuzzing import limits
 from fuzzing.large import LARGE
 from fuzzing.limits import bounded
 from fuzzing.readers import READERS, Reader, check_error, remove_scratch
@@ -142,11 +143,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--files", type=Path, nargs="*")
     parser.add_argument("--large", nargs="*", help="names of large files (fuzzing.large)")
+    parser.add_argument("--untimed", action="store_true", help="no input takes too long: the result is the same on a loaded machine")
     return parser.parse_args(arguments)
 
 
 def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
     """Bound this process, and make what a run needs."""
+    global PATIENCE
+    if given.untimed:
+        limits.SECONDS, PATIENCE = float("inf"), 1000
     faulthandler.enable()
     warnings.simplefilter("error")
     with suppress(ValueError, OSError):
