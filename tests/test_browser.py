@@ -309,6 +309,52 @@ def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server:
     assert page.messages() == []
 
 
+@pytest.mark.row("R34")
+def test_a_struct_by_value_is_a_record_of_its_members(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+struct Light { on: u32, colour: vec3f }
+struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
+@group(0) @binding(0) var<uniform> scene: Scene;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn k() {
+  for (var i = 0; i < 2; i++) {
+    for (var j = 0; j < 3; j++) {
+      y[3 * i + j] = scene.matrix[i][j];
+      y[6 + 3 * i + j] = f32(scene.lights[i].on) * scene.lights[i].colour[j];
+    }
+  }
+  y[12] = scene.gamma;
+}
+"""
+    light = [devmod.Member("on", "uint32"), devmod.Member("colour", "float32x3", 16)]
+    members = [
+        devmod.Member("matrix", "float32x3", shape=[2], strides=[16]),
+        devmod.Member("lights", offset=32, members=light, size=32, shape=[2], strides=[32]),
+        devmod.Member("gamma", "float32", 96),
+    ]
+    params = [
+        devmod.Param("scene", "uniform", "uint8x112", at=(0, 0), align=16, members=members),
+        devmod.Param("y", "buffer", "float32", "rw", (0, 1)),
+    ]
+    info = devmod.FunctionInfo("k", ("uint8x112", "handle"), interface=devmod.Interface(params, block=(1, 1, 1)))
+    server.files["k.devmod"] = devmod.dumps(fallback({"k": text}, {"k": info}, monkeypatch))
+    found = run(
+        page,
+        """
+        const k = await (await kit.open("k.devmod")).getFunction("k");
+        const y = new Float32Array(13);
+        const lights = [{ on: 1, colour: [7, 8, 9] }, [2, new Float32Array([10, 11, 12])]];
+        await k.run({ y, scene: { gamma: 0.5, matrix: Float32Array.of(1, 2, 3, 4, 5, 6), lights } }, { threads: 1 });
+        const refused = await failure(() => k.run({ y, scene: { gamma: 0.5, matrix: [[1, 2, 3], [4, 5, "6"]], lights } }, { threads: 1 }));
+        return [[...y], refused];
+        """,
+    )
+    assert found[0] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 20, 22, 24, 0.5]
+    message = "the webgpu function 'k': argument 1 'scene': member 'scene.matrix[1]': lane 2: '6' is not a number"
+    assert found[1] == ["ArgumentError", message]
+    assert page.messages() == []
+
+
 NAME = "the webgpu function 'scale'"
 TAKES = (
     "it takes 6 arguments (x, y, factor, shift, on, pairs); its launch values (blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, "

@@ -22,7 +22,7 @@ export { Launch } from "./launch.js";
 /** @typedef {import("./function.js").Value} Value */
 /** @typedef {import("./head.js").Origin} Origin */
 /** @typedef {import("./interface.js").Interface} Interface */
-/** @typedef {import("./interface.js").Member} Member */
+/** @typedef {import("./members.js").Member} Member */
 /** @typedef {import("./interface.js").Param} Param */
 /** @typedef {import("./scalars.js").Scalar} Scalar */
 /** @typedef {import("./records.js").Struct} Struct */

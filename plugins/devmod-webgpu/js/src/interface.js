@@ -1,32 +1,19 @@
 // The interface of a function: its map in the fmap. The messages are those of devmod's reader in Python (tests/test_browser_interface.py).
 
-import { parseDtype } from "./dtypes.js";
-import { quoteName, repr } from "./errors.js";
+import { isCount, readCount, readType, show, typeName } from "./checks.js";
 import { isMap } from "./head.js";
+import { checkMembers, readMember } from "./members.js";
+import { parseDtype } from "./dtypes.js";
 
-/** @import { FormatError } from "./errors.js" */
+/** @import { Refuse } from "./checks.js" */
+/** @import { Member } from "./members.js" */
 /** @import { Value } from "./msgpack.js" */
 
-const MAX_INT64 = 2n ** 63n - 1n;
-/** The number of structs that may enclose a member. */
-const MAX_DEPTH = 16;
 export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform", "local", "image", "sampler"]);
 
 /**
  * The place of an argument or a block: an index, a pair, "push", or null if the order is the place.
  * @typedef {number | [number, number] | "push" | null} Place
- */
-/**
- * One member of a struct that is passed by value. `offset` counts from the start of the enclosing struct. A nested struct has
- * `members` and a `size` in bytes, other members have a `type`. An array has a `shape`, and `strides` in bytes.
- * @typedef {object} Member
- * @property {string} name
- * @property {string} type
- * @property {number} offset
- * @property {Member[]} members
- * @property {number} size
- * @property {number[]} shape
- * @property {number[]} strides
  */
 /**
  * One argument of a function. `type` is the type of a buffer's elements or of the scalar; "" if unknown.
@@ -52,7 +39,6 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {boolean} openBlock Whether the kernel gives the same result with every block.
  * @property {Record<string, unknown>} extra
  */
-/** Returns the error for a problem. @typedef {(problem: string) => FormatError} Refuse */
 
 /**
  * @param {{ [key: string]: Value }} map
@@ -127,6 +113,11 @@ function readParam(value, refuse) {
   if (members.length && kind !== "scalar" && kind !== "uniform") {
     throw refuse(`${where} is of kind ${kind} and has members; only a scalar or a uniform has members`);
   }
+  if (members.length) {
+    const { code, bits, lanes } = parseDtype(result.type) ?? {};
+    if (code !== 1 || bits !== 8) throw refuse(`${where} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
+    checkMembers(result.members, Number(lanes), where, refuse);
+  }
   if (known !== null && kind !== "local") {
     const [[key, count]] = /** @type {[[string, Value]]} */ (Object.entries(known));
     const text = key === "bytes" ? count : `per_thread=${count}`;
@@ -147,61 +138,6 @@ function readDefault(value, where, refuse) {
   throw refuse(
     `${where} has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at least 1, got ${show(value)}`,
   );
-}
-
-/**
- * @param {Value} value
- * @param {number} depth The number of structs that enclose the member.
- * @param {Refuse} refuse
- * @returns {Member}
- */
-function readMember(value, depth, refuse) {
-  if (depth >= MAX_DEPTH) throw refuse(`more than ${MAX_DEPTH} structs enclose a member`);
-  if (!isMap(value)) throw refuse(`a member is a map with string keys, not ${typeName(value)}`);
-  for (const key of ["name", "offset"]) if (!(key in value)) throw refuse(`a member has no '${key}'`);
-  const { name, offset, type = "", members = [], size = 0, shape = [], strides = [] } = value;
-  if (!Array.isArray(members)) throw refuse(`the members of a member are a list, not ${typeName(members)}`);
-  const inner = members.map((each) => readMember(each, depth + 1, refuse));
-  if (typeof name !== "string") throw refuse(`a member's name is a string, not ${typeName(name)}`);
-  const where = `the member ${repr(name)}`;
-  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
-  if (Boolean(type) === Boolean(inner.length)) {
-    throw refuse(`${where} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`);
-  }
-  const result = {
-    name,
-    type: readType(type, where, refuse),
-    offset: readCount(offset, `the offset of ${where}`, refuse),
-    members: inner,
-    size: readCount(size, `the size of ${where}`, refuse),
-    shape: readCounts(shape, `the shape of ${where}`, refuse),
-    strides: readCounts(strides, `the strides of ${where}`, refuse),
-  };
-  if (result.shape.length !== result.strides.length) {
-    throw refuse(`${where} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`);
-  }
-  return result;
-}
-
-/**
- * @param {unknown} value
- * @param {string} what
- * @param {Refuse} refuse
- */
-function readCounts(value, what, refuse) {
-  if (!Array.isArray(value)) throw refuse(`${what} is a list, not ${typeName(value)}`);
-  return value.map((each) => readCount(each, what, refuse));
-}
-
-/**
- * @param {unknown} type
- * @param {string} where
- * @param {Refuse} refuse
- */
-function readType(type, where, refuse) {
-  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
-  if (type && !parseDtype(type)) throw refuse(`${quoteName(type)} is not a type`);
-  return type;
 }
 
 /**
@@ -230,42 +166,4 @@ function readPlace(at, where, refuse, push = false) {
     return /** @type {Place} */ (Array.isArray(at) ? [first, second] : first);
   }
   throw refuse(`${where} has the place ${show(at)}; a place is an index or a pair of indices`);
-}
-
-/** @param {unknown} value */
-function isCount(value) {
-  return (typeof value === "bigint" || (typeof value === "number" && Number.isInteger(value))) && value >= 0 && value <= MAX_INT64;
-}
-
-/**
- * @param {unknown} value
- * @param {string} what
- * @param {Refuse} refuse
- */
-function readCount(value, what, refuse) {
-  if (!isCount(value)) throw refuse(`${what} is invalid: expected an int of at least 0, got ${show(value)}`);
-  return Number(value);
-}
-
-/**
- * Return a value of msgpack as Python's reader shows it.
- * @param {unknown} value
- * @returns {string}
- */
-function show(value) {
-  if (typeof value === "string") return repr(value);
-  if (value === null) return "None";
-  if (typeof value === "boolean") return value ? "True" : "False";
-  if (Array.isArray(value)) return `[${value.map(show).join(", ")}]`;
-  if (isMap(value)) return `{${Object.entries(value).map(([key, each]) => `${repr(key)}: ${show(each)}`).join(", ")}}`;
-  return value instanceof Uint8Array ? `${value.length} bytes` : String(value);
-}
-
-/** Return the name of a value's type in Python. @param {unknown} value */
-function typeName(value) {
-  if (value === null || value === undefined) return "NoneType";
-  if (typeof value === "boolean") return "bool";
-  if (typeof value === "string") return "str";
-  if (typeof value === "bigint" || Number.isInteger(value)) return "int";
-  return typeof value === "number" ? "float" : Array.isArray(value) ? "list" : value instanceof Uint8Array ? "bytes" : "dict";
 }

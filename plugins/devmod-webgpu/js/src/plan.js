@@ -1,10 +1,10 @@
 // The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/kernels.md).
 
 import { FormatError, LaunchError, repr } from "./errors.js";
-import { memberOutside, recordPacker } from "./records.js";
+import { recordPacker } from "./records.js";
 import { packerOf, widthOf } from "./scalars.js";
 
-/** @import { Member } from "./interface.js" */
+/** @import { Member } from "./members.js" */
 /** @import { Packer } from "./scalars.js" */
 /** @import { FunctionInfo } from "./wire.js" */
 
@@ -94,7 +94,7 @@ function byInterface(description, info) {
     result.kind = kind;
     if (kind === "scalar") {
       if (!Array.isArray(at)) throw new FormatError(`${where} has no place in a block`, { kind: "webgpu" });
-      result.pack = packer(where, type, align, param.members);
+      result.pack = packer(where, type, align, name, param.members);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
@@ -104,7 +104,7 @@ function byInterface(description, info) {
       return result;
     }
     result.spot = spotOf(at, where, taken);
-    if (kind === "uniform") result.pack = packer(where, type, align || 1, param.members);
+    if (kind === "uniform") result.pack = packer(where, type, align || 1, name, param.members);
     if (kind !== "buffer") return result;
     result.struct = align > 0;
     result.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
@@ -139,7 +139,7 @@ function byOrder(description, info, text) {
     }
     const where = `${description}: ${label(result)}`;
     result.kind = "scalar";
-    result.pack = packer(where, type, 0, []);
+    result.pack = packer(where, type, 0, "", []);
     if (widthOf(type) !== 4) {
       throw new LaunchError(`${where} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
         kind: "webgpu",
@@ -205,14 +205,12 @@ function spotOf(at, where, taken) {
  * @param {string} where
  * @param {string} type
  * @param {number} align
+ * @param {string} name
  * @param {Member[]} members
  * @returns {Packer}
  */
-function packer(where, type, align, members) {
-  const bytes = packerOf(type, align);
-  const outside = memberOutside(members, widthOf(type));
-  if (outside) throw new FormatError(`${where} has the member ${repr(outside)} outside its struct of ${widthOf(type)} bytes`, { kind: "webgpu" });
-  const found = bytes && members.length ? recordPacker(widthOf(type), members, bytes) : bytes;
+function packer(where, type, align, name, members) {
+  const found = members.length ? recordPacker(name, members, widthOf(type)) : packerOf(type, align);
   if (!found) throw new LaunchError(`${where} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
   return found;
 }

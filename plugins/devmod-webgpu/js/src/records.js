@@ -1,11 +1,12 @@
-// Structs by value: a record of the members, or a sequence of them in order, as the struct's bytes. docs/formats.md has the layout.
+// Structs by value: a record of the members, an array of them in order, or bytes, as the bytes of the layout that the kernel declares.
 
-import { listNames, repr } from "./errors.js";
+import { listNames, quoteName } from "./errors.js";
+import { elementBytes, isValue } from "./members.js";
 import { didYouMean } from "./near.js";
 import { isRecord } from "./order.js";
-import { ConversionError, describeValue, packerOf, viewOf, widthOf } from "./scalars.js";
+import { ConversionError, describeValue, packerOf, viewOf } from "./scalars.js";
 
-/** @import { Member } from "./interface.js" */
+/** @import { Member } from "./members.js" */
 /** @import { Packer, Scalar } from "./scalars.js" */
 
 /**
@@ -16,117 +17,170 @@ import { ConversionError, describeValue, packerOf, viewOf, widthOf } from "./sca
  * The value of a member: a scalar, a nested struct, or an array of them.
  * @typedef {Scalar | Struct | readonly MemberValue[]} MemberValue
  */
-/** Writes a value into the bytes of the struct. @typedef {(into: Uint8Array, at: number, value: unknown) => void} Put */
+/** Writes a value at a byte. `path` is the member's place in the argument. @typedef {(into: Uint8Array, at: number, value: unknown, path: string) => void} Write */
+
+/** The type of a member cannot represent a value. */
+class MemberError extends Error {
+  /**
+   * @param {string} path
+   * @param {string} message
+   */
+  constructor(path, message) {
+    super(message);
+    this.path = path;
+  }
+}
 
 /**
- * Return the converter of a struct; null if WGSL does not support the type of a member.
- * @param {number} size
+ * Return the converter of an argument with these members; null if WGSL does not support the type of a member.
+ * @param {string} name The argument's name, with which the members' names in errors begin.
  * @param {Member[]} members
- * @param {Packer} whole The converter of the struct's bytes.
+ * @param {number} size
  * @returns {Packer | null}
  */
-export function recordPacker(size, members, whole) {
-  const put = structOf(members, "");
-  return put && ((value) => {
-    if (viewOf(value)) return whole(value);
+export function recordPacker(name, members, size) {
+  const [first] = members;
+  const whole = first && isValue(members) ? elementOf(first) : structOf(members, size);
+  return whole && ((value) => {
+    const bytes = viewOf(value);
+    if (bytes && (bytes.length === size || isBytes(value))) return bytesOf(bytes, value, size);
     const result = new Uint8Array(size);
-    put(result, 0, value);
+    try {
+      whole(result, 0, value, name);
+    } catch (error) {
+      if (!(error instanceof MemberError)) throw error;
+      throw new ConversionError(`${error.path === name ? "" : `member ${quoteName(error.path)}: `}${error.message}`);
+    }
     return result;
   });
 }
 
-/**
- * @param {Member[]} members
- * @param {string} path The names of the enclosing structs, each with a period after it.
- * @returns {Put | null}
- */
-function structOf(members, path) {
-  const names = members.map(({ name }) => name);
-  /** @type {Put[]} */
-  const puts = [];
-  for (const member of members) {
-    const one = member.members.length ? structOf(member.members, `${path}${member.name}.`) : leafOf(member.type, path + member.name);
-    if (!one) return null;
-    puts.push(member.shape.length ? arrayOf(member, one, path + member.name, 0) : one);
-  }
-  const where = path ? `member ${repr(path.slice(0, -1))}: ` : "";
-  return (into, at, value) => {
-    const values = valuesOf(value, names, where);
-    members.forEach(({ offset }, number) => /** @type {Put} */ (puts[number])(into, at + offset, values[number]));
-  };
+/** @param {unknown} value */
+function isBytes(value) {
+  return value instanceof ArrayBuffer || value instanceof DataView || value instanceof Uint8Array;
 }
 
 /**
+ * @param {Uint8Array} bytes
  * @param {unknown} value
- * @param {string[]} names
- * @param {string} where
- * @returns {readonly unknown[]}
+ * @param {number} size
  */
-function valuesOf(value, names, where) {
-  if (Array.isArray(value)) {
-    if (value.length === names.length) return value;
-    throw new ConversionError(`${where}${value.length} values cannot be passed as a struct, which has ${names.length} members (${names.join(", ")})`);
-  }
-  if (!isRecord(value)) {
-    throw new ConversionError(`${where}${describeValue(value)} is not a struct; pass a record of its members (${names.join(", ")})`);
-  }
-  for (const name of Object.keys(value)) {
-    if (!names.includes(name)) throw new ConversionError(`${where}the struct has no member ${repr(name)}; it has: ${listNames(names)}${didYouMean(name, names)}`);
-  }
-  const missing = names.filter((name) => !Object.hasOwn(value, name));
-  if (missing.length) throw new ConversionError(`${where}the struct misses ${missing.length === 1 ? "a member" : "members"}: ${listNames(missing)}`);
-  return names.map((name) => value[name]);
+function bytesOf(bytes, value, size) {
+  if (bytes.length !== size) throw new ConversionError(`${describeValue(value)} of ${bytes.length} bytes cannot be passed as uint8x${size}, which has ${size} bytes`);
+  return bytes.slice();
 }
 
 /**
- * @param {string} type
- * @param {string} path
- * @returns {Put | null}
+ * Return the writer of a member, with that of an array for each dimension.
+ * @param {Member} member
+ * @returns {Write | null}
  */
-function leafOf(type, path) {
+function elementOf(member) {
+  const { members, size, shape, strides, type } = member;
+  let write = members.length ? structOf(members, size) : numberOf(type, elementBytes(member));
+  const lanes = members.length ? NaN : Number(/x(\d+)$/.exec(type)?.[1] ?? 1);
+  for (let at = shape.length - 1; write && at >= 0; at--) {
+    const inner = shape.slice(at + 1);
+    write = arrayOf(write, Number(shape[at]), Number(strides[at]), lanes > 1 ? [...inner, lanes] : inner);
+  }
+  return write;
+}
+
+/**
+ * Return the writer of a number or a vector.
+ * @param {string} type
+ * @param {number} size
+ * @returns {Write | null}
+ */
+function numberOf(type, size) {
   const pack = packerOf(type, 0);
-  return pack && ((into, at, value) => {
+  // A bool of a struct takes one byte; another bool takes four.
+  const step = /^(bool|uint1)(x|$)/.test(type) ? 4 : 1;
+  return pack && ((into, at, value, path) => {
     try {
-      into.set(pack(value), at);
+      const bytes = pack(value);
+      for (let number = 0; number < size; number++) into[at + number] = /** @type {number} */ (bytes[number * step]);
     } catch (error) {
-      throw error instanceof ConversionError ? new ConversionError(`member ${repr(path)}: ${error.message}`) : error;
+      throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
     }
   });
 }
 
 /**
- * @param {Member} member
- * @param {Put} one
- * @param {string} path
- * @param {number} dimension
- * @returns {Put}
+ * @param {Write} write
+ * @param {number} count
+ * @param {number} stride
+ * @param {number[]} inner The lengths of an element, with its lanes; a typed array may have all numbers in one row.
+ * @returns {Write}
  */
-function arrayOf(member, one, path, dimension) {
-  const length = /** @type {number} */ (member.shape[dimension]);
-  const stride = /** @type {number} */ (member.strides[dimension]);
-  const inner = dimension + 1 < member.shape.length ? arrayOf(member, one, path, dimension + 1) : one;
-  return (into, at, value) => {
-    const listed = Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value);
-    if (!listed) throw new ConversionError(`member ${repr(path)}: ${describeValue(value)} is not a sequence of ${length} elements`);
-    const items = /** @type {ArrayLike<unknown>} */ (/** @type {unknown} */ (value));
-    if (items.length !== length) throw new ConversionError(`member ${repr(path)}: ${items.length} elements cannot be passed as an array of ${length}`);
-    for (let number = 0; number < length; number++) inner(into, at + number * stride, items[number]);
+function arrayOf(write, count, stride, inner) {
+  const each = inner.reduce((product, length) => product * length, 1);
+  return (into, at, value, path) => {
+    const typed = ArrayBuffer.isView(value) && "length" in value;
+    if (!typed && !Array.isArray(value)) throw new MemberError(path, `${describeValue(value)} is not a sequence of ${count} elements`);
+    const items = /** @type {unknown[]} */ (/** @type {unknown} */ (value));
+    const flat = typed && inner.length > 0 && items.length === count * each;
+    if (!flat && items.length !== count) throw new MemberError(path, `expected ${count} elements, got ${items.length}`);
+    for (let number = 0; number < count; number++) {
+      const item = flat ? /** @type {Float32Array} */ (value).subarray(number * each, (number + 1) * each) : items[number];
+      write(into, at + number * stride, item, `${path}[${number}]`);
+    }
   };
 }
 
 /**
- * Return the name of the first member that is not inside a struct of `size` bytes; "" if all are.
  * @param {Member[]} members
  * @param {number} size
- * @returns {string}
+ * @returns {Write | null}
  */
-export function memberOutside(members, size) {
-  for (const { name, type, offset, members: inner, size: own, shape, strides } of members) {
-    const within = inner.length ? memberOutside(inner, own) : "";
-    if (within) return `${name}.${within}`;
-    // An array without elements takes no bytes.
-    const last = shape.reduce((end, length, at) => end + (length - 1) * /** @type {number} */ (strides[at]), 0);
-    if (!shape.includes(0) && offset + last + (inner.length ? own : widthOf(type)) > size) return name;
+function structOf(members, size) {
+  const names = members.map(({ name }) => name);
+  const writes = members.map(elementOf);
+  if (!writes.every((write) => write !== null)) return null;
+  return (into, at, value, path) => {
+    const bytes = viewOf(value);
+    if (bytes) {
+      try {
+        into.set(bytesOf(bytes, value, size), at);
+      } catch (error) {
+        throw error instanceof ConversionError ? new MemberError(path, error.message) : error;
+      }
+      return;
+    }
+    const values = valuesOf(value, names, size, path);
+    members.forEach(({ name, offset }, number) => writes[number]?.(into, at + offset, values[number], join(path, name)));
+  };
+}
+
+/**
+ * Return the values of a struct's members in their order.
+ * @param {unknown} value
+ * @param {string[]} names
+ * @param {number} size
+ * @param {string} path
+ * @returns {readonly unknown[]}
+ */
+function valuesOf(value, names, size, path) {
+  const expected = listNames(names);
+  if (Array.isArray(value)) {
+    if (value.length !== names.length) throw new MemberError(path, `expected ${names.length} values (${expected}), got ${value.length}`);
+    return value;
   }
-  return "";
+  if (!isRecord(value)) {
+    throw new MemberError(path, `${describeValue(value)} is not a struct of ${size} bytes; pass a record or an array of ${expected}, or bytes`);
+  }
+  if (names.includes("")) throw new MemberError(path, "the struct has members without names; pass an array of its values, or bytes");
+  for (const name of Object.keys(value)) {
+    if (!names.includes(name)) throw new MemberError(join(path, name), `unknown; expected ${expected}${didYouMean(name, names)}`);
+  }
+  for (const name of names) if (!Object.hasOwn(value, name)) throw new MemberError(join(path, name), `missing; expected ${expected}`);
+  return names.map((name) => value[name]);
+}
+
+/**
+ * @param {string} path
+ * @param {string} name
+ */
+function join(path, name) {
+  return path ? `${path}.${name}` : name;
 }
