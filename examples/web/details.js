@@ -1,6 +1,7 @@
 // The details of one module: facts, functions, source.
 
 import { brief, el, size, visible } from "./dom.js";
+import { kernelForm, whyNot } from "./form.js";
 import { sourceBlock } from "./highlight.js";
 
 /** Larger modules are read after a click on a button, not when they are selected. */
@@ -19,8 +20,11 @@ export function titleOf(module) {
   return module.kind === "bundle" ? "Choice" : module.kind === "_lib" ? "Host library" : visible(module.kind);
 }
 
-/** Show a module in `place`. Contents that have to be read are added later. */
-export async function showDetails(place, module, current) {
+/**
+ * Show a module in `place`. Contents that have to be read are added later. `variantOf` returns the webgpu module that has a function of
+ * a name, or null; `select` shows another module.
+ */
+export async function showDetails(place, module, current, variantOf, select) {
   const facts = el("dl", { class: "facts" });
   const fact = (term, ...value) => facts.append(el("dt", {}, term), el("dd", {}, ...value));
   if (module.format) fact("Format", brief(module.format));
@@ -58,7 +62,8 @@ export async function showDetails(place, module, current) {
     const parts = [];
     if (!contents) parts.push(functionList(module.functionNames.map((name) => [name, null])), el("p", { class: "quiet" }, "Only the runtime of this kind can read its bytes."));
     else {
-      parts.push(functionList([...contents.functions]));
+      const part = (name, info) => (module.kind === "webgpu" ? runPart(module, name, info, contents.functions.size === 1) : elsewhere(module, variantOf(name), select));
+      parts.push(functionList([...contents.functions], module.kind === "const_loader" ? undefined : part));
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
@@ -72,13 +77,32 @@ export async function showDetails(place, module, current) {
   }
 }
 
-function functionList(functions) {
+/** Return the form of a kernel, in a part that opens, or why there is none. */
+function runPart(module, name, info, open) {
+  const reason = whyNot(info);
+  if (reason) return el("p", { class: "note why-not" }, reason);
+  const part = el("details", { class: "run-it" }, el("summary", {}, "Run it"));
+  const show = () => part.open && part.children.length === 1 && part.append(kernelForm(module, name, info));
+  part.addEventListener("toggle", show);
+  part.open = open;
+  return part;
+}
+
+/** Return why a kernel of another kind does not run here, with a button for the variant that does. */
+function elsewhere(module, variant, select) {
+  const why = `It cannot run here: a browser runs kernels of kind webgpu, and this one is of kind ${visible(module.kind)}.`;
+  if (!variant) return el("p", { class: "quiet where" }, `${why} The bundle has no webgpu variant of it.`);
+  return el("p", { class: "quiet where" }, `${why} `, el("button", { class: "link", type: "button", onclick: () => select(variant) }, "Show its webgpu variant"));
+}
+
+/** Return the list of functions. `part` returns what stands below the signature of one. */
+function functionList(functions, part) {
   if (!functions.length) return el("p", { class: "quiet" }, "It has no functions.");
   const items = functions.slice(0, MOST).map(([name, info]) => {
     const block = info?.interface?.block;
     const tags = info?.launchParamTags?.length && !info.interface ? `launch: ${info.launchParamTags.slice(0, MOST_ARGUMENTS).join(", ")}` : "";
     const where = [block ? `blocks of ${block.join(" × ")} threads` : "", tags].filter(Boolean).join(" · ");
-    return el("li", {}, el("code", {}, signature(name, info)), ...(where ? [el("p", { class: "quiet where" }, brief(where, 500))] : []));
+    return el("li", {}, el("code", {}, signature(name, info)), where ? el("p", { class: "quiet where" }, brief(where, 500)) : null, part && info ? part(name, info) : null);
   });
   if (functions.length > MOST) items.push(el("li", { class: "quiet" }, `and ${functions.length - MOST} more`));
   const title = functions.length === 1 ? "Function" : `${functions.length} functions`;
@@ -109,15 +133,18 @@ function usage(name, info) {
   const safe = (word, other) => (/^[A-Za-z_$][\w$]{0,40}$/.test(word) ? word : other);
   const params = info.interface?.params ?? info.argTypes.map(() => ({ name: "" }));
   const args = params.slice(0, 30).map((param, at) => safe(param.name, `argument${at + 1}`));
+  const named = params.length <= 30 && params.every((param, at) => param.name === args[at] && args.indexOf(param.name) === at);
+  const given = named ? `{ ${args.join(", ")} }` : `[${args.join(", ")}]`;
+  const launch = info.interface?.block ? "threads: [/* threads in x, y, z */]" : "grid: [/* blocks in x, y, z */]";
   const f = safe(name, "f");
   const text = [
     'import { open } from "devmod-webgpu";',
     "",
     'const bundle = await open("kernels.devmod");',
     `const ${f} = await bundle.getFunction(${JSON.stringify(name.length > 1000 ? `${name.slice(0, 1000)}…` : name)});`,
-    `await ${f}.run([${args.join(", ")}], { grid: [/* blocks in x, y, z */] });`,
+    `await ${f}.run(${given}, { ${launch} });`,
   ].join("\n");
-  return el("details", {}, el("summary", {}, "Call it from JavaScript"), sourceBlock(text, "js", "How to call it"));
+  return el("details", { class: "usage" }, el("summary", {}, "Call it from JavaScript"), sourceBlock(text, "js", "How to call it"));
 }
 
 function constantList(constants) {

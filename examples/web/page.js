@@ -1,4 +1,4 @@
-// The page: opens a bundle from a file or from ?file=, shows its tree, and runs the kernels of the examples.
+// The page: opens a bundle from a file or from ?file=, shows its tree, and runs its kernels.
 
 import { DevmodError, open } from "./devmod-webgpu/index.js";
 import { showDetails } from "./details.js";
@@ -30,9 +30,14 @@ async function show(from, name) {
     at("file").replaceChildren(el("strong", {}, visible(name)), ` · ${facts.join(" · ")}`);
     at("file").hidden = false;
     let selections = 0;
+    const variantOf = (name) => bundle.webgpuModules.find(({ functionNames }) => functionNames.includes(name)) ?? null;
+    const show = (module) => {
+      select(module);
+      document.getElementById("details-title").focus();
+    };
     const { select, listed } = showTree(at("tree"), bundle.roots, (module) => {
       const selection = ++selections;
-      showDetails(at("details"), module, () => current() && selection === selections).catch(fail);
+      showDetails(at("details"), module, () => current() && selection === selections, variantOf, show).catch(fail);
     });
     select(listed.find(({ kind }) => kind === "webgpu") ?? listed.find(({ offset }) => offset !== null) ?? listed[0]);
     at("status").textContent = "";

@@ -1,8 +1,9 @@
-// The kernels that this page runs: those with the names and signatures of the examples (examples/webgpu).
+// The pictures of this page: kernels with the names and signatures of the examples (examples/webgpu). Every kernel has a form: form.js.
 
-import { requestDevice } from "./devmod-webgpu/index.js";
 import { blurPanel } from "./blur.js";
 import { el, visible } from "./dom.js";
+import { problemOf, whyNot } from "./form.js";
+import { sharedDevice } from "./gpu.js";
 import { mandelbrotPanel } from "./mandelbrot.js";
 
 const PANELS = [
@@ -19,40 +20,22 @@ const PANELS = [
   },
 ];
 
-/** One GPU device for all bundles of this page. It is requested again after a loss. */
-let device = null;
-async function sharedDevice() {
-  device ??= requestDevice().then((created) => {
-    created.lost.then(() => (device = null));
-    return created;
-  });
-  device.catch(() => (device = null));
-  return device;
-}
+/** Modules are read for their mark up to this number and this size. */
+const MOST_MARKED = 100;
+const READ_AT_ONCE = 4_000_000;
 
 /**
- * Show a panel for each kernel of the bundle that this page can run. `notes` gets the reason if there is none. `mark` is called with
- * the modules whose kernels run.
+ * Show a panel for each picture of the bundle. `notes` gets the reason if no kernel can run. `mark` is called with the modules whose
+ * kernels run.
  */
 export async function showRuns(place, notes, bundle, current, mark) {
   place.replaceChildren();
-  const running = new Set();
   const note = (id, ...words) => notes.replaceChildren(el("p", { class: "note", id }, words));
   const names = new Set(bundle.webgpuModules.flatMap(({ functionNames }) => functionNames));
   if (!names.size) {
     if (bundle.modules.some(({ functionNames }) => functionNames.length)) {
       note("no-webgpu", "This bundle has no webgpu module, so none of its functions can run in a browser. Compile its sources for webgpu too: devmod compile … -t webgpu");
     }
-    return;
-  }
-  const known = [];
-  for (const panel of PANELS) {
-    if (Object.keys(panel.functions).every((name) => names.has(name)) && (await fits(bundle, panel.functions))) known.push(panel);
-  }
-  if (!current()) return;
-  if (!known.length) {
-    const names = PANELS.flatMap(({ functions }) => Object.keys(functions)).join(", ");
-    note("not-known", `This page cannot run the kernels of this bundle. It runs only those of devmod's examples (${names}). For other kernels it shows how to call them.`);
     return;
   }
   let on;
@@ -78,21 +61,21 @@ export async function showRuns(place, notes, bundle, current, mark) {
     const why = message ? ` (${visible(message)})` : "";
     note("lost-device", `The GPU device was lost${why}.`, el("button", { class: "plain", type: "button", onclick: again }, "Run the kernels again"));
   });
-  for (const { functions, make } of known) {
+  const running = await runnable(bundle.webgpuModules);
+  if (current() && !gone) mark(running);
+  for (const { functions, make } of PANELS) {
     if (!current() || gone) return;
+    if (!Object.keys(functions).every((name) => names.has(name)) || !(await fits(bundle, functions))) continue;
     const wanted = Object.keys(functions);
     const panel = el("section", { class: "run" });
     place.append(panel);
     const alert = el("div", { role: "alert" });
-    const failed = (error) => current() && panel.isConnected && alert.replaceChildren(problem(error.message));
+    const failed = (error) => current() && panel.isConnected && alert.replaceChildren(problemOf(error.message));
     try {
       const ready = {};
       for (const name of wanted) ready[name] = await bundle.getFunction(name, { device: on });
       if (!current()) return;
       await make(panel, ready, failed, alert);
-      if (!current() || gone) return;
-      for (const name of wanted) running.add(bundle.find(name));
-      mark([...running]);
     } catch (error) {
       if (!panel.children.length) panel.append(el("h2", {}, wanted.join(" and ")), alert);
       failed(error);
@@ -110,10 +93,15 @@ async function fits(bundle, functions) {
   return true;
 }
 
-/** Return a message, with the output of a compiler below it in a monospaced font. */
-function problem(message) {
-  const [first, ...rest] = message.split("\n").map(visible);
-  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+/** Return the modules with a kernel that has a form. A module that cannot be read has none. */
+async function runnable(modules) {
+  const result = [];
+  for (const module of modules.slice(0, MOST_MARKED)) {
+    if (module.size > READ_AT_ONCE) continue;
+    const functions = await module.functions().catch(() => new Map());
+    if ([...functions.values()].some((info) => !whyNot(info))) result.push(module);
+  }
+  return result;
 }
 
 /** Make a message of several lines visible. */

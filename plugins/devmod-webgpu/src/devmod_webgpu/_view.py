@@ -27,8 +27,9 @@ Examples:
 def command(file: Path, port: int, no_open: bool) -> None:
     """Serve FILE, a .devmod bundle, and a page that shows it, to the browsers of this machine until Ctrl-C.
 
-    The page shows the modules, their functions and their sources. It runs the WebGPU kernels of devmod's examples (mandelbrot,
-    blur_rows, blur_columns), and marks their modules with "runs here". Of other kernels it shows how a program calls them.
+    The page shows the modules, their functions and their sources. Every WebGPU kernel has a form with its arguments: sizes, numbers, a
+    fill or a file. The form runs the kernel, and shows the result as numbers and as a picture. Other kernels have the reason why they
+    cannot run in a browser.
     """
     from devmod.commands import STDIN, standard_input
 

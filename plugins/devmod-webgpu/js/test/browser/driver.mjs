@@ -38,6 +38,7 @@ const commands = {
   click: (selector) => page.locator(selector).click(),
   press: (key) => page.keyboard.press(key),
   fill: (selector, value) => page.locator(selector).fill(value),
+  select: (selector, value) => page.locator(selector).selectOption(value).then(() => null),
   files: (selector, paths) => page.locator(selector).setInputFiles(paths),
   screenshot: (path) => page.screenshot({ path, fullPage: true }).then(() => null),
   messages: () => messages,

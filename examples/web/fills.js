@@ -1,0 +1,109 @@
+// The contents of arrays: fills, files of raw numbers, and images.
+
+import { parseDtype } from "./devmod-webgpu/dtypes.js";
+import { halfOf } from "./devmod-webgpu/scalars.js";
+
+/** The element types of arrays that the page makes and shows. */
+const ARRAYS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, float16: Uint16Array, uint8: Uint8Array };
+
+/**
+ * Return how the elements of a buffer lie in memory: the base type, the lanes with a value, the lanes with their padding, and the
+ * typed array of one lane. Structs and unknown types are bytes.
+ */
+export function elementOf(type, align) {
+  const { lanes = 1 } = parseDtype(type) ?? {};
+  const base = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
+  if (align || !Object.hasOwn(ARRAYS, base)) return { base: "uint8", lanes: Math.max(lanes, 1), stride: Math.max(lanes, 1), Array: Uint8Array, opaque: true };
+  return { base, lanes, stride: lanes === 3 && base !== "uint8" ? 4 : lanes, Array: ARRAYS[base], opaque: false };
+}
+
+/** Return the bytes of one element. */
+export function unitOf({ stride, Array }) {
+  return stride * Array.BYTES_PER_ELEMENT;
+}
+
+/** The fills of numbers, by their name on the page. Each returns the value of a lane by its number. */
+export const FILLS = {
+  zeros: () => () => 0,
+  ones: () => () => 1,
+  range: () => (number) => number,
+  random: ({ base }, seed) => {
+    const next = randomNumbers(seed);
+    return base.startsWith("float") ? () => next() : () => Math.floor(next() * 256);
+  },
+};
+
+/** Return an array of `count` elements. */
+export function filled(element, count, fill, seed) {
+  const { base, lanes, stride, Array } = element;
+  const result = new Array(count * stride);
+  const value = FILLS[fill](element, seed);
+  if (fill === "zeros") return result;
+  for (let at = 0, number = 0; at < result.length; at++) {
+    if (at % stride < lanes) result[at] = base === "float16" ? halfOf(value(number++)) : value(number++);
+  }
+  return result;
+}
+
+/** Return a generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
+function randomNumbers(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Return the value of a lane as a number. */
+export function numberOf({ base }, lane) {
+  if (base !== "float16") return lane;
+  const exponent = (lane >> 10) & 31;
+  const fraction = lane & 1023;
+  const size = exponent === 31 ? (fraction ? NaN : Infinity) : exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : fraction * 2 ** -24;
+  return lane & 0x8000 ? -size : size;
+}
+
+/**
+ * Return the elements of a file, and their shape: raw numbers, little-endian, or the pixels of an image.
+ * Raise Error, with a text for the user, if the file does not fit the element type.
+ */
+export async function fromFile(element, file) {
+  if (file.type.startsWith("image/")) return fromImage(element, file);
+  const bytes = await file.arrayBuffer();
+  const unit = unitOf(element);
+  if (bytes.byteLength % unit) throw new Error(`${file.name} has ${bytes.byteLength} bytes, which is not a whole number of elements of ${unit} bytes`);
+  if (!bytes.byteLength) throw new Error(`${file.name} is empty`);
+  return { data: new element.Array(bytes), shape: [bytes.byteLength / unit] };
+}
+
+/** What the pixels of an image are for an element type: the lanes of one pixel from its red, green, blue and alpha, 0 to 255. */
+const PIXELS = {
+  uint32: (r, g, b, a) => [(r | (g << 8) | (b << 16) | (a << 24)) >>> 0],
+  int32: (r, g, b, a) => [r | (g << 8) | (b << 16) | (a << 24)],
+  float32: (r, g, b) => [(0.2126 * r + 0.7152 * g + 0.0722 * b) / 255],
+  float32x3: (r, g, b) => [r / 255, g / 255, b / 255],
+  float32x4: (r, g, b, a) => [r / 255, g / 255, b / 255, a / 255],
+};
+
+async function fromImage(element, file) {
+  const { base, lanes, stride, Array } = element;
+  const name = lanes > 1 ? `${base}x${lanes}` : base;
+  if (element.opaque || !Object.hasOwn(PIXELS, name)) {
+    throw new Error(`an image cannot fill this array; it can fill arrays of ${Object.keys(PIXELS).join(", ")}`);
+  }
+  let bitmap;
+  try {
+    bitmap = await createImageBitmap(file, { colorSpaceConversion: "none" });
+  } catch (error) {
+    throw new Error(`this browser cannot decode ${file.name} as a picture: ${error.message}`);
+  }
+  const { width, height } = bitmap;
+  const context = new OffscreenCanvas(width, height).getContext("2d");
+  context.drawImage(bitmap, 0, 0);
+  const pixels = context.getImageData(0, 0, width, height).data;
+  const data = new Array(width * height * stride);
+  for (let at = 0; at < width * height; at++) data.set(PIXELS[name](...pixels.subarray(4 * at, 4 * at + 4)), at * stride);
+  return { data, shape: [height, width] };
+}

@@ -1,0 +1,181 @@
+// A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
+
+import { ArgumentError, DevmodError } from "./devmod-webgpu/index.js";
+import { arrayField } from "./arrays.js";
+import { brief, el, visible } from "./dom.js";
+import { FieldError, labelled, numberField, selection, structField, textInput } from "./fields.js";
+import { sharedDevice } from "./gpu.js";
+import { resultOf } from "./results.js";
+
+/** Kernels with more arguments get no form. */
+const MOST_ARGUMENTS = 40;
+const UNSUPPORTED = { image: "images", sampler: "samplers", local: "local memory" };
+
+/** Return why a kernel of a webgpu module has no form; "" if it has one. */
+export function whyNot(info) {
+  const params = paramsOf(info);
+  const found = params.find(({ kind }) => Object.hasOwn(UNSUPPORTED, kind));
+  if (found) return `It cannot run here: its argument ${brief(found.name, 80)} is of kind ${found.kind}, and ${UNSUPPORTED[found.kind]} are not supported yet.`;
+  if (params.length > MOST_ARGUMENTS) return `It has ${params.length.toLocaleString("en")} arguments, and this page has forms for ${MOST_ARGUMENTS} at most. A program can run it.`;
+  return "";
+}
+
+/** Return the parameters of a kernel. Without an interface they have no names, and the elements of arrays have no types. */
+function paramsOf({ interface: known, argTypes }) {
+  if (known) return known.params.map((param, at) => ({ ...param, type: param.type || (param.kind === "buffer" ? "" : argTypes[at]) }));
+  return argTypes.map((type) => {
+    const kind = type === "handle" ? "buffer" : "scalar";
+    return { name: "", kind, type: kind === "buffer" ? "" : type, access: "", align: 0, size: 0, least: 0, members: [] };
+  });
+}
+
+/** Return the form of a kernel. */
+export function kernelForm(module, name, info) {
+  const block = info.interface?.block ?? null;
+  const flat = (block?.[1] ?? 1) > 1;
+  const params = paramsOf(info);
+  const parts = params.map((param, at) => fieldOf({ ...param, name: param.name || `argument ${at + 1}` }, flat));
+  const constants = constantFields(info.interface?.extra.constants);
+  const launch = launchFields(block, flat);
+  const status = el("p", { class: "quiet", role: "status" });
+  const problem = el("div", { role: "alert" });
+  const results = el("div", { class: "results" });
+  const button = el("button", { class: "plain run-button", type: "submit" }, "Run");
+  const section = (title, ...children) => el("section", {}, el("h4", {}, title), ...children);
+  const single = (at) => params[at].kind !== "buffer" && !parts[at].isGroup;
+  const numbers = parts.filter((_, at) => single(at));
+  const form = el(
+    "form",
+    { class: "kernel", noValidate: true, "aria-label": `Run ${brief(name, 80)}` },
+    ...parts.filter((_, at) => !single(at)).map(({ element }) => element),
+    numbers.length ? el("div", { class: "fields" }, numbers.map(({ element }) => element)) : null,
+    constants.fields.length ? section("Constants", el("div", { class: "fields" }, constants.fields.map(({ element }) => element))) : null,
+    section("Size of the launch", el("div", { class: "fields" }, launch.fields.map(({ element }) => element))),
+    el("div", { class: "controls" }, button, status),
+    problem,
+    results,
+  );
+  const fields = [...parts.flatMap((part) => part.fields), ...constants.fields, ...launch.fields];
+
+  /** Show an error at the field to which it belongs, otherwise below the button. */
+  const fail = (error) => {
+    const at = error instanceof ArgumentError ? params.findIndex((param, number) => (param.name || String(number + 1)) === error.argument) : -1;
+    const field = at >= 0 ? parts[at].main : error instanceof ArgumentError && (launch.byWord(error.argument) ?? constants.byWord(error.argument));
+    if (field) {
+      field.fail(error.message);
+      field.input.focus();
+    } else problem.replaceChildren(problemOf(error instanceof DevmodError ? error.message : `${error.name}: ${error.message}`));
+  };
+
+  /** Read all parts. Show the errors at their fields and return null if there are any. */
+  const readAll = async (limits) => {
+    const values = [];
+    const wrong = [];
+    for (const part of [...parts, constants, launch]) {
+      try {
+        values.push(await part.read(limits));
+      } catch (error) {
+        if (!(error instanceof FieldError)) throw error;
+        error.field.fail(error.message);
+        wrong.push(error.field);
+      }
+    }
+    wrong[0]?.input.focus();
+    return wrong.length ? null : values;
+  };
+
+  const run = async () => {
+    const device = await sharedDevice();
+    const read = await readAll(device.limits);
+    status.textContent = "";
+    if (!read) return;
+    const values = read.slice(0, -2);
+    const [set, options] = read.slice(-2);
+    let f = await module.getFunction(name, { device });
+    if (Object.keys(set).length) f = await f.specialize(set);
+    const given = values.map((value, at) => (params[at].kind === "buffer" ? value.data.buffer : value));
+    const named = params.every((param, at) => param.name && params.findIndex((each) => each.name === param.name) === at);
+    const args = named ? Object.fromEntries(given.map((value, at) => [params[at].name, value])) : given;
+    const { grid } = f.launchConfig(options);
+    const start = performance.now();
+    await f.run(args, options);
+    const duration = performance.now() - start;
+    const size = `${grid.join(" × ")} blocks${f.block ? ` of ${f.block.join(" × ")} threads` : ""}`;
+    status.textContent = `${size} in ${duration.toLocaleString("en", { maximumFractionDigits: duration < 10 ? 2 : 0 })} ms, copies included.`;
+    const written = values.flatMap((value, at) => (params[at].kind === "buffer" && params[at].access !== "r" ? [[parts[at], params[at].name || `argument ${at + 1}`, value]] : []));
+    results.replaceChildren(...written.map(([part, shown, { data, shape, element }]) => resultOf(shown, visible(part.type()), element, data, shape)));
+    if (!written.length) results.replaceChildren(el("p", { class: "quiet" }, "The kernel writes to no array."));
+  };
+
+  let busy = false;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (busy) return;
+    busy = true;
+    for (const field of fields) field.clear();
+    problem.replaceChildren();
+    results.replaceChildren();
+    status.textContent = "Running…";
+    try {
+      await run();
+    } catch (error) {
+      status.textContent = "";
+      fail(error);
+    }
+    busy = false;
+  });
+  return form;
+}
+
+function fieldOf(param, flat) {
+  const length = flat ? 64 : 1024;
+  if (param.kind === "buffer") return arrayField(param, flat ? [64, 64] : [1024]);
+  const bytes = /^uint8x(\d+)$/.exec(param.type);
+  const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
+  const part = isStruct
+    ? structField(param.name, Number(bytes[1]), param.members)
+    : numberField(param.name, param.type, /^u?int/.test(param.type) ? String(length) : "1");
+  return { ...part, isGroup: isStruct, main: part.fields[0] };
+}
+
+/** Return the fields of the constants (WGSL's override). An empty field leaves the default of the shader. */
+function constantFields(listed) {
+  // The package refuses constants of another form when the kernel runs.
+  const known = (Array.isArray(listed) ? listed : []).filter((each) => typeof each?.type === "string" && (each.name || each.id !== undefined)).slice(0, MOST_ARGUMENTS);
+  const fields = known.map(({ name, id, type, default: value }) => {
+    const hint = `${visible(String(type))}, ${value === undefined || value === null ? "required" : `default ${visible(String(value))}`}`;
+    return labelled(el("code", {}, brief(String(name || id), 80)), textInput(""), hint);
+  });
+  const read = () => {
+    const result = {};
+    fields.forEach((field, at) => {
+      const { name, id, type, default: value } = known[at];
+      const text = field.input.value.trim();
+      const required = value === undefined || value === null;
+      if (!text && !required) return;
+      const number = type === "bool" ? { true: 1, false: 0, 1: 1, 0: 0 }[text] : Number(text || NaN);
+      if (number === undefined || Number.isNaN(number)) throw new FieldError(field, type === "bool" ? "expected true or false" : "expected a number");
+      result[name || id] = number;
+    });
+    return result;
+  };
+  return { fields, read, byWord: (word) => fields[known.findIndex(({ name, id }) => word === (name || String(id)))] ?? null };
+}
+
+/** Return the fields of the launch: threads if the block is known, otherwise blocks. */
+function launchFields(block, flat) {
+  const choice = labelled("Given as", selection(block ? { threads: "threads", grid: "blocks" } : { grid: "blocks" }));
+  const size = labelled("Number in x, y, z", textInput(block ? (flat ? "64 × 64" : "1024") : "1"), block ? `blocks of ${block.join(" × ")} threads` : "the shader fixes the block");
+  const read = () => {
+    const words = size.input.value.trim().split(/\s*[×x*,;]\s*|\s+/i);
+    if (words.length > 3 || !words.every((word) => /^\d{1,15}$/.test(word))) throw new FieldError(size, "expected a whole number, or up to three such as 64 × 64");
+    return { [choice.input.value]: words.map(Number) };
+  };
+  return { fields: [choice, size], read, byWord: (word) => (["grid", "threads", "block"].includes(word) ? size : null) };
+}
+
+/** Return a message, with the output of a compiler below it in a monospaced font. */
+export function problemOf(message) {
+  const [first, ...rest] = message.split("\n").map(visible);
+  return el("div", { class: "bad" }, first, rest.length ? el("code", { class: "log" }, rest.join("\n")) : null);
+}
