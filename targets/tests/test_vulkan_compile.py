@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod import Block, FunctionInfo, Interface, Param
+from devmod import Block, FunctionInfo, Interface, Member, Param
 from devmod.targets.vulkan.architecture import architecture
 from devmod_targets.vulkan import _tools
 
@@ -50,6 +50,11 @@ def image(name: str, at: int, access: str = "r") -> Param:
     return Param(name, "image", "", access, (0, at))
 
 
+SCENE = (
+    Member("view", "float32x4", 0, shape=[4], strides=[16]),
+    Member("lights", "", 64, [Member("at", "float32x3", 0), Member("power", "float32", 12)], 16, [2], [16]),
+    Member("exposure", "float32", 96),
+)
 INTERFACES: dict[str, dict[str, Interface]] = {
     "saxpy.comp": {
         "saxpy": Interface(
@@ -87,13 +92,13 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 scalar("b", "float32", (0, 8)),
                 scalar("c", "uint32x4", (0, 16)),
                 buffer("never", "uint32", (0, 4), "r"),
-                Param("scene", "uniform", "uint8x112", at=(0, 5), align=16),
+                Param("scene", "uniform", "uint8x112", at=(0, 5), align=16, members=SCENE),
                 buffer("result", "float32", (1, 0)),
                 buffer("constants", "uint8x8", (2, 7), align=4, size=8),
                 scalar("origin", "float32x3", (1, 16)),
                 scalar("radius", "float32", (1, 28)),
-                scalar("turn", "uint8x16", (1, 32), 8),
-                scalar("table", "uint8x12", (1, 48), 4),
+                scalar("turn", "uint8x16", (1, 32), 8).replace(members=[Member("", "float32x2", shape=[2], strides=[8])]),
+                scalar("table", "uint8x12", (1, 48), 4).replace(members=[Member("", "int32", shape=[3], strides=[4])]),
             ],
             [Block((0, 2), 32), Block("push", 64)],
             (4, 2, 3),
@@ -355,8 +360,36 @@ def test_the_alignment_of_a_struct_is_no_more_than_its_place_has() -> None:
     )
     interface = devmod.compile(source, "vulkan").functions["main"].interface
     assert interface is not None
-    assert interface.params[1:] == (scalar("a", "float32", (0, 0)), scalar("s", "uint8x16", (0, 4), 4))
+    assert interface.params[1:] == (
+        scalar("a", "float32", (0, 0)),
+        scalar("s", "uint8x16", (0, 4), 4).replace(members=[Member("v", "float32x4")]),
+    )
     assert interface.blocks == (Block("push", 20),)
+
+
+def test_the_members_of_a_struct_have_the_layout_of_the_block() -> None:
+    source = """#version 450
+layout(local_size_x = 1) in;
+struct Inner { vec3 at; uvec2 flags[2]; };
+layout(binding = 0) uniform Scene { float w[2][3]; Inner inner; layout(row_major) mat4x2 rows; mat3 columns; } scene;
+layout(push_constant) uniform Push { Inner inner; int n; };
+layout(binding = 1) buffer Y { uint hist[16]; };
+void main() { hist[0] = uint(scene.w[0][0] + inner.at.x) + n; }
+"""
+    interface = devmod.compile(source, "vulkan").functions["main"].interface
+    assert interface is not None
+    scene, hist, inner, n = interface.params
+    assert scene.members == (
+        Member("w", "float32", 0, shape=[2, 3], strides=[48, 16]),
+        Member("inner", "", 96, [Member("at", "float32x3", 0), Member("flags", "uint32x2", 16, shape=[2], strides=[16])], 48),
+        Member("rows", "float32x4", 144, shape=[2], strides=[16]),
+        Member("columns", "float32x3", 176, shape=[3], strides=[16]),
+    )
+    assert (hist.type, hist.size) == ("uint32", 64)
+    assert inner.members == (Member("at", "float32x3", 0), Member("flags", "uint32x2", 16, shape=[2], strides=[8]))
+    assert (inner.type, n.members) == ("uint8x32", ())
+    assert inner.dtype is not None
+    assert inner.dtype.itemsize == 32
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O", "-Os"])

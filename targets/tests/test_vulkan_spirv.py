@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import subprocess
@@ -327,6 +328,35 @@ def test_operations_on_constants_are_evaluated(worked: str, size: int | None, tm
 def test_a_workgroup_of_no_threads(tmp_path: Path) -> None:
     data = assemble(one("", mode="LocalSizeId %four %zero %four", constants="%zero = OpConstant %uint 0"), tmp_path, "1.6")
     assert refused(data) == "has the entry 'main' with a workgroup size of (4, 0, 4)"
+
+
+UNIFORM = STORAGE.replace("StorageBuffer", "Uniform")
+
+
+def nested(depth: int, count: int = 1, size: int = 4) -> tuple[str, str]:
+    """Return the types and decorations of a block with `depth` structs, each of `count` members of the struct in it."""
+    names = ["%float", *(f"%s{number}" for number in range(depth - 1)), "%block"]
+    types = "\n".join(f"{name} = OpTypeStruct {' '.join([inner] * count)}" for inner, name in itertools.pairwise(names))
+    offsets = [f"OpMemberDecorate {name} {number} Offset {number * size}" for name in names[1:] for number in range(count)]
+    return f"{types}\n{UNIFORM}", "\n".join([*BOUND.split("\n")[:2], "OpDecorate %block Block", *offsets])
+
+
+@needs_assembler
+@pytest.mark.parametrize(
+    ("depth", "count", "size", "described"),
+    [
+        (8, 1, 4, True),
+        (9, 1, 4, False),  # nested too deeply
+        (6, 3, 0, False),  # members at one place
+        (8, 3, 4, False),  # more than 1024 members, which overlap
+    ],
+)
+def test_a_block_with_no_plain_layout_has_no_members(depth: int, count: int, size: int, described: bool, tmp_path: Path) -> None:
+    body, decorations = nested(depth, count, size)
+    (shader,) = read(assemble(one(body, decorations=decorations), tmp_path))
+    (param,) = reflected_function("vulkan", shader).params
+    assert (param.kind, param.type) == ("uniform", f"uint8x{shader.resources[0].size}")
+    assert bool(param.members) is described
 
 
 @needs_assembler

@@ -54,7 +54,7 @@ def test_element_types(type_name: str, dtype: str, align: int, least: int, size:
         struct Mixed { count: u32, rest: array<vec4f> }
     """
     (param,), blocks = params_of(f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;")
-    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, {"least": least} if least else None)
+    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, extra={"least": least} if least else None)
     assert blocks == ()
 
 

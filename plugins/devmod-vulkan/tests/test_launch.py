@@ -130,6 +130,42 @@ def test_uniform_blocks_as_bytes_and_buffers_of_structs(device: Any) -> None:
 
 
 @pytest.mark.row("R34")
+def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None:
+    f = kernel("""
+        #version 450
+        layout(local_size_x = 1) in;
+        struct View { vec3 at; float scale; };
+        layout(binding = 0) uniform Scene { float w[2]; View views[2]; mat3 m; } scene;
+        layout(binding = 1) buffer X { float x[8]; };
+        layout(push_constant) uniform Push { View view; mat2 turn; };
+        void main() {
+            x[0] = scene.w[1]; x[1] = scene.views[1].at.z; x[2] = scene.views[1].scale; x[3] = scene.m[2][1];
+            x[4] = view.at.y; x[5] = view.scale; x[6] = turn[1][0]; x[7] = turn[0][1];
+        }
+    """)
+    views = [((1, 2, 3), 4), {"at": [5, 6, 7], "scale": 8}]
+    scene = {"w": [9, 10], "views": views, "m": np.arange(9).reshape(3, 3)}
+    x = np.zeros(8, "float32")
+    f(scene, x, views[0], [[20, 21], [22, 23]], grid=1)
+    assert x.tolist() == [10, 7, 8, 7, 2, 4, 22, 21]
+    record = np.zeros((), f.info.interface.params[0].dtype)  # type: ignore[union-attr]
+    record["w"], record["m"][:, :3], record["views"]["at"], record["views"]["scale"] = [9, 10], scene["m"], [[1, 2, 3], [5, 6, 7]], [4, 8]
+    x[:] = 0
+    f(record, x, views[0], [[20, 21], [22, 23]], grid=1)
+    assert x.tolist() == [10, 7, 8, 7, 2, 4, 22, 21]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(scene | {"views": [views[0], {"at": [5, 6, 7]}]}, x, views[0], [[20, 21], [22, 23]], grid=1)
+    assert str(caught.value) == (
+        "the vulkan function 'k': argument 1 'scene': member 'scene.views[1].scale': missing; expected 'at', 'scale'"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(scene, x[:4].copy(), views[0], [[20, 21], [22, 23]], grid=1)
+    assert str(caught.value) == (
+        "the vulkan function 'k': argument 2 'x' has 16 bytes, and the kernel declares 32; pass an array of 32 bytes or more"
+    )
+
+
+@pytest.mark.row("R34")
 def test_several_sets_uniform_blocks_and_push_constants(device: Any) -> None:
     f = kernel("""
         #version 450

@@ -17,6 +17,10 @@ from devmod_targets.authoring._declared import warn_caller as warn_caller
 from devmod_targets.authoring._includes import Inliner as Inliner
 from devmod_targets.authoring._includes import include_hint as include_hint
 from devmod_targets.authoring._includes import line_directive as line_directive
+from devmod_targets.authoring._members import MemberType as MemberType
+from devmod_targets.authoring._members import describe_members as describe_members
+from devmod_targets.authoring._members import value_members as value_members
+from devmod_targets.authoring._members import with_members as with_members
 from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
 from devmod_targets.authoring._shader import BlockMember as BlockMember
 from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
@@ -30,16 +34,20 @@ __all__ = [
     "MAX_ARGUMENTS",
     "BlockMember",
     "Inliner",
+    "MemberType",
     "ReflectedFunction",
     "ReflectedShader",
     "Resource",
     "SelfContainedSource",
     "complete_source",
+    "describe_members",
     "include_hint",
     "line_directive",
     "merge_declared",
     "options_and_defines",
     "reflected_function",
     "source_payload",
+    "value_members",
     "warn_caller",
+    "with_members",
 ]

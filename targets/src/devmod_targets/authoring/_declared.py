@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod import TargetSpec
+    from devmod import Member, TargetSpec
     from devmod.backend import CompileRequest
     from devmod_targets.authoring._source import SelfContainedSource
 
 #: One tag for each dimension of a launch. TVM's callers pass these dimensions as integers after the arguments.
 _GRID_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+#: The limit on the members of structs in the interfaces of one payload, each of which may be repeated for each function.
+_MAX_MEMBERS = 1 << 16
 
 
 class ReflectedFunction(Value):
@@ -38,11 +40,15 @@ class ReflectedFunction(Value):
         The blocks of memory that contain its scalars.
     extra
         The fields of its interface that only some kinds have.
+    default_block, open_block
+        The fields of its interface; both are ignored if `block` is fixed.
     """
 
-    __slots__ = ("block", "blocks", "extra", "location", "params", "symbol", "types")
+    __slots__ = ("block", "blocks", "default_block", "extra", "location", "open_block", "params", "symbol", "types")
     block: tuple[int, int, int] | None
     blocks: tuple[Block, ...]
+    default_block: tuple[int, int, int] | None
+    open_block: bool
     extra: Mapping[str, Any]
     params: tuple[Param, ...]
     symbol: str
@@ -59,12 +65,16 @@ class ReflectedFunction(Value):
         *,
         blocks: Sequence[Block] = (),
         extra: Mapping[str, Any] | None = None,
+        default_block: tuple[int, int, int] | None = None,
+        open_block: bool = False,
     ) -> None:
         self._set(
             symbol=symbol,
             types=tuple(types),
             params=tuple(params),
             block=block,
+            default_block=default_block if block is None else None,
+            open_block=open_block and block is None,
             location=location,
             blocks=tuple(blocks),
             extra=dict(extra or {}),
@@ -94,6 +104,11 @@ def merge_declared(
         A declared function is missing from the source or contradicts it, or a type is neither declared nor reflected.
     """
     declared = declared or {}
+    if sum(_count(param.members) for function in (reflected or {}).values() for param in function.params) > _MAX_MEMBERS:
+        raise CompileError(
+            f"the arguments of the {spec.kind} functions have more than {_MAX_MEMBERS} members of structs together; split the source",
+            kind=spec.kind,
+        )
     if reflected is None:
         return {name: _with_tags(spec, info, info.arg_types, info.interface) for name, info in declared.items()}
     by_symbol: dict[str, dict[str, FunctionInfo]] = {}
@@ -112,6 +127,10 @@ def merge_declared(
         for key, info in by_symbol.get(function.symbol, {name: FunctionInfo(function.symbol, ())}).items():
             merged[key] = _merge_one(spec, key, info, function)
     return merged
+
+
+def _count(members: Sequence[Member]) -> int:
+    return sum(1 + _count(member.members) for member in members)
 
 
 def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: ReflectedFunction) -> FunctionInfo:
@@ -156,7 +175,14 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
                 argument=param.name,
             )
         params.append(param if own_type else Param(param.name, param.kind, type_name))
-    interface = info.interface or Interface(params, reflected.blocks, reflected.block, reflected.extra)
+    interface = info.interface or Interface(
+        params,
+        reflected.blocks,
+        reflected.block,
+        reflected.extra,
+        default_block=reflected.default_block,
+        open_block=reflected.open_block,
+    )
     return _with_tags(spec, info, types, interface)
 
 

@@ -7,9 +7,9 @@ the `ReflectedFunction` that `merge_declared` takes, by the rules of docs/kernel
 - A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
   ``at=(number of the block, offset)``. ``Interface.blocks`` contains the block's ``at=(set, binding)`` and its size.
 - Any other uniform block is one argument of kind "uniform" with ``at=(set, binding)`` and the type ``uint8xN`` with `align`. Its bytes
-  are the whole content of the binding. It is not in ``Interface.blocks``.
+  are the whole content of the binding. It is not in ``Interface.blocks``. It has the block's members.
 - Push constants come last, one scalar argument for each member, in a block whose place is "push". A member of another type is a
-  scalar of type ``uint8xN`` with `align`.
+  scalar of type ``uint8xN`` with `align`, and with the members of that type.
 - ``Interface.block`` is the workgroup size, with the default values of the constants that it depends on. ``Interface.extra`` contains
   the constants ("constants", "block_constants") in the form of `devmod.backend.PipelineConstant`.
 - The shader map has one entry for each function, with the same key as the fmap. FunctionInfo.name is the entry point. Several entry
@@ -26,11 +26,13 @@ from devmod.backend import PipelineConstant as PipelineConstant
 from devmod.backend import Value
 from devmod.errors import CompileError
 from devmod_targets.authoring._declared import ReflectedFunction
+from devmod_targets.authoring._members import value_members, with_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from devmod import Member
     from devmod.backend import Place
 
 _LARGEST_STRUCT = 0xFFFF
@@ -52,17 +54,28 @@ class BlockMember(Value):
         Its first byte in the block, and its number of bytes.
     align
         Its alignment; required if `type` is "".
+    layout
+        The Member that describes it, if the block is a struct of an interface; () if it has none.
     """
 
-    __slots__ = ("align", "name", "offset", "size", "type")
+    __slots__ = ("align", "layout", "name", "offset", "size", "type")
     name: str
     type: str
     offset: int
     size: int
     align: int
+    layout: tuple[Member, ...]
 
-    def __init__(self, name: str, type: str, offset: int, size: int, align: int = 1) -> None:  # noqa: A002 - as in Param
-        self._set(name=name, type=type, offset=offset, size=size, align=align)
+    def __init__(
+        self,
+        name: str,
+        type: str,  # noqa: A002 - as in Param
+        offset: int,
+        size: int,
+        align: int = 1,
+        layout: Iterable[Member] = (),
+    ) -> None:
+        self._set(name=name, type=type, offset=offset, size=size, align=align, layout=tuple(layout))
 
 
 class Resource(Value):
@@ -199,10 +212,12 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             blocks.append(Block(resource.at, resource.size))
         else:
             types.append(_struct(kind, shader, resource.name, resource.size))
-            params.append(Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align))
+            param = Param(resource.name, "uniform", types[-1], at=resource.at, align=resource.align)
+            params.append(with_members(param, [one for each in resource.members for one in each.layout]))
     for member in shader.push:
         types.append(member.type or _struct(kind, shader, member.name, member.size))
-        params.append(Param(member.name, "scalar", types[-1], at=(len(blocks), member.offset), align=0 if member.type else member.align))
+        param = Param(member.name, "scalar", types[-1], at=(len(blocks), member.offset), align=0 if member.type else member.align)
+        params.append(param if member.type else with_members(param, value_members(member.layout)))
     if shader.push:
         blocks.append(Block("push", shader.push_size))
     extra: dict[str, object] = {}

@@ -198,6 +198,9 @@ class LocationSet:
         for in_file in self._by_file.values():
             in_file.sort()
 
+    def __bool__(self) -> bool:
+        return bool(self._by_file)
+
     def intersects(self, extent: Any) -> bool:
         """Return whether one of the locations is inside a clang extent."""
         if not self._by_file:

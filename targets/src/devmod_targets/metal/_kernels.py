@@ -9,11 +9,20 @@ from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
 from devmod_targets._closure import bits
-from devmod_targets.authoring import MAX_ARGUMENTS, ReflectedFunction
+from devmod_targets.authoring import MAX_ARGUMENTS, ReflectedFunction, with_members
 from devmod_targets.authoring.clang import Libclang, LocationSet, element_type, type_kind
 from devmod_targets.metal._names import Names
 from devmod_targets.metal._program import MAIN, address_spaces
-from devmod_targets.metal._types import PACKED, POINTER, RECORD, REFERENCE, metal_element_type, metal_spelling, open_ended_element, size_of
+from devmod_targets.metal._types import (
+    POINTER,
+    RECORD,
+    REFERENCE,
+    buffer_element,
+    metal_element_type,
+    metal_spelling,
+    size_of,
+    struct_members,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +47,12 @@ _ARGUMENT_ATTRIBUTES = (*_TABLES, "function_constant", "raster_order_group", "us
 class KernelReader:
     """Reads what a parsed program declares."""
 
-    def __init__(self, library: Libclang, unit: Any, name: str, text: str, unknown: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, library: Libclang, unit: Any, name: str, text: str, unknown: Sequence[tuple[int, int]], open_functions: set[str]
+    ) -> None:
         self._library = library
         self._kinds = library.cindex.CursorKind
-        self._unit, self._name = unit, name
+        self._unit, self._name, self._open_functions = unit, name, open_functions
         self._unknown = LocationSet((MAIN, line, column) for line, column in unknown)
         self._names = Names(text)
         #: The names of types that clang has not laid out.
@@ -183,7 +194,9 @@ class KernelReader:
         block, most = self._block(attributes)
         if most:
             extra["max_total_threads_per_threadgroup"] = most
-        return ReflectedFunction(name, [type_name for type_name, _ in params], [param for _, param in params], block, location, extra=extra)
+        is_open = cursor.spelling in self._open_functions
+        arg_types, arg_params = [type_name for type_name, _ in params], [param for _, param in params]
+        return ReflectedFunction(name, arg_types, arg_params, block, location, extra=extra, open_block=is_open)
 
     def _check_indices(self, function: str, location: str, params: Sequence[Param], marks: Sequence[str]) -> None:
         """Raise CompileError for indices that Metal does not support."""
@@ -255,18 +268,11 @@ class KernelReader:
         if space not in (self._device, self._constant):
             raise self._error(function, location, name, "points into no address space; expected device, constant or threadgroup")
         if kind == REFERENCE and space == self._constant and element and size_of(target) <= _LARGEST_SCALAR:
-            return table, index, element, Param(name, "scalar", element, align=align)
+            param = Param(name, "scalar", element, align=align)
+            return table, index, element, with_members(param, struct_members(target)) if align else param
         access = "r" if target.is_const_qualified() else "rw"
-        if PACKED.match(target.spelling):
-            # Packed vectors have no padding, so the elements are scalars.
-            element, align = element_type(target.get_template_argument_type(0).get_canonical())
-        # A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
-        size = size_of(target) if kind == REFERENCE and not unknown else 0
-        if size and type_kind(target) == RECORD:
-            open_ended = open_ended_element(target)
-            if open_ended is not None:
-                (element, align), size = open_ended, 0
-        return table, index, "handle", Param(name, "buffer", element, access, align=align, size=max(size, 0))
+        element, align, size = buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0)
+        return table, index, "handle", Param(name, "buffer", element, access, align=align, size=size)
 
     def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
         argument = f"the argument {name!r}" if name else "an argument"

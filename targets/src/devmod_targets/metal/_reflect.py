@@ -9,6 +9,7 @@ from __future__ import annotations
 from devmod.errors import compile_error
 from devmod.targets.metal.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
+from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.clang import load_libclang
 from devmod_targets.metal._attributes import Rewritten
 from devmod_targets.metal._kernels import KernelReader
@@ -51,11 +52,12 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     if errors:
         raise compile_error("metal", "Metal", errors, "\n".join((*errors, *warnings)))
     messages = ["\n".join(("the Metal source has names that Metal does not define:", *warnings))] if warnings else []
-    reader = KernelReader(library, unit, request.name, program.text, unknown)
+    opened = set() if unknown else open_functions(source.text)
+    reader = KernelReader(library, unit, request.name, program.text, unknown, opened)
     kernels = reader.kernels()
     if reader.incomplete_types:
         # clang does not lay out a type that only a reference uses. An assertion after the program forces the layout.
         asked = "".join(f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.incomplete_types))
         unit = parse_program(library, request, source, program.text + asked)
-        kernels = KernelReader(library, unit, request.name, program.text, unknown).kernels()
+        kernels = KernelReader(library, unit, request.name, program.text, unknown, opened).kernels()
     return kernels, messages, library.toolchain

@@ -12,7 +12,9 @@ import re
 from devmod import Param
 from devmod.errors import CompileError, compile_error
 from devmod.targets.opencl.spec import SPEC
-from devmod_targets.authoring import ReflectedFunction, include_hint
+from devmod_targets.authoring import ReflectedFunction, include_hint, with_members
+from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.clang import MAX_ERRORS, SYNTAX_CATEGORIES, VIRTUAL_FOLDER, Libclang, LocationSet, element_type, load_libclang
 from devmod_targets.opencl import _prelude
 
@@ -88,7 +90,8 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
                 f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes",
                 kind="opencl",
             )
-    kernels = _kernels(library, request, unit, LocationSet(location for location, _ in warnings))
+    unknown = LocationSet(location for location, _ in warnings)
+    kernels = _kernels(library, request, unit, unknown, "" if warnings else source.text)
     if warnings:
         messages.append("\n".join(["the OpenCL C source has names that OpenCL C does not define:", *_lines((), warnings)]))
     return kernels, messages, library.toolchain
@@ -168,9 +171,9 @@ def _lines(errors: Sequence[_Diagnostic], warnings: Sequence[_Diagnostic]) -> li
     return [line for _, line in errors] + [line for _, line in warnings]
 
 
-def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: LocationSet) -> dict[str, ReflectedFunction]:
+def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: LocationSet, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
-    blocks: dict[str, tuple[int, int, int]] = {}
+    blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
     for cursor in unit.cursor.get_children():
         if cursor.kind != library.cindex.CursorKind.FUNCTION_DECL:
             continue
@@ -178,14 +181,25 @@ def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Loc
         if not re.search(r"\b(?:__)?kernel\b", declaration):
             continue
         # An attribute of a prototype also applies to the definition.
-        size = re.search(r"reqd_work_group_size\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
-        if size:
-            blocks[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+        for attribute, found in blocks.items():
+            size = re.search(rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
+            if size:
+                found[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
         if cursor.is_definition():
             kernels[cursor.spelling] = _kernel(cursor, request, unknown)
+    fixed, hints = blocks.values()
+    opened = open_functions(text)
     return {
-        name: ReflectedFunction(diagnostic.symbol, diagnostic.types, diagnostic.params, blocks.get(name), diagnostic.location)
-        for name, diagnostic in kernels.items()
+        name: ReflectedFunction(
+            kernel.symbol,
+            kernel.types,
+            kernel.params,
+            fixed.get(name),
+            kernel.location,
+            default_block=hints[name] if all(hints.get(name, (0,))) else None,
+            open_block=name in opened,
+        )
+        for name, kernel in kernels.items()
     }
 
 
@@ -195,7 +209,7 @@ def _kernel(cursor: Any, request: CompileRequest, unknown: LocationSet) -> Refle
     params: list[Param] = []
     for index, argument in enumerate(cursor.get_arguments()):
         try:
-            type_name, param = _param(argument, unknown.intersects(argument.extent))
+            type_name, param = _param(argument, unknown)
         except ValueError as error:
             name = repr(argument.spelling) if argument.spelling else str(index + 1)
             raise CompileError(
@@ -209,10 +223,10 @@ def _kernel(cursor: Any, request: CompileRequest, unknown: LocationSet) -> Refle
     return ReflectedFunction(cursor.spelling, types, params, None, location)
 
 
-def _param(argument: Any, unknown: bool) -> tuple[str, Param]:
+def _param(argument: Any, locations: LocationSet) -> tuple[str, Param]:
     """Return the type for arg_types and the param of one argument. Raise ValueError with the type's name if it is not supported."""
     name, type_ = argument.spelling, argument.type.get_canonical()
-    kind = type_.kind.name
+    kind, unknown = type_.kind.name, locations.intersects(argument.extent)
     if kind == "POINTER" or kind in _ARRAYS:
         target = type_.get_pointee() if kind == "POINTER" else type_
         space, const = target.get_address_space(), target.is_const_qualified()
@@ -232,14 +246,15 @@ def _param(argument: Any, unknown: bool) -> tuple[str, Param]:
         return "handle", Param(name, "image", "", access)
     if kind == "OCLSAMPLER":
         return "handle", Param(name, "sampler")
-    if unknown:
+    if unknown or uses_location(type_, locations):
         return "", Param(name, "scalar")
     if kind in _UNSUPPORTED:
         raise ValueError(_UNSUPPORTED[kind])
     element, align = _element_type(type_)
     if not element:
         raise ValueError(f"a value of the type {argument.type.spelling.replace('__private ', '')!r}")
-    return element, Param(name, "scalar", element, align=align)
+    param = Param(name, "scalar", element, align=align)
+    return element, with_members(param, record_members(type_, number_type=_element_type)) if align else param
 
 
 def _element_type(type_: Any) -> tuple[str, int]:

@@ -49,14 +49,28 @@ class Layout:
         Whether it ends in a runtime array.
     specialized : bool
         Whether a specialization constant changes its size; `size` uses the default.
+    dims : tuple
+        The length and the stride of each dimension of an array, and of a matrix as an array of columns or rows.
+    innermost : Layout
+        The layout of an element of all dimensions; the layout itself if there are none.
+    fields : list or None
+        The members of a struct.
     """
 
-    __slots__ = ("align", "base", "element", "element_align", "runtime_sized", "size", "specialized", "type")
+    __slots__ = ("align", "base", "dims", "element", "element_align", "fields", "innermost", "runtime_sized", "size", "specialized", "type")
 
     def __init__(self, size: int, align: int, *, type: str = "", element: tuple[str, int] = ("", 0), base: str = "") -> None:  # noqa: A002
         self.size, self.align, self.type, self.base, self.runtime_sized = size, align, type, base, False
         self.specialized = False
         self.element, self.element_align = element
+        self.dims: tuple[tuple[int, int], ...] = ()
+        self.innermost = self
+        self.fields: list[tuple[str, int, Layout]] | None = None
+
+    def add_dimension(self, inner: Layout, count: int, step: int) -> Layout:
+        """Make this the layout of `count` elements with a stride of `step` bytes, and return it."""
+        self.dims, self.innermost = ((count, step), *inner.dims), inner.innermost
+        return _sized(self, step * count)
 
 
 def struct_type(size: int, align: int) -> tuple[str, int]:
@@ -161,7 +175,7 @@ class Layouts:
         (step,) = stride
         layout = Layout(
             0,
-            _fitting(inner.align, step),
+            fitting(inner.align, step),
             element=_repeated(inner, step),
             base=inner.base if step == inner.size else "",
         )
@@ -172,11 +186,11 @@ class Layouts:
         length = self._lengths.get(operands[1], 0)
         if length < 1:
             raise FormatError("has an array of unknown length in a block of memory", kind="vulkan")
-        return _sized(layout, step * length)
+        return layout.add_dimension(inner, length, step)
 
     def _struct(self, members: list[tuple[str, int, Layout]]) -> Layout:
         end = max((offset + layout.size for _, offset, layout in members), default=0)
-        align = max((_fitting(layout.align, offset) for _, offset, layout in members), default=1)
+        align = max((fitting(layout.align, offset) for _, offset, layout in members), default=1)
         if any(layout.runtime_sized for _, _, layout in members[:-1]):
             raise FormatError("is damaged: it has a runtime array that is not the last member of its struct", kind="vulkan")
         if members and members[-1][2].runtime_sized:
@@ -185,6 +199,7 @@ class Layouts:
             return _sized(layout, end)
         size = round_up(end, align)
         layout = Layout(0, align, element=struct_type(size, align))
+        layout.fields = members
         layout.specialized = any(layout.specialized for _, _, layout in members)
         return _sized(layout, size)
 
@@ -217,11 +232,11 @@ class Layouts:
         (step,) = stride
         layout = Layout(
             0,
-            _fitting(column.align, step),
+            fitting(column.align, step),
             element=_repeated(column, step),
             base=column.base if step == column.size else "",
         )
-        layout = _sized(layout, step * count)
+        layout.add_dimension(column, count, step)
         for array in reversed(arrays):
             layout = self._array(array, layout)
         return layout
@@ -260,13 +275,13 @@ def _repeated(inner: Layout, step: int) -> tuple[str, int]:
             return inner.type, 0
         if step == inner.size:
             return inner.base, 0  # contiguous three-vectors
-        return struct_type(step, _fitting(inner.align, step))
+        return struct_type(step, fitting(inner.align, step))
     if step == inner.size and inner.element:
         return inner.element, inner.element_align
-    return struct_type(step, _fitting(inner.align, step))
+    return struct_type(step, fitting(inner.align, step))
 
 
-def _fitting(align: int, offset: int) -> int:
+def fitting(align: int, offset: int) -> int:
     """Return the greatest power of two that is at most `align` and divides `offset`."""
     while align > 1 and offset % align:
         align //= 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from devmod.backend import PipelineConstant
 from devmod.errors import FormatError
-from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, ReflectedShader, Resource
+from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, MemberType, ReflectedShader, Resource, describe_members
 from devmod_targets.spirv._constants import Constants
-from devmod_targets.spirv._layout import Layouts, round_up
+from devmod_targets.spirv._layout import Layout, Layouts, fitting, round_up
 from devmod_targets.spirv._module import GL_COMPUTE, MODELS, read_module
 
 TYPE_CHECKING = False
@@ -187,9 +187,12 @@ class _Blocks:
             layout = self._layouts.layout(type_)
             if layout.runtime_sized:
                 raise FormatError("has a runtime array in a uniform or push-constant block; expected a fixed size", kind="vulkan")
+            fields = self._layouts.members(type_)
+            plain = all(member.type for _, _, member in fields)
+            described = () if plain else describe_members(fields, _member_type)
             members = [
-                BlockMember(name, member.type, offset, member.size, member.align if not offset else _aligned(member.align, offset))
-                for name, offset, member in self._layouts.members(type_)
+                BlockMember(name, of.type, at, of.size, fitting(of.align, at), described[number : number + 1])
+                for number, (name, at, of) in enumerate(fields)
             ]
             self._members[type_] = (members, layout.size, layout.align)
         return self._members[type_]
@@ -217,10 +220,9 @@ def _opaque(module: SpirvModule, at: tuple[int, int], name: str, type_: int, dec
     raise FormatError(f"has the variable {name!r}, {what}, which devmod does not support", kind="vulkan")
 
 
-def _aligned(align: int, offset: int) -> int:
-    while align > 1 and offset % align:
-        align //= 2
-    return align
+def _member_type(layout: Layout) -> MemberType:
+    of = layout.innermost
+    return MemberType(of.size, of.type, fields=of.fields, dims=layout.dims)
 
 
 def _size_constant(module: SpirvModule) -> tuple[int, ...]:

@@ -1,0 +1,132 @@
+"""Find the kernels of a C-like text that give the same result with every block of threads (`devmod.Interface.open_block`).
+
+The text is searched without a parser, with all branches of ``#if``, because the receiver's compiler may define other macros. A kernel is
+open if nothing that it reaches by name has a forbidden word or calls a function that is neither known nor in the text. The search is
+conservative: a name may reach too much, never too little. A text whose braces do not match has no open kernel.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod_targets._closure import closure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:(define)[ \t]+([A-Za-z_]\w*))?([^\n]*)$", re.MULTILINE)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|[(){};]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+#: A call, also of a template with arguments.
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*(?:<[^<>;(){}]*>\s*)?\(")
+_TEMPLATE_TYPE = re.compile(r"\b(?:typename|class)\s+([A-Za-z_]\w*)")
+#: Words that precede a parenthesis or begin a declaration, and that no declaration defines.
+_KEYWORD_TEXT = """
+__attribute__ __kernel kernel __global global __constant constant __private private device thread const volatile restrict __restrict
+static inline __inline extern signed unsigned void bool char short int long float double half bfloat uchar ushort uint ulong size_t auto
+constexpr struct union enum class typedef template typename using namespace decltype static_assert alignas alignof sizeof if else for
+while do switch case return break continue operator host_name metal defined aligned packed vec_type_hint work_group_size_hint
+reqd_work_group_size opencl_unroll_hint
+"""
+#: Functions of OpenCL C and Metal whose result does not depend on the block.
+_FUNCTION_TEXT = """
+get_global_id get_global_offset acos acosh acospi asin asinh asinpi atan atan2 atanh atanpi atan2pi cbrt ceil copysign cos cosh cospi
+erfc erf exp exp2 exp10 expm1 fabs fdim floor fma fmax fmin fmod fract frexp hypot ilogb ldexp lgamma lgamma_r log log2 log10 log1p logb
+mad maxmag minmag modf nan nextafter pow pown powr remainder remquo rint rootn round rsqrt sin sincos sinh sinpi sqrt tan tanh tanpi
+tgamma trunc abs abs_diff add_sat hadd rhadd clamp clz ctz mad_hi mad_sat max min mul_hi rotate sub_sat upsample popcount mad24 mul24
+degrees mix radians step smoothstep sign cross dot distance length normalize fast_distance fast_length fast_normalize isequal isnotequal
+isgreater isgreaterequal isless islessequal islessgreater isfinite isinf isnan isnormal isordered isunordered signbit any all bitselect
+select shuffle shuffle2 vec_step prefetch
+saturate fmax3 fmin3 fmedian3 max3 min3 median3 absdiff addsat subsat madhi madsat mulhi reverse_bits extract_bits insert_bits
+distance_squared length_squared reflect refract faceforward transpose determinant static_cast reinterpret_cast as_type
+is_function_constant_defined infinity quiet_NaN lowest read write sample gather sample_compare gather_compare get_width get_height
+get_depth get_num_mip_levels get_num_samples get_array_size buffer texture sampler function_constant
+"""
+_FAMILIES = re.compile(
+    r"(?:native|half|convert|as|atom|atomic|pack|unpack)_\w+|vload\w+|vstore\w+|(?:read|write)_image\w+|get_image_\w+"
+    r"|(?:packed_)?(?:float|half|bfloat|u?int|u?short|u?char|u?long|bool)[234](?:x[234])?|vec"
+)
+#: Whatever depends on the block, the number of blocks or the number of threads.
+_FORBIDDEN = re.compile(
+    r"get_(?:local|group|num_groups|num_sub|enqueued|global_size|global_linear|work|sub|max)\w*|(?:__)?local|(?:work|sub)_group(?!_size_hint)\w*|\w*barrier\w*|async_\w+"
+    r"|wait_group_events|(?:__)?asm(?:__)?|\w*threadgroup\w*|threads_per\w*|thread_index\w*|thread_execution\w*|simd\w*|quad\w*|dispatch\w*"
+    r"|grid_\w+|stage_in"
+)
+_KEYWORDS, _FUNCTIONS = frozenset(_KEYWORD_TEXT.split()), frozenset(_FUNCTION_TEXT.split())
+_OPERATOR = re.compile(r"\boperator\b")
+_BAD = 1
+
+
+def open_functions(text: str) -> set[str]:
+    """Return the names of the functions in `text` that give the same result with every block."""
+    text = re.sub(r"\\\r?\n", "", text)
+    text = _COMMENT.sub(" ", text)
+    if _OPERATOR.search(text):
+        return set()  # an operator is called without its name
+    parts: dict[str, list[str]] = {}
+
+    def define(name: str, body: str) -> None:
+        parts.setdefault(name, []).append(body)
+
+    for _, name, body in _DIRECTIVE.findall(text):
+        if name:
+            if body.count("{") != body.count("}") or body.count("(") != body.count(")"):
+                return set()
+            define(name, body)
+    macros = set(parts)
+    functions = _declarations(_DIRECTIVE.sub("", text), define)
+    if functions is None:
+        return set()
+    known = parts.keys() | _FUNCTIONS | _KEYWORDS | set(_TEMPLATE_TYPE.findall(text))
+    own, uses = {}, {}
+    for name, bodies in parts.items():
+        words = {word for body in bodies for word in _WORD.findall(body)}
+        calls = {word for body in bodies for word in _CALL.findall(body)}
+        bad = any("##" in body for body in bodies) or any(_FORBIDDEN.fullmatch(word) for word in words)
+        own[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
+        uses[name] = words
+    reached = closure(own, uses)
+    return {name for name in functions - macros if not reached[name]}
+
+
+def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:
+    """Give `define` the names and texts of the declarations outside of functions; return the functions, None if braces do not match."""
+    functions: set[str] = set()
+    names: list[str] = []  # at the outer level, outside of parentheses
+    called: list[str] = []  # those that precede a parenthesis
+    start = depth = parentheses = namespaces = 0
+    word = ""
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark == "{":
+            if not depth and names and names[0] in ("namespace", "extern") and not called:
+                namespaces, start, names, word = namespaces + 1, token.end(), [], ""
+                continue
+            depth += 1
+        elif mark == "}" and not depth:
+            if not namespaces:
+                return None
+            namespaces, start, names, called = namespaces - 1, token.end(), [], []
+        elif mark == "}" or (mark == ";" and not depth):
+            depth -= mark == "}"
+            if depth:
+                continue
+            heads = [name for name in called if name not in _KEYWORDS] if mark == "}" else []
+            for name in dict.fromkeys(heads or names):
+                if name not in _KEYWORDS:
+                    define(name, text[start : token.end()])
+            functions.update(heads)
+            start, names, called, parentheses = token.end(), [], [], 0
+        elif not depth:
+            if mark == "(":
+                if not parentheses and word:
+                    called.append(word)
+                parentheses += 1
+            elif mark == ")":
+                parentheses -= 1
+            elif mark != ";" and not parentheses:
+                names.append(mark)
+        word = mark if mark[0].isalpha() or mark[0] == "_" else ""
+    return None if depth or namespaces else functions

@@ -1,0 +1,116 @@
+"""The members of structs by value, as each reader finds them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import devmod
+from devmod import Member, Param
+
+METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
+
+
+def params(source: str, kind: str) -> tuple[Param, ...]:
+    """Return the params of a source's only function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # unknown names
+        (info,) = devmod.compile(source, kind).functions.values()
+    assert info.interface is not None
+    return info.interface.params
+
+
+IN = Member("in", "", 16, [Member("x", "float32", 0), Member("v", "float32x3", 16, shape=[2], strides=[16])], 48, [2, 3], [144, 48])
+
+
+def test_an_opencl_struct() -> None:
+    source = """
+typedef enum { A, B } Mode;
+struct In { float x; float3 v[2]; };
+struct P {
+    char t; struct In in[2][3]; struct { int q; half r; }; union { int i; float f; } u; Mode mode; uchar tail[3]; ulong4 last;
+};
+kernel void f(global int *out, const struct P p, int n) { out[0] = n; }
+"""
+    out, p, n = params(source, "opencl")
+    assert (p.kind, p.type, p.align) == ("scalar", "uint8x384", 32)
+    assert p.members == (
+        Member("t", "int8", 0),
+        IN,
+        Member("q", "int32", 304),
+        Member("r", "float16", 308),
+        Member("u", "uint8", 312, shape=[4], strides=[1]),
+        Member("mode", "uint32", 316),
+        Member("tail", "uint8", 320, shape=[3], strides=[1]),
+        Member("last", "uint64x4", 352),
+    )
+    assert (out.members, n.members) == ((), ())
+
+
+def test_a_metal_struct() -> None:
+    source = (
+        METAL
+        + """
+struct In { float x; float3 v[2]; };
+struct P { char t; In in[2][3]; float4x3 m; array<half2, 3> a; packed_float3 q; bool on; float3x3 n[2]; constant float *address; };
+kernel void f(constant P &p, constant float4x4 &m, constant array<float, 4> &a, uint i [[thread_position_in_grid]]) {}
+"""
+    )
+    p, m, a = params(source, "metal")
+    assert (p.kind, p.type, p.align) == ("scalar", "uint8x512", 16)
+    assert p.members == (
+        Member("t", "int8", 0),
+        IN,
+        Member("m", "float32x3", 304, shape=[4], strides=[16]),
+        Member("a", "float16x2", 368, shape=[3], strides=[4]),
+        Member("q", "float32x3", 380),
+        Member("on", "bool", 392),
+        Member("n", "float32x3", 400, shape=[2, 3], strides=[48, 16]),
+        Member("address", "uint8", 496, shape=[8], strides=[1]),
+    )
+    assert m.members == (Member("", "float32x4", shape=[4], strides=[16]),)
+    assert a.members == (Member("", "float32", shape=[4], strides=[4]),)
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "type_"),
+    [
+        ("struct P { int a; union { int b; float c; }; }; kernel void f(struct P p) {}", "opencl", "uint8x8"),
+        ("union P { int a; float b; }; kernel void f(union P p) {}", "opencl", "uint8x4"),
+        (METAL + "struct B { int a; }; struct P : B { int b; }; kernel void f(constant P &p) {}", "metal", "uint8x8"),
+        (METAL + "struct P { int a : 3; int b : 5; char c; }; kernel void f(constant P &p) {}", "metal", "uint8x4"),
+        (f"struct P {{ {' '.join(f'int m{n};' for n in range(1025))} }}; kernel void f(struct P p) {{}}", "opencl", "uint8x4100"),
+    ],
+)
+def test_a_struct_that_no_members_describe_is_bytes(source: str, kind: str, type_: str) -> None:
+    (p,) = params(source, kind)
+    assert (p.type, p.members) == (type_, ())
+
+
+def test_structs_nested_too_deeply_are_bytes() -> None:
+    def source(depth: int) -> str:
+        structs = "".join(f"struct S{n} {{ struct S{n - 1} m; }}; " for n in range(1, depth))
+        return f"struct S0 {{ int m; }}; {structs} kernel void f(struct S{depth - 1} p) {{}}"
+
+    assert params(source(8), "opencl")[0].members
+    assert params(source(9), "opencl")[0].members == ()
+
+
+@pytest.mark.parametrize("inner", ["", "struct Q { vendor_t x; }; "])
+def test_a_struct_of_unknown_types_has_an_unknown_size(inner: str) -> None:
+    source = f"{inner}struct P {{ {'struct Q' if inner else 'vendor_t'} x; float y; }}; kernel void f(struct P p) {{}}"
+    with pytest.raises(devmod.CompileError) as caught:
+        params(source, "opencl")
+    assert str(caught.value) == (
+        "the opencl function 'f' at <text>:1 takes argument 1 ('p') by value, and its type is unknown. Define the type, or declare the "
+        "function in fmap= with its arg_types"
+    )
+
+
+def test_the_members_of_all_functions_together_are_limited() -> None:
+    struct = f"struct P {{ {' '.join(f'int m{n};' for n in range(1000))} }};\n"
+    source = struct + "".join(f"kernel void k{n}(struct P p) {{}}\n" for n in range(66))
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(source, "opencl")
+    assert str(caught.value) == "the arguments of the opencl functions have more than 65536 members of structs together; split the source"
