@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +78,15 @@ class DeviceBuffer:
         return decode_array(found, self._dtype).reshape(self._shape)
 
 
-class BrowserRunner(cases.Runner):
-    """The demo's runner, in a browser: buffers of its device, and bound launches."""
+class BrowserModule:
+    """A bundle in a browser, for the cases of the demo: its calls are bound launches. It is its own device, with buffers."""
 
     def __init__(self, page: Browser, address: str) -> None:
-        self.page, self.seconds = page, 0.0
+        self.page = page
         start = "window.device = await kit.defaultDevice(); window.buffers = []; window.bundle = await kit.open(argument);"
         run(page, start, address)
 
-    def local(self, nbytes: int) -> list[Any]:
-        return []
-
-    def put(self, array: np.ndarray) -> DeviceBuffer:
+    def from_numpy(self, array: np.ndarray) -> DeviceBuffer:
         made = self.empty(array.shape, str(array.dtype))
         write = "device.queue.writeBuffer(buffers[argument[0]], 0, bytes(argument[1]))"
         run(self.page, write, [made.number, encode_array(array)])
@@ -100,21 +98,34 @@ class BrowserRunner(cases.Runner):
         number = run(self.page, f"return buffers.push(device.createBuffer({{ size: argument, usage: {usage} }})) - 1", size)
         return DeviceBuffer(self.page, number, shape, dtype)
 
-    def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
-        given = [{"buffers": each.number} if isinstance(each, DeviceBuffer) else each for each in args]
-        listed = list(grid) if isinstance(grid, tuple) else grid
+    def __getitem__(self, name: str) -> Callable[..., None]:
+        return partial(self._call, name)
+
+    def _call(self, name: str, /, *args: Any, grid: Any = None, block: Any = None, threads: Any = None, **named: Any) -> None:
+        """Call with the same names as in Python, or by position: `args` or `named` is empty."""
+
+        def given(value: Any) -> Any:
+            return {"buffer": value.number} if isinstance(value, DeviceBuffer) else value
+
+        config = {"grid": grid, "block": block, "threads": threads}
         run(
             self.page,
             """
-            const [name, given, grid] = argument;
+            const [name, args, config] = argument;
+            const own = (value) => (typeof value === "object" ? buffers[value.buffer] : value);
+            const given = Array.isArray(args) ? args.map(own) : Object.fromEntries(Object.entries(args).map(([key, value]) => [key, own(value)]));
             const f = await bundle.getFunction(name);
-            const launch = await f.bind(given.map((each) => (typeof each === "object" ? buffers[each.buffers] : each)), { grid });
+            const launch = await f.bind(given, config);
             launch.launch();
             launch.launch(); // again, before the first has finished
             await launch.done();
             launch.destroy();
             """,
-            [name, given, listed],
+            [
+                name,
+                [given(value) for value in args] or {key: given(value) for key, value in named.items()},
+                {key: value for key, value in config.items() if value is not None},
+            ],
         )
 
 
@@ -132,7 +143,8 @@ def examples() -> bytes:
 def test_the_examples_agree_with_numpy(page: Browser, server: FileServer, examples: bytes, name: str) -> None:
     server.files["examples.devmod"] = examples
     case, _ = cases.CASES[name]
-    result = case(BrowserRunner(page, "examples.devmod"), ROOT)
+    module = BrowserModule(page, "examples.devmod")
+    result = case(module, module, ROOT)
     assert result.error <= result.tolerance
     assert page.messages() == []
 

@@ -61,13 +61,13 @@ def pixels(page: Browser, canvas: str) -> np.ndarray:
     return decode_array(found[2], "uint8").reshape(found[0], found[1], 4)
 
 
-class Shown(cases.Runner):
-    """The demo's runner with the picture from the canvas as its result. The page has run the kernels."""
+class Shown:
+    """Module and device of a case of the demo, with the picture from the canvas as its result. The page has run the kernels."""
 
     def __init__(self, picture: np.ndarray) -> None:
-        self.picture, self.seconds = picture, 0.0
+        self.picture = picture
 
-    def put(self, array: np.ndarray) -> Any:
+    def from_numpy(self, array: np.ndarray) -> Any:
         return array
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
@@ -76,12 +76,13 @@ class Shown(cases.Runner):
     def numpy(self) -> np.ndarray:
         return np.ascontiguousarray(self.picture).view(np.uint32)[..., 0]
 
-    def __call__(self, name: str, *args: Any, grid: Any, block: Any = None) -> None:
-        pass
+    def __getitem__(self, name: str) -> Any:
+        return lambda **call: None
 
 
 def test_the_blur_on_the_canvas_agrees_with_numpy(page: Browser) -> None:
-    result = cases.gaussian_blur(Shown(pixels(page, "blur")), ROOT)
+    shown = Shown(pixels(page, "blur"))
+    result = cases.gaussian_blur(shown, shown, ROOT)
     assert result.error <= result.tolerance
 
 
@@ -98,7 +99,7 @@ def test_the_mandelbrot_set_on_the_canvas_has_the_demos_colours(page: Browser) -
         escape[out] = step + 1 - np.log2(0.5 * np.log2(np.abs(z[out]) ** 2))
         z[out] = 0
         c[out] = 0
-    wanted = cases._coloured(escape)
+    wanted = cases.coloured(escape)
     found = pixels(page, "mandelbrot")
     assert (found[..., 3] == 255).all()
     # Near the border of the set the steps of float32 are others than those of float64.

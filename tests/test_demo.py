@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,12 +23,13 @@ sys.path.insert(0, str(DEMO))
 from build import SOURCES, compile_kind  # noqa: E402
 
 
-def build(out: Path, *, kinds: Sequence[str] = ("opencl",), **replace: tuple[str, str]) -> None:
-    """What build.py writes, with parts of some sources replaced."""
+def build(out: Path, *, kinds: Sequence[str] = ("opencl",), only: str = "", **replace: tuple[str, str]) -> None:
+    """What build.py writes, with parts of some sources replaced, or with one source alone."""
     modules = []
     digests: dict[str, dict[str, str]] = {}
     for kind in kinds:
-        made = [module for name, module in compile_kind(ROOT, kind) if name.partition(".")[0] not in replace]
+        stems = [(name.partition(".")[0], module) for name, module in compile_kind(ROOT, kind)]
+        made = [module for stem, module in stems if (stem == only if only else stem not in replace)]
         for stem, (old, new) in replace.items():
             text = (ROOT / "examples" / kind / f"{stem}{Path(SOURCES[kind]).suffix}").read_text()
             assert old in text
@@ -38,10 +40,10 @@ def build(out: Path, *, kinds: Sequence[str] = ("opencl",), **replace: tuple[str
     (out / "digests.json").write_text(json.dumps(digests))
 
 
-def run(out: Path) -> subprocess.CompletedProcess[str]:
+def run(out: Path, demo: Path = DEMO) -> subprocess.CompletedProcess[str]:
     env = os.environ | {"DEVMOD_CACHE_DIR": str(out / "cache"), "PYTHONUTF8": "1"}
     return subprocess.run(
-        [sys.executable, str(DEMO / "run.py"), str(ROOT), str(out)], capture_output=True, text=True, check=False, env=env, cwd=out
+        [sys.executable, str(demo / "run.py"), str(ROOT), str(out)], capture_output=True, text=True, check=False, env=env, cwd=out
     )
 
 
@@ -63,8 +65,28 @@ def test_everything_runs_on_every_kind_agrees_and_is_drawn(tmp_path: Path) -> No
             assert (tmp_path / f"{kind}-{name}").read_bytes().startswith(b"\x89PNG")
             assert str(tmp_path / f"{kind}-{name}") in done.stdout
     assert "│ opencl " in done.stdout
+    _, _, calls = done.stdout.partition("the same line of Python on every kind")
+    kinds = ", ".join(kind for kind in SOURCES if f"not run, {kind}: " not in done.stdout)
+    call = re.escape('module["softmax"].on(device)(x=…, y=…, columns=1000, grid=512)')
+    assert re.search(rf"│ softmax +│ {call} +│ {kinds} +│", calls), calls
     assert (tmp_path / "demo.png").stat().st_size < 60_000  # the README's picture is a copy of it
     assert done.stdout.count("│ same ") == len(SOURCES)
+
+
+def test_a_call_that_differs_between_kinds_fails_the_demo(tmp_path: Path) -> None:
+    build(tmp_path, kinds=("opencl", "webgpu"), only="softmax")
+    demo = tmp_path / "demo"
+    shutil.copytree(DEMO, demo, ignore=shutil.ignore_patterns("__pycache__"))
+    text = (demo / "cases.py").read_text()
+    call = 'module["softmax"](x=x, y=y, columns=columns, grid=rows)'
+    assert call in text
+    (demo / "cases.py").write_text(text.replace(call, f"{call[:-1]}, **({{}} if device.kind == 'opencl' else {{'block': 64}}))"))
+    done = run(tmp_path, demo)
+    if "not run, webgpu: " in done.stdout:
+        pytest.skip("there is no WebGPU device")
+    assert done.returncode == 1
+    assert "FAILED the call of softmax is not the same on every kind" in done.stdout
+    assert "block=64" in done.stdout
 
 
 def test_a_wrong_result_fails_the_demo(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_the_python_of_the_readme(compiled: Path) -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
     error, interface = run([sys.executable, "-W", "error", "-c", code], compiled).splitlines()
     assert float(error) < 1e-5
-    assert interface.startswith("Interface(")
+    assert interface.startswith("<Interface (x: float32* rw)")
 
 
 def test_the_python_of_the_distributions_readmes(folder: Path) -> None:

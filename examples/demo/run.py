@@ -2,8 +2,9 @@
 
     python run.py <folder of the repository> <folder with kernels.devmod>
 
-The exit status is 1 if an error exceeds its tolerance or the bytes of the two environments differ. A kind without a device here
-(Metal on Linux, Vulkan without a driver) is listed as not run, with the reason.
+Each kernel is one call, the same line of Python on every kind of device. The exit status is 1 if an error exceeds its tolerance, if a
+call differs between two kinds, or if the bytes of the two environments differ. A kind without a device here (Metal on Linux, Vulkan
+without a driver) is listed as not run, with the reason.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cases import CASES, Runner
+from cases import CASES, Timed
 from PIL import Image
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import devmod
@@ -34,9 +36,10 @@ def main(repository: Path, out: Path) -> int:
         table.add_column(title, justify="right")
     pictures: dict[str, np.ndarray] = {}
     not_run = {}
+    calls: dict[str, dict[str, list[str]]] = {name: {} for name in CASES}
+    # The file has each function once for each kind. The device chooses.
+    module = devmod.load(out / "kernels.devmod")
     for kind in digests:
-        # The file has each function once for each kind; `prefer` chooses.
-        module = devmod.load(out / "kernels.devmod", prefer=(kind,))
         try:
             device = devmod.device(kind)
         except devmod.DeviceNotFoundError as error:
@@ -46,15 +49,19 @@ def main(repository: Path, out: Path) -> int:
         there = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
         wanted = {name: case for name, (case, functions) in CASES.items() if there.issuperset(functions)}
         for name, case in wanted.items():
-            found = case(Runner(module, device), repository)
+            timed = Timed(module, device)
+            found = case(timed, device, repository)
+            calls[name].setdefault("\n".join(timed.calls), []).append(kind)
             good = found.error <= found.tolerance  # a NaN is no good either
             if not good:
                 bad.append(f"{name} on {kind}: the largest error is {found.error:.3g}, allowed are {found.tolerance:g}")
             shown = f"[green]{found.error:.2e}[/]" if good else f"[red]{found.error:.2e}[/]"
             last = name == list(wanted)[-1]
-            table.add_row(name, kind, device.name, f"{found.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}", end_section=last)
+            table.add_row(name, kind, device.name, f"{timed.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}", end_section=last)
             pictures |= {f"{kind}-{file}": picture for file, picture in found.pictures.items()}
     console.print(table)
+    bad += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
+    console.print(table_of_calls(calls))
     for kind, why in not_run.items():
         console.print(f"not run, {kind}: {why}", soft_wrap=True, markup=False)
 
@@ -80,6 +87,15 @@ def main(repository: Path, out: Path) -> int:
     for line in bad:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
     return bool(bad)
+
+
+def table_of_calls(calls: dict[str, dict[str, list[str]]]) -> Table:
+    """Return a table of the calls of each kernel, with the kinds that ran them."""
+    table = Table("kernel", "call", "ran on", box=box.ROUNDED, title="the same line of Python on every kind", title_justify="left")
+    for name, texts in calls.items():
+        for text, kinds in texts.items():
+            table.add_row(name, escape(text), ", ".join(kinds))
+    return table
 
 
 def overview(pictures: dict[str, np.ndarray], kind: str) -> Image.Image:

@@ -1,8 +1,8 @@
-"""The examples in WGSL, against the NumPy references of the demo."""
+"""The WGSL examples, built, saved, loaded and run on a device, with the calls and the NumPy references of the demo."""
 
 from __future__ import annotations
 
-import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,22 @@ import pytest
 import devmod
 
 REPOSITORY = Path(__file__).parents[3]
-FILES = {
-    "softmax": "softmax.wgsl",
-    "tiled matmul": "matmul.wgsl",
-    "Gaussian blur": "gaussian_blur.wgsl",
-    "Mandelbrot": "mandelbrot.wgsl",
-    "sum": "reduction.wgsl",
-}
+sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
+
+from build import compile_kind  # noqa: E402
+from cases import CASES  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def module() -> devmod.Module:
+    return devmod.loads(devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "webgpu")))))
 
 
 @pytest.mark.row("R37")
-@pytest.mark.parametrize("name", FILES)
-def test_example(name: str, device: Any, tmp_path: Path) -> None:
-    pytest.importorskip("PIL", reason="the pictures of the demo are read with Pillow")
-    cases = runpy.run_path(str(REPOSITORY / "examples" / "demo" / "cases.py"))
-    case, functions = cases["CASES"][name]
-    built = devmod.compile(REPOSITORY / "examples" / "webgpu" / FILES[name], "webgpu")
-    devmod.save(built, tmp_path / "example.devmod")
-    module = devmod.load(tmp_path / "example.devmod")
-    assert set(module.functions) == set(functions)
-    found = case(cases["Runner"](module, device), REPOSITORY)
+@pytest.mark.parametrize("name", CASES)
+def test_example(name: str, module: devmod.Module, device: Any) -> None:
+    case, _ = CASES[name]
+    found = case(module, device, REPOSITORY)
     assert found.error <= found.tolerance
 
 
@@ -39,5 +35,5 @@ def test_the_tile_is_an_override(device: Any) -> None:
     f = devmod.compile(REPOSITORY / "examples" / "webgpu" / "matmul.wgsl", "webgpu")["matmul_tiled"].specialize(TILE=8)
     a, b = np.random.default_rng(0).random((2, 30, 30), "float32")
     c = np.zeros((30, 30), "float32")
-    f(a, b, c, 30, 30, 30, grid=(4, 4), block=(8, 8))
+    f(a=a, b=b, c=c, m=30, n=30, k=30, threads=(30, 30))
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
