@@ -440,8 +440,14 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], { grid: [1, 70000] })",
             "LaunchError",
-            f"{NAME} cannot be launched with a grid of (1, 70000, 1) blocks: 70000 in y, but the limit of this device is 65535 "
-            "(maxComputeWorkgroupsPerDimension)",
+            f"{NAME} cannot be launched on this device: its maxComputeWorkgroupsPerDimension is 65535, but grid=(1, 70000, 1) has more blocks "
+            "in y; launch in several parts, or let the kernel index more dimensions",
+        ),
+        (
+            "f.run([x, y, 2, [0, 0, 0], 1, p], { threads: 5_000_000 })",
+            "LaunchError",
+            f"{NAME} cannot be launched on this device: its maxComputeWorkgroupsPerDimension is 65535, but grid=(78125, 1, 1) has more blocks "
+            "in x. threads=5000000 in blocks of 64 needs grid=78125; launch in several parts, or let the kernel index more dimensions",
         ),
         (
             "f.run([uniform, y, 2, [0, 0, 0], 1, p], { grid: 1 })",
@@ -478,7 +484,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1, p], null)",
             "ArgumentError",
-            f"{NAME} needs grid, the number of blocks, or threads, the number of threads: a number, or up to three numbers for x, y, z",
+            f"{NAME} needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z",
         ),
         (
             "kit.open('scale.devmod').then((bundle) => bundle.getFunction('scale', { device: navigator.gpu }))",

@@ -41,6 +41,14 @@ WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]
     "a value": (SCALARS, (), {"width": 1, "height": 2**31, "n": 1, "steps": 1}, {"grid": 1}),
     "a negative grid": (SCALARS, (), [1, 2, 3, 4], {"grid": -1}),
     "a grid of fractions": (SCALARS, (), [1, 2, 3, 4], {"grid": [1, 1.5]}),
+    "neither": (SCALARS, (), [1, 2, 3, 4], {}),
+    "both": (SCALARS, (), [1, 2, 3, 4], {"grid": [1, 2], "threads": 64}),
+    "negative threads": (SCALARS, (), [1, 2, 3, 4], {"threads": [64, -1]}),
+    "no number of threads": (SCALARS, (), [1, 2, 3, 4], {"threads": "64"}),
+    "four numbers of threads": (SCALARS, (), [1, 2, 3, 4], {"threads": [1, 1, 1, 1]}),
+    "threads without a block": (None, (), [1, 2], {"threads": 64}),
+    "launch values and a grid": (SCALARS, TAGS, [1, 2, 3, 4, 1, 64], {"grid": 1}),
+    "launch values and threads": (SCALARS, TAGS, [1, 2, 3, 4, 1, 64], {"threads": 1}),
     "another block": (SCALARS, (), [1, 2, 3, 4], {"grid": 1, "block": 32}),
 }
 RUN = """
@@ -109,7 +117,7 @@ def test_wrong_calls_have_the_messages_of_python(name: str, refused: dict[str, A
 
 def as_in_javascript(message: str) -> str:
     """Return a message of Python in the words of JavaScript: options have no equals sign, and numbers are not ints."""
-    message = re.sub(r"\b(grid|threads|block)=(?![\w\[(-])", r"\1", message.replace("the toy function", "the webgpu function"))
+    message = re.sub(r"\b(grid|threads|block)=(?![\w\[('-])", r"\1", message.replace("the toy function", "the webgpu function"))
     return message.replace("an int, or up to three ints", "a number, or up to three numbers")
 
 

@@ -1,6 +1,6 @@
 // A form for one kernel: a field for each argument, the size of the launch, a button that runs it, and its result.
 
-import { ArgumentError, DevmodError } from "./devmod-webgpu/index.js";
+import { DevmodError } from "./devmod-webgpu/index.js";
 import { arrayField } from "./arrays.js";
 import { brief, el, visible } from "./dom.js";
 import { FieldError, labelled, numberField, selection, structField, textInput } from "./fields.js";
@@ -59,8 +59,9 @@ export function kernelForm(module, name, info) {
 
   /** Show an error at the field to which it belongs, otherwise below the button. */
   const fail = (error) => {
-    const at = error instanceof ArgumentError ? params.findIndex((param, number) => (param.name || String(number + 1)) === error.argument) : -1;
-    const field = at >= 0 ? parts[at].main : error instanceof ArgumentError && (launch.byWord(error.argument) ?? constants.byWord(error.argument));
+    const named = error instanceof DevmodError && error.argument ? error.argument : null;
+    const at = params.findIndex((param, number) => (param.name || String(number + 1)) === named);
+    const field = at >= 0 ? parts[at].main : (launch.byWord(named) ?? constants.byWord(named));
     if (field) {
       field.fail(error.message);
       field.input.focus();

@@ -34,9 +34,11 @@ export function readShape(plan, args, options, fixed, most) {
   const given = arrange(plan, args);
   const count = plan.args.length;
   const values = given.slice(0, count);
-  const found = given.length > count ? readLaunchValues(plan, given.slice(count), options, fixed) : readConfig(plan, options, fixed);
-  if (found.grid.includes(0)) return { values, shape: null };
-  return { values, shape: { grid: found.grid, launched: launchedGrid(plan, found.grid, most) } };
+  const byValues = given.length > count;
+  const config = byValues ? readLaunchValues(plan, given.slice(count), options, fixed) : readConfig(plan, options, fixed);
+  if (config.grid.includes(0)) return { values, shape: null };
+  const threads = byValues || options?.threads === undefined ? null : readTriple(plan, "threads", options.threads, 0);
+  return { values, shape: { grid: config.grid, launched: launchedGrid(plan, config, threads, most) } };
 }
 
 /**
@@ -50,15 +52,18 @@ export function readConfig(plan, options, fixed) {
   const { grid, block, threads, ...others } = options ?? {};
   const [other] = Object.keys(others);
   if (other) throw failure(plan, other, `has no option ${repr(other)} of a launch; there is: ${OPTIONS.join(", ")}${didYouMean(other, OPTIONS)}`);
-  const size = readBlock(plan, block === undefined ? null : readTriple(plan, "block", block, 1), fixed);
-  if (threads === undefined) {
-    if (grid === undefined) throw failure(plan, "grid", "needs grid, the number of blocks, or threads, the number of threads: a number, or up to three numbers for x, y, z");
-    return { grid: readTriple(plan, "grid", grid, 0), block: size };
+  if (grid !== undefined && threads !== undefined) {
+    const given = `was given grid=${describeDims(grid)} and threads=${describeDims(threads)}`;
+    throw failure(plan, "threads", `${given}: give grid, the number of blocks, or threads, the number of threads`);
   }
-  if (grid !== undefined) throw failure(plan, "threads", "is called with grid and with threads; give one of them");
+  if (grid === undefined && threads === undefined) {
+    throw failure(plan, "grid", "needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z");
+  }
+  const requested = threads === undefined ? readTriple(plan, "grid", grid, 0) : readTriple(plan, "threads", threads, 0);
+  const size = readBlock(plan, block === undefined ? null : readTriple(plan, "block", block, 1), fixed);
+  if (threads === undefined) return { grid: /** @type {Triple} */ (requested), block: size };
   if (!size) throw failure(plan, "block", "needs block, the number of threads in a block: a number, or up to three numbers for x, y, z");
-  const wanted = readTriple(plan, "threads", threads, 0);
-  return { grid: /** @type {Triple} */ (wanted.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))), block: size };
+  return { grid: /** @type {Triple} */ (requested.map((part, axis) => Math.ceil(part / /** @type {number} */ (size[axis])))), block: size };
 }
 
 /**
@@ -70,7 +75,8 @@ export function readConfig(plan, options, fixed) {
  */
 function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   if (grid !== undefined || block !== undefined || threads !== undefined) {
-    throw failure(plan, "grid", "is called with grid, threads or block and with launch values behind its arguments; give one of them");
+    const word = grid !== undefined ? "grid" : block !== undefined ? "block" : "threads";
+    throw failure(plan, word, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values behind its arguments; give one of them`);
   }
   /** @type {Triple[]} */
   const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
@@ -84,7 +90,7 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   }
   const size = readBlock(plan, plan.launch.some(({ which }) => which === 1) ? threadsOf : null, fixed);
   if (!requested.includes(0) && cluster.some((part) => part !== 1)) {
-    throw new LaunchError(`${plan.description} cannot be launched in clusters of (${cluster.join(", ")}) blocks: WebGPU does not support clusters`, { kind: "webgpu" });
+    throw launchError(plan, "", `WebGPU does not support clusters; expected cluster=(1, 1, 1), got (${cluster.join(", ")})`);
   }
   return { grid: requested, block: size };
 }
@@ -104,20 +110,43 @@ function readBlock(plan, given, fixed) {
 /**
  * Return the grid that is launched, within the device's limit.
  * @param {Plan} plan
- * @param {Triple} requested
+ * @param {LaunchConfig} config
+ * @param {Triple | null} threads The number of threads that was asked for.
  * @param {number} most
  */
-function launchedGrid(plan, requested, most) {
-  const launched = plan.folds ? foldGrid(plan, requested, most) : requested;
-  launched.forEach((part, axis) => {
-    if (part <= most) return;
-    throw new LaunchError(
-      `${plan.description} cannot be launched with a grid of (${requested.join(", ")}) blocks: ${part} in ${"xyz"[axis]}, but the limit ` +
-        `of this device is ${most} (maxComputeWorkgroupsPerDimension)`,
-      { kind: "webgpu" },
-    );
-  });
-  return launched;
+function launchedGrid(plan, { grid, block }, threads, most) {
+  const launched = plan.folds ? foldGrid(plan, grid, most) : grid;
+  const axis = launched.findIndex((part) => part > most);
+  if (axis < 0) return launched;
+  const needed = threads && block ? `. threads=${shorten(threads)} in blocks of ${shorten(block)} needs grid=${shorten(grid)}` : "";
+  throw launchError(
+    plan,
+    "grid",
+    `its maxComputeWorkgroupsPerDimension is ${most}, but grid=(${grid.join(", ")}) has more blocks in ${"xyz"[axis]}${needed}; launch in ` +
+      "several parts, or let the kernel index more dimensions",
+  );
+}
+
+/**
+ * Return the dimensions as a user writes them: without ones at the end, and a number for x alone.
+ * @param {Triple} dims
+ */
+function shorten([x, y, z]) {
+  return z !== 1 ? `(${x}, ${y}, ${z})` : y !== 1 ? `(${x}, ${y})` : String(x);
+}
+
+/** @param {Dims} value */
+function describeDims(value) {
+  return Array.isArray(value) ? `[${value.map(describeValue).join(", ")}]` : describeValue(value);
+}
+
+/**
+ * @param {Plan} plan
+ * @param {string} argument
+ * @param {string} text
+ */
+function launchError({ name, description }, argument, text) {
+  return new LaunchError(`${description} cannot be launched on this device: ${text}`, { kind: "webgpu", function: name, argument });
 }
 
 /**
@@ -129,7 +158,7 @@ function launchedGrid(plan, requested, most) {
  */
 function readTriple(plan, word, value, least) {
   const parts = Array.isArray(value) ? value : [value];
-  const what = `${word}=${Array.isArray(value) ? `[${value.map(describeValue).join(", ")}]` : describeValue(value)}`;
+  const what = `${word}=${describeDims(/** @type {Dims} */ (value))}`;
   if (parts.length < 1 || parts.length > 3) throw failure(plan, word, `was given ${what}: expected a number, or up to three numbers for x, y, z`);
   const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, what, least));
   return [x, y, z];
@@ -167,7 +196,7 @@ function failure({ name, description }, argument, text) {
  */
 function foldGrid(plan, [x, y, z], most) {
   if (z !== 1) {
-    throw new LaunchError(`${plan.description} cannot be launched with ${z} blocks in z: TVM's shaders fold large x into z`, { kind: "webgpu" });
+    throw launchError(plan, "grid", `grid=(${x}, ${y}, ${z}) has ${z} blocks in z, expected 1: TVM's shaders fold large x into z`);
   }
   const deep = Math.ceil(x / most);
   return [Math.ceil(x / deep), y, deep];

@@ -108,6 +108,9 @@ const mine = makePlan("k", known([param("a", "buffer", "", [0, 0])]), "");
 test("shapes", () => {
   assert.deepEqual(shape(mine, [0], { grid: 3 }), [3, 1, 1]);
   assert.deepEqual(shape(mine, [0], { grid: [3n, 2] }), [3, 2, 1]);
+  assert.deepEqual(shape(mine, { a: 0 }, { threads: [130, 3] }, [64, 2, 1]), [3, 2, 1]);
+  assert.deepEqual(shape(mine, { a: 0 }, { threads: 64, block: 16 }), [4, 1, 1]);
+  assert.equal(shape(mine, [0], { threads: [3, 0] }, [64, 1, 1]), null);
   assert.equal(shape(mine, [0], { grid: [3, 0] }), null);
   assert.deepEqual(shape(one, [0, 5, 7, 64], {}), [7, 5, 1]);
   assert.deepEqual(shape(all, [0, 5, 1, 2, 64, 0], {}), [5, 1, 1]);
@@ -117,21 +120,24 @@ test("shapes", () => {
 });
 
 for (const [name, call, text] of [
-  ["no grid", () => shape(mine, [0], {}), /the webgpu function 'k' needs grid, the number of blocks/],
+  ["no grid", () => shape(mine, [0], {}), /the webgpu function 'k' needs threads, the number of threads, or grid, the number of blocks: a number, or up to three numbers for x, y, z$/],
   ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid=1\.5: 1\.5 is not a whole number$/],
   ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid=\[1, -1\]: -1 is not a count of 0 or more$/],
   ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /expected a number, or up to three numbers for x, y, z$/],
   ["too few arguments", () => shape(mine, [], { grid: 1 }), /misses an argument: 'a'; it takes 1 argument \(a\)$/],
   ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
   ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as a record by name or as an array: run\(\{ … \}, \{ grid \}\), run\(\[…\], \{ grid \}\); got 0$/],
-  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid, threads or block and with launch values behind its arguments; give one of them$/],
+  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid or block and with launch values behind its arguments; give one of them$/],
   ["another block", () => shape(mine, [0], { grid: 1, block: 32 }, [64, 1, 1]), /is built for blocks of \(64, 1, 1\) threads, and \(32, 1, 1\) was given/],
-  ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /a grid of \(65536, 1, 1\) blocks: 65536 in x, but the limit of this device is 65535 \(maxComputeWorkgroupsPerDimension\)$/],
-  ["clusters", () => shape(all, [0, 5, 2, 1, 64, 0], {}), /cannot be launched in clusters of \(2, 1, 1\) blocks: WebGPU does not support clusters$/],
+  ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /cannot be launched on this device: its maxComputeWorkgroupsPerDimension is 65535, but grid=\(65536, 1, 1\) has more blocks in x; launch in several parts, or let the kernel index more dimensions$/],
+  ["too many threads", () => shape(mine, [0], { threads: [5_000_000, 3] }, [64, 1, 1]), /but grid=\(78125, 3, 1\) has more blocks in x\. threads=\(5000000, 3\) in blocks of 64 needs grid=\(78125, 3\); launch in several parts, or let/],
+  ["threads without a block", () => shape(mine, [0], { threads: 64 }), /needs block, the number of threads in a block: a number, or up to three numbers for x, y, z$/],
+  ["an unknown option", () => shape(mine, [0], { thread: 64 }), /has no option 'thread' of a launch; there is: grid, threads, block\. Did you mean 'threads'\?$/],
+  ["clusters", () => shape(all, [0, 5, 2, 1, 64, 0], {}), /cannot be launched on this device: WebGPU does not support clusters; expected cluster=\(1, 1, 1\), got \(2, 1, 1\)$/],
   ["dynamic shared memory", () => shape(all, [0, 5, 1, 1, 64, 256], {}), /cannot be given 256 bytes of shared memory: the shader fixes/],
   ["a launch value too few", () => shape(all, [0, 5, 1, 1, 64], {}), /its launch values \(blockIdx\.x, clusterCtaIdx\.x, preferredClusterCtaIdx\.y, threadIdx\.x, tirx\.use_dyn_shared_memory\) may follow them; 5 were given$/],
-  ["z of TVM's", () => shape(one, [0], { grid: [1, 1, 2] }), /cannot be launched with 2 blocks in z: TVM's shaders fold large x into z$/],
-  ["too large even when folded", () => shape(one, [0], { grid: 2 ** 33 }), /cannot be launched with a grid/],
+  ["z of TVM's", () => shape(one, [0], { grid: [1, 1, 2] }), /cannot be launched on this device: grid=\(1, 1, 2\) has 2 blocks in z, expected 1: TVM's shaders fold large x into z$/],
+  ["too large even when folded", () => shape(one, [0], { grid: 2 ** 33 }), /has more blocks in z; launch in several parts/],
 ]) {
   test(`refused: ${name}`, () => assert.throws(call, text));
 }
