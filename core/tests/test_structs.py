@@ -113,6 +113,18 @@ def test_a_struct_is_packed_to_the_declared_layout(value: Any) -> None:
     assert packed(P, value() if callable(value) else value) == expected()
 
 
+def test_a_record_of_the_declared_layout_may_have_other_names() -> None:
+    param = Param("p", "scalar", "uint8x16", members=[Member("n", "int32", 0), Member("in", "", 8, [Member("v", "float32x2")], 8)])
+    flat = np.dtype({"names": ["a", "b", "c"], "formats": ["i4", "f4", "f4"], "offsets": [0, 8, 12], "itemsize": 16})
+    value = np.frombuffer(b"\xff" * 16, flat)[0].copy()
+    value["a"], value["b"], value["c"] = 1, 2, 3
+    assert packed(param, value) == b"\x01\0\0\0\0\0\0\0" + np.array([2, 3], "f4").tobytes()
+    f, _ = make(param)
+    with pytest.raises(devmod.ArgumentError) as caught:  # a number is a float where the declared one is an int
+        f(0, np.zeros((), {"names": ["a", "b"], "formats": ["f4", "2f4"], "offsets": [0, 8], "itemsize": 16}), grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 2 'p': member 'p.a': unknown; expected 'n', 'in'"
+
+
 def test_the_bytes_of_a_struct_are_passed_unchanged() -> None:
     assert packed(P, b"\xff" * 96) == b"\xff" * 96
 

@@ -73,6 +73,44 @@ kernel void f(constant P &p, constant float4x4 &m, constant array<float, 4> &a, 
     assert a.members == (Member("", "float32", shape=[4], strides=[4]),)
 
 
+def test_a_wgsl_struct() -> None:
+    source = """
+enable f16;
+struct In { at: vec3f, power: f32, half: vec3<f16> }
+struct U { w: array<vec4f, 3>, ins: array<In, 2>, m: mat3x4f, c: mat4x3<f32>, n: u32, h: mat2x2h, @size(32) last: vec2i }
+@group(0) @binding(0) var<uniform> u: U;
+@group(0) @binding(1) var<uniform> m: mat4x4f;
+@group(0) @binding(2) var<uniform> a: array<vec4u, 2>;
+@group(0) @binding(3) var<uniform> s: f32;
+@compute @workgroup_size(1) fn k() { _ = u.n + a[0].x; _ = m; _ = s; }
+"""
+    u, m, a, s = params(source, "webgpu")
+    assert (u.kind, u.type) == ("uniform", "uint8x272")
+    assert u.members == (
+        Member("w", "float32x4", 0, shape=[3], strides=[16]),
+        Member(
+            "ins", "", 48, [Member("at", "float32x3", 0), Member("power", "float32", 12), Member("half", "float16x3", 16)], 32, [2], [32]
+        ),
+        Member("m", "float32x4", 112, shape=[3], strides=[16]),
+        Member("c", "float32x3", 160, shape=[4], strides=[16]),
+        Member("n", "uint32", 224),
+        Member("h", "float16x2", 228, shape=[2], strides=[4]),
+        Member("last", "int32x2", 240),
+    )
+    assert m.members == (Member("", "float32x4", shape=[4], strides=[16]),)
+    assert a.members == (Member("", "uint32x4", shape=[2], strides=[16]),)
+    assert s.members == ()
+
+
+def test_wgsl_structs_that_contain_each_other_many_times_take_no_time() -> None:
+    structs = "".join(f"struct S{n} {{ a: S{n - 1}, b: S{n - 1} }}\n" for n in range(1, 7))
+    source = f"struct S0 {{ x: vec4f, y: vec4f }}\n{structs}@group(0) @binding(0) var<uniform> u: S{{}};\n@compute @workgroup_size(1) fn k() {{ _ = u.a; }}"
+    assert params(source.replace("S{}", "S6"), "webgpu")[0].members
+    deeper = "".join(f"struct S{n} {{ a: S{n - 1}, b: S{n - 1} }}\n" for n in range(7, 11))
+    (param,) = params(deeper + source.replace("S{}", "S10"), "webgpu")
+    assert (param.type, param.members) == ("uint8x32768", ())
+
+
 @pytest.mark.parametrize(
     ("source", "kind", "type_"),
     [

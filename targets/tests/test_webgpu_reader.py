@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod import Block, Param
+from devmod import Block, Member, Param
 
 
 def info_of(text: str, name: str = "main") -> devmod.FunctionInfo:
@@ -90,12 +90,16 @@ def test_each_uniform_member_is_a_scalar_argument(members: str, offsets: list[in
 
 
 @pytest.mark.parametrize(
-    ("members", "type_name", "align"),
-    [("m: mat4x4f", "uint8x64", 16), ("a: f32, @align(16) s: S", "uint8x32", 16), ("a: array<vec4f, 3>", "uint8x48", 16)],
+    ("members", "type_name", "described"),
+    [
+        ("m: mat4x4f", "uint8x64", [Member("m", "float32x4", shape=[4], strides=[16])]),
+        ("a: f32, @align(16) s: S", "uint8x32", [Member("a", "float32"), Member("s", "", 16, [Member("x", "float32")], 16)]),
+        ("a: array<vec4f, 3>", "uint8x48", [Member("a", "float32x4", shape=[3], strides=[16])]),
+    ],
 )
-def test_other_uniforms_are_one_value(members: str, type_name: str, align: int) -> None:
+def test_other_uniforms_are_one_value(members: str, type_name: str, described: list[Member]) -> None:
     params, blocks = uniform(members, "struct S { @size(16) x: f32 }")
-    assert params == (Param("u", "uniform", type_name, at=(0, 0), align=align),)
+    assert params == (Param("u", "uniform", type_name, at=(0, 0), align=16, members=described),)
     assert blocks == ()
 
 

@@ -119,6 +119,41 @@ def test_a_pointer_to_structs(device: Any) -> None:
     assert records.tolist() == [(1, 1.5), (2, 2.25)]
 
 
+@pytest.mark.row("R34")
+def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None:
+    f = devmod.compile(
+        """
+        typedef struct { float3 at; float scale; } View;
+        typedef struct { char t; View views[2]; struct { int q; }; float m[2][3]; } Scene;
+        kernel void k(Scene scene, global float out[6]) {
+            out[0] = scene.t; out[1] = scene.views[1].at.z; out[2] = scene.views[1].scale; out[3] = scene.q; out[4] = scene.m[1][2];
+            out[5] = scene.views[0].at.x;
+        }
+        """,
+        "opencl",
+    )["k"]
+    scene = {"t": -1, "views": [((1, 2, 3), 4), ((5, 6, 7), 8)], "q": 9, "m": [[1, 2, 3], [4, 5, 6]]}
+    out = np.zeros(6, "float32")
+    f(scene, out, grid=1, block=1)
+    assert out.tolist() == [-1, 7, 8, 9, 6, 1]
+    record = np.zeros((), f.info.interface.params[0].dtype)  # type: ignore[union-attr]
+    record["t"], record["q"], record["m"] = -1, 9, scene["m"]
+    record["views"]["at"], record["views"]["scale"] = [[1, 2, 3], [5, 6, 7]], [4, 8]
+    out[:] = 0
+    f(record, out, grid=1, block=1)
+    assert out.tolist() == [-1, 7, 8, 9, 6, 1]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(scene | {"view": 1}, out, grid=1, block=1)
+    assert str(caught.value) == (
+        "the opencl function 'k': argument 1 'scene': member 'scene.view': unknown; expected 't', 'views', 'q', 'm'. Did you mean 'views'?"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(scene, out[:5].copy(), grid=1, block=1)
+    assert str(caught.value) == (
+        "the opencl function 'k': argument 2 'out' has 20 bytes, and the kernel declares 24; pass an array of 24 bytes or more"
+    )
+
+
 def test_empty_arrays_zero_grids_and_two_dimensions(device: Any) -> None:
     f = kernel(
         "__kernel void k(__global int *x, int w) { int i = get_global_id(1) * w + get_global_id(0); x[i] = 10 * get_group_id(1) + get_local_id(0); }",

@@ -105,6 +105,34 @@ def test_buffers_of_vectors_structs_and_atomics(device: Any) -> None:
     )
 
 
+@pytest.mark.row("R34")
+def test_structs_are_packed_by_the_members_in_the_interface(device: Any) -> None:
+    f = function(
+        """
+        struct View { at: vec3f, scale: f32 }
+        struct Scene { w: array<vec4f, 2>, views: array<View, 2>, m: mat3x3f, n: u32 }
+        @group(0) @binding(0) var<uniform> scene: Scene;
+        @group(0) @binding(1) var<uniform> turn: mat2x4f;
+        @group(0) @binding(2) var<storage, read_write> x: array<f32, 8>;
+        """,
+        "x[0] = scene.w[1].z; x[1] = scene.views[1].at.z; x[2] = scene.views[1].scale; x[3] = scene.m[2][1]; x[4] = f32(scene.n);"
+        "x[5] = turn[1][2]; x[6] = scene.views[0].at.x; x[7] = scene.m[0][2];",
+    )
+    scene = {"w": [[1, 2, 3, 4], [5, 6, 7, 8]], "views": [((1, 2, 3), 4), ((5, 6, 7), 8)], "m": np.arange(9).reshape(3, 3), "n": 9}
+    x = np.zeros(8, "float32")
+    f(scene, [[1, 2, 3, 4], [5, 6, 7, 8]], x, grid=1)
+    assert x.tolist() == [7, 7, 8, 7, 9, 7, 1, 2]
+    assert message_of(devmod.ArgumentError, f, scene | {"n": -1}, [[1, 2, 3, 4], [5, 6, 7, 8]], x, grid=1) == (
+        "the webgpu function 'k': argument 1 'scene': member 'scene.n': -1 does not fit uint32 (0 to 4294967295)"
+    )
+    assert message_of(devmod.ArgumentError, f, scene, [[1, 2, 3, 4]], x, grid=1) == (
+        "the webgpu function 'k': argument 2 'turn': expected 2 elements, got 1"
+    )
+    assert message_of(devmod.ArgumentError, f, scene, [[1, 2, 3, 4], [5, 6, 7, 8]], x[:7].copy(), grid=1) == (
+        "the webgpu function 'k': argument 3 'x' has 28 bytes, and the kernel declares 32; pass an array of 32 bytes or more"
+    )
+
+
 @pytest.mark.parametrize("members", ["n: u32, @align(32) m: In", "@align(32) m: In, n: u32", "n: u32, @align(32) m: array<In, 2>"])
 def test_alignments_inside_structs(members: str, device: Any) -> None:
     which = "m[1].b" if "array" in members else "m.b"

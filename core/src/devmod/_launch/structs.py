@@ -187,7 +187,7 @@ class _Struct(_Writer):
         return [value[name] for name in self._names]
 
     def _is_declared(self, dtype: Any) -> bool:
-        """Return whether a record's dtype is the dtype of the declared layout."""
+        """Return whether a record's dtype has the declared layout: it is the same dtype, or has other names and the same numbers."""
         if dtype.itemsize != self._nbytes:
             return False
         if self._layout is None:
@@ -198,11 +198,22 @@ class _Struct(_Writer):
             used = bytearray(self._nbytes)
             self.mark(used, 0)
             self._layout = (declared, int.from_bytes(used, "little"))
-        return bool(self._layout[0] == dtype)
+        declared = self._layout[0]
+        return bool(declared == dtype) or (set(declared.names) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
 
     def mark(self, data: bytearray, at: int) -> None:
         for _, offset, writer in self._members:
             writer.mark(data, at + offset)
+
+
+def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
+    """Return the offset and the type of each number in a dtype."""
+    if dtype.subdtype is not None:
+        base, count = dtype.base, dtype.itemsize // max(dtype.base.itemsize, 1)
+        return {each for number in range(count) for each in _numbers(base, at + number * base.itemsize)}
+    if dtype.names is None:
+        return {(at, dtype.str)}
+    return {each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])}
 
 
 def _join(path: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devmod_targets.wgsl._scalars import EXTENSIONS, SUFFIXES, UNSUPPORTED
 from devmod_targets.wgsl._tokens import END, MAX_DEPTH, NUMBER, WORD, tokens
 
 TYPE_CHECKING = False
@@ -190,11 +191,13 @@ class ExpressionParser:
 
     def _record_suffix(self, number: Token) -> None:
         """Record the optional type that a number's suffix uses."""
-        suffix, hexadecimal = number.text[-2:].lower(), number.text[:2].lower() == "0x"
-        if suffix in ("li", "lu", "lf"):
-            self._uses.setdefault(f"{suffix[1]}64", number.at)
-        elif suffix.endswith("h") and (not hexadecimal or "p" in number.text.lower()):
-            self._uses.setdefault("f16", number.at)
+        text = number.text.lower()
+        for name, suffix in UNSUPPORTED.items():
+            if text.endswith(suffix):
+                self._uses.setdefault(name, number.at)
+        name = SUFFIXES.get(text[-1], "")
+        if name in EXTENSIONS and (not text.startswith("0x") or "p" in text):
+            self._uses.setdefault(name, number.at)
 
     def _type(self) -> Expression:
         if self._token.kind != WORD or self._token.text in KEYWORDS:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from devmod.errors import list_names
+from devmod_targets.wgsl._scalars import SCALARS, SUFFIXES, UNSUPPORTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod_targets.wgsl._syntax import WgslModule
 
 _WORDS = """
-true false bool i32 u32 f32 f16 i64 u64 f64 array atomic ptr sampler sampler_comparison
+true false bool array atomic ptr sampler sampler_comparison
 function private workgroup uniform storage handle read write read_write
 bitcast all any select arrayLength abs acos acosh asin asinh atan atanh atan2 ceil clamp cos cosh countLeadingZeros countOneBits
 countTrailingZeros cross degrees determinant distance dot dot4U8Packed dot4I8Packed exp exp2 extractBits faceForward firstLeadingBit
@@ -22,10 +23,10 @@ storageBarrier textureBarrier workgroupBarrier workgroupUniformLoad subgroupBarr
 quadBroadcast quadSwapDiagonal quadSwapX quadSwapY
 """
 _FAMILIES = re.compile(
-    r"(vec[234]|mat[234]x[234])[iufh]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
+    rf"(vec[234]|mat[234]x[234])[{''.join(SUFFIXES)}]?|texture(_\w+|[A-Z]\w+)|atomic[A-Z]\w+|(un)?pack(2x16|4x8|4xI8|4xU8)\w*|subgroup[A-Z]\w+"
     r"|(r|rg|rgba|bgra)(8|16|32|64)(unorm|snorm|uint|sint|float)|rgb10a2u(norm|int)|rg11b10ufloat"
 )
-_KNOWN = frozenset(_WORDS.split())
+_KNOWN = frozenset((*_WORDS.split(), *SCALARS, *UNSUPPORTED))
 
 
 def unknown_names(module: WgslModule) -> str:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from devmod import Param
 from devmod.backend import PipelineConstant
 from devmod.errors import CompileError
 from devmod_targets._closure import bits, closure
-from devmod_targets.authoring import MAX_ARGUMENTS, BlockMember, ReflectedFunction, ReflectedShader, Resource, reflected_function
+from devmod_targets.authoring import (
+    MAX_ARGUMENTS,
+    ReflectedFunction,
+    ReflectedShader,
+    Resource,
+    reflected_function,
+)
+from devmod_targets.wgsl._arithmetic import Unknown, shown_value
 from devmod_targets.wgsl._parse import parse
+from devmod_targets.wgsl._resources import read_resource, with_min_size
+from devmod_targets.wgsl._scalars import EXTENSIONS, OVERRIDES, UNSUPPORTED
 from devmod_targets.wgsl._tokens import Source
-from devmod_targets.wgsl._type import ARRAY, IMAGE, SAMPLER, SCALAR, STRUCT, VECTOR, Type
-from devmod_targets.wgsl._types import HALVES, Types
-from devmod_targets.wgsl._values import Unknown, Values, shown_value
+from devmod_targets.wgsl._type import Type
+from devmod_targets.wgsl._types import Types
+from devmod_targets.wgsl._values import Values
 from devmod_targets.wgsl._variables import VariableChecker
 
 TYPE_CHECKING = False
@@ -23,8 +31,6 @@ if TYPE_CHECKING:
 
 #: The WGSL extensions that need a feature of the device, to WebGPU's names of these features.
 FEATURES = {"f16": "shader-f16", "subgroups": "subgroups", "primitive_index": "primitive-index", "clip_distances": "clip-distances"}
-_CONSTANT_TYPES = {"bool": "bool", "i32": "int32", "u32": "uint32", "f32": "float32", "f16": "float16"}
-_LARGEST_STRUCT = 0xFFFF
 
 
 def read(text: str, name: str, constants: Mapping[str, Any] | None = None) -> dict[str, ReflectedFunction]:
@@ -98,13 +104,15 @@ class _Reader:
 
     def _check_extensions(self) -> None:
         declared = self._module.declared
-        if "f16" not in self._module.enabled:
-            for each in declared.values():
-                for name, at in each.uses.items():
-                    if name in HALVES and name not in declared:
-                        raise self._source.error(at, f"{name} requires the extension f16; write 'enable f16;' before all declarations")
         for each in declared.values():
-            for name in ("i64", "u64", "f64"):
+            for name, at in each.uses.items():
+                extension = EXTENSIONS.get(name)
+                if extension and extension not in self._module.enabled and name not in declared:
+                    raise self._source.error(
+                        at, f"{name} requires the extension {extension}; write 'enable {extension};' before all declarations"
+                    )
+        for each in declared.values():
+            for name in UNSUPPORTED:
                 if name in each.uses and name not in declared:
                     self._types.of(("name", name, None, each.uses[name]))
 
@@ -123,7 +131,7 @@ class _Reader:
             if declared.kind == "var":
                 self._variables[declared.name] = of
                 self.checker.check(declared, of)
-            elif declared.kind == "override" and of.name not in _CONSTANT_TYPES:
+            elif declared.kind == "override" and of.name not in OVERRIDES:
                 raise self._source.error(
                     declared.at, f"the override {declared.name!r} has the type {of.name}; expected bool, i32, u32, f32 or f16"
                 )
@@ -149,7 +157,7 @@ class _Reader:
             )
         shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=where)
         entry = reflected_function("webgpu", shader)
-        params = [_with_min_size(param, min_sizes) for param in entry.params]
+        params = [with_min_size(param, min_sizes) for param in entry.params]
         extra = dict(entry.extra)
         memory = self._workgroup_memory(used)
         if memory:
@@ -177,7 +185,7 @@ class _Reader:
                 if number in numbers:
                     raise self._source.error(each.at, f"the overrides {numbers[number]!r} and {each.name!r} have the same @id, {number}")
                 numbers[number] = each.name
-            kind = _CONSTANT_TYPES.get(self._values.type_of(each), "")
+            kind = OVERRIDES.get(self._values.type_of(each), "")
             default = None
             if each.value is not None:
                 try:
@@ -228,7 +236,7 @@ class _Reader:
                 continue
             if each.name not in self._resources_of:
                 at = (self._types.number(each, "group", 0), self._types.number(each, "binding", 0))
-                self._resources_of[each.name] = (at, _resource(each, self._variables[each.name], at))
+                self._resources_of[each.name] = (at, read_resource(each, self._variables[each.name], at))
             at, resource = self._resources_of[each.name]
             if at in names:
                 raise CompileError(
@@ -242,45 +250,3 @@ class _Reader:
             resources.append(resource)
             min_sizes[at] = self._variables[each.name].min_binding_size
         return resources, min_sizes
-
-
-def _resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resource:
-    name = declared.name
-    if of.kind == IMAGE:
-        return Resource(at, name, "image", access=of.access)
-    if of.kind == SAMPLER:
-        return Resource(at, name, "sampler")
-    if declared.words[0] == "uniform":
-        listed = [(member.name, part, offset) for member, part, offset in of.members] if of.kind == STRUCT else [(name, of, 0)]
-        members = [BlockMember(called, _number_type(part), offset, part.size, part.align) for called, part, offset in listed]
-        if of.kind == ARRAY:
-            members = []
-        return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
-    access = "rw" if declared.words[1:] == ["read_write"] else "r"
-    element, align = _element(of)
-    return Resource(at, name, "buffer", element, access, size=of.declared_size, align=align)
-
-
-def _number_type(of: Type) -> str:
-    """Return the type of a scalar or vector; "" for any other type."""
-    if of.kind not in (SCALAR, VECTOR):
-        return ""
-    return of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}"
-
-
-def _element(of: Type) -> tuple[str, int]:
-    """Return the element type of a buffer of this type, and the alignment of a struct, else 0."""
-    of = of.innermost
-    if of.runtime_sized:
-        return of.dtype, 0
-    if of.kind == STRUCT:
-        return (f"uint8x{of.stride}", of.align) if 1 < of.stride <= _LARGEST_STRUCT else ("", 0)
-    return of.dtype if of.lanes == 1 else f"{of.dtype}x{of.lanes}", 0
-
-
-def _with_min_size(param: Param, min_sizes: Mapping[tuple[int, int], int]) -> Param:
-    """Add the minimum binding size to a buffer's param, if it exceeds the default of four bytes."""
-    size = min_sizes.get(param.at, 0) if param.kind == "buffer" and isinstance(param.at, tuple) else 0
-    if size <= 4:
-        return param
-    return param.replace(extra={**param.extra, "least": size})

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 
 from devmod.errors import CompileError
+from devmod_targets.wgsl._scalars import FLOAT_SUFFIXES, INTEGER_SUFFIXES, UNSUPPORTED
 
 #: The limit on the characters of a source.
 MAX_TEXT = 4 << 20
@@ -20,13 +21,15 @@ _BLANK = " \t\n\v\f\r\u0085\u200e\u200f\u2028\u2029"
 _BREAKS = "\n\v\f\r\u0085\u2028\u2029"
 _SKIP = re.compile(rf"[{_BLANK}]+|//[^{_BREAKS}]*")
 _WORD = re.compile(rf"[^\W\d](?:\w|[^\x00-\x7f{_BLANK}])*")
+_FLOAT, _INTEGER = f"[{FLOAT_SUFFIXES}]", f"[{INTEGER_SUFFIXES}]"
+_LONG = "|".join(UNSUPPORTED.values())
 _NUMBER = re.compile(
-    r"0[xX](?:[0-9a-fA-F]*\.[0-9a-fA-F]+|[0-9a-fA-F]+\.[0-9a-fA-F]*)(?:[pP][+-]?\d+[fh]?)?"
-    r"|0[xX][0-9a-fA-F]+[pP][+-]?\d+[fh]?"
-    r"|0[xX][0-9a-fA-F]+[iu]?"
-    r"|(?:\d*\.\d+|\d+\.\d*)(?:[eE][+-]?\d+)?(?:lf|[fh])?"
-    r"|\d+[eE][+-]?\d+(?:lf|[fh])?"
-    r"|\d+(?:li|lu|lf|[iufh])?"
+    rf"0[xX](?:[0-9a-fA-F]*\.[0-9a-fA-F]+|[0-9a-fA-F]+\.[0-9a-fA-F]*)(?:[pP][+-]?\d+{_FLOAT}?)?"
+    rf"|0[xX][0-9a-fA-F]+[pP][+-]?\d+{_FLOAT}?"
+    rf"|0[xX][0-9a-fA-F]+{_INTEGER}?"
+    rf"|(?:\d*\.\d+|\d+\.\d*)(?:[eE][+-]?\d+)?(?:{UNSUPPORTED['f64']}|{_FLOAT})?"
+    rf"|\d+[eE][+-]?\d+(?:{UNSUPPORTED['f64']}|{_FLOAT})?"
+    rf"|\d+(?:{_LONG}|{_INTEGER}|{_FLOAT})?"
 )
 _COMMENT = re.compile(r"/\*|\*/")
 _SYMBOLS = frozenset("()[]{}<>,;:.@=!&|^~+-*/%")

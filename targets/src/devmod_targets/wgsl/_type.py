@@ -35,9 +35,9 @@ class Type:
     lanes : int
         The number of its scalars, with the padding of three-vectors in a matrix.
     element : Type
-        The element type of an array.
+        The element type of an array, or the column of a matrix.
     count : int or None
-        The length of an array; None for a runtime-sized array, -1 if it depends on an override.
+        The length of an array, or the columns of a matrix; None for a runtime-sized array, -1 if it depends on an override.
     members : list
         The members of a struct: (declaration, type, offset).
     host_shareable : bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from devmod_targets.wgsl._arithmetic import Unknown, shown_value
+from devmod_targets.wgsl._scalars import INTEGER_SUFFIXES, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_targets.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPLER, SCALAR, STRUCT, VECTOR, Type, round_up
-from devmod_targets.wgsl._values import Unknown, shown_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,11 +12,6 @@ if TYPE_CHECKING:
     from devmod_targets.wgsl._syntax import Declaration, Expression, WgslModule
     from devmod_targets.wgsl._values import Values
 
-_SCALARS = {"i32": ("int32", 4), "u32": ("uint32", 4), "f32": ("float32", 4), "f16": ("float16", 2)}
-_SUFFIXES = {"i": "i32", "u": "u32", "f": "f32", "h": "f16"}
-_SIXTY_FOUR = ("i64", "u64", "f64")
-#: The names that need ``enable f16``.
-HALVES = frozenset(("f16", *(f"vec{n}h" for n in "234"), *(f"mat{c}x{r}h" for c in "234" for r in "234")))
 _ACCESS = {"read": "r", "write": "w", "read_write": "rw"}
 _MAX_BYTES = 1 << 62
 #: The name of an array contains its element's name up to this length.
@@ -64,12 +60,12 @@ class Types:
 
     def _predeclared(self, name: str, arguments: list[Expression] | None, at: int) -> Type:
         items = arguments or []
-        if name in _SCALARS and arguments is None:
-            dtype, size = _SCALARS[name]
-            return Type(SCALAR, name, size, size, dtype)
+        if name in SCALARS and arguments is None:
+            scalar = SCALARS[name]
+            return Type(SCALAR, name, scalar.size, scalar.size, scalar.dtype)
         if name == "bool" and arguments is None:
             return Type(OTHER, name)
-        if name in _SIXTY_FOUR:
+        if name in UNSUPPORTED:
             raise self._module.source.error(
                 at, f"the type {name} has 64 bits, which WGSL does not support; use two u32, or the target vulkan"
             )
@@ -81,11 +77,11 @@ class Types:
                 raise self._module.source.error(at, f"expected atomic<i32> or atomic<u32>, got atomic<{of.name}>")
             return Type(ATOMIC, f"atomic<{of.name}>", of.size, of.align, of.dtype)
         shape = name[3:4] if name.startswith("vec") else name[3:6] if name.startswith("mat") else ""
-        if shape and _is_shape(shape, name[:3]) and name[3 + len(shape) :] in ("", *_SUFFIXES):
+        if shape and _is_shape(shape, name[:3]) and name[3 + len(shape) :] in ("", *SUFFIXES):
             suffix = name[3 + len(shape) :]
-            if suffix and (arguments is not None or (suffix in "iu" and name.startswith("mat"))):
+            if suffix and (arguments is not None or (suffix in INTEGER_SUFFIXES and name.startswith("mat"))):
                 raise self._unknown(name, at)
-            of = self._predeclared(_SUFFIXES[suffix], None, at) if suffix else self._one(name, items, at)
+            of = self._predeclared(SUFFIXES[suffix], None, at) if suffix else self._one(name, items, at)
             return self._vector(of, int(shape), at) if name.startswith("vec") else self._matrix(of, int(shape[0]), int(shape[2]), at)
         if name == "ptr":
             return Type(OTHER, name)
@@ -121,6 +117,7 @@ class Types:
         type_ = Type(MATRIX, f"mat{columns}x{rows}<{of.name}>", columns * column.stride, column.align, of.dtype)
         type_.lanes = type_.size // of.size
         type_.two_rows = rows == 2
+        type_.element, type_.count = column, columns
         return type_
 
     def _array(self, arguments: list[Expression], at: int) -> Type:

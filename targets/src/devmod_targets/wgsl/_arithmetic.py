@@ -1,0 +1,212 @@
+"""The values of WGSL's constant expressions: numbers, operators and functions.
+
+A value is a pair of a type and a Python number. The value of a vector or an array has a tuple of such pairs. Types are WGSL's names;
+"int" and "float" are the abstract types.
+"""
+
+from __future__ import annotations
+
+import math
+
+from devmod_targets.wgsl._scalars import CONVERSIONS, FLOATS, INTEGERS, SCALARS, SUFFIXES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from devmod_targets.wgsl._tokens import Source
+
+    Value = tuple[str, Any]
+
+_UNSIGNED = frozenset(name for name in INTEGERS if name[0] == "u")
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<": lambda a, b: bool(a < b),
+    ">": lambda a, b: bool(a > b),
+    "<=": lambda a, b: bool(a <= b),
+    ">=": lambda a, b: bool(a >= b),
+}
+_FLOAT_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "round": round,
+    "trunc": math.trunc,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "exp2": lambda x: math.pow(2.0, x),
+    "log": math.log,
+    "log2": math.log2,
+    "fract": lambda x: x - math.floor(x),
+}
+_BIT_FUNCTIONS: dict[str, Callable[[int], int]] = {
+    "countOneBits": lambda x: x.bit_count(),
+    "countLeadingZeros": lambda x: 32 - x.bit_length(),
+    "countTrailingZeros": lambda x: (x & -x).bit_length() - 1 if x else 32,
+    "firstTrailingBit": lambda x: (x & -x).bit_length() - 1 if x else 0xFFFFFFFF,
+}
+
+
+class Unknown(Exception):
+    """The value of an expression is unknown: an override has no value, or this file does not implement the expression."""
+
+
+class Arithmetic:
+    """The operations on constant values of a text. Each raises CompileError for an invalid one, and Unknown if it is not implemented."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def converted(self, value: Value, kind: str, at: int) -> Value:
+        """Return a value in a type to which its own type converts."""
+        if value[0] == kind:
+            return value
+        if kind in CONVERSIONS.get(value[0], ()):
+            return self._checked(kind, float(value[1]) if kind in FLOATS else value[1], at)
+        raise self._source.error(at, f"expected a value of type {kind}, got {_shown(value[0])}")
+
+    def _checked(self, kind: str, number: Any, at: int) -> Value:
+        """Return a result in its type. Concrete integers wrap around; other values must be in range."""
+        if kind in INTEGERS:
+            low, high = _range(kind)
+            if kind in SCALARS:
+                return (kind, (number - low) % (1 << INTEGERS[kind]) + low)
+            if not low <= number <= high:
+                raise self._source.error(at, "the value of this constant expression exceeds 64 bits")
+        elif kind in FLOATS and not abs(number) <= FLOATS[kind]:
+            raise self._source.error(at, f"the value of this constant expression exceeds the range of {_shown(kind)}")
+        return (kind, number)
+
+    def number(self, text: str, at: int) -> Value:
+        """Return the value of a number in the text."""
+        lower = text.lower()
+        hexadecimal = lower.startswith("0x")
+        exponent = hexadecimal and "p" in lower
+        kind = SUFFIXES.get(lower[-1], "")
+        if kind in FLOATS and hexadecimal and not exponent:
+            kind = ""  # the letter is a digit
+        digits = lower[:-1] if kind else lower
+        if "." in digits or exponent or kind in FLOATS or (not hexadecimal and "e" in digits):
+            number = float.fromhex(digits) if hexadecimal else float(digits)
+            return self._checked(kind or "float", number, at)
+        if len(digits) > 40:
+            raise OverflowError
+        whole = int(digits, 16 if hexadecimal else 10)
+        if kind and whole > _range(kind)[1]:
+            raise self._source.error(at, f"{text} exceeds the range of {kind}")
+        return self._checked(kind or "int", whole, at)
+
+    def unary(self, operator: str, value: Value, at: int) -> Value:
+        """Return the value of a unary operator."""
+        kind, number = value
+        if operator == "-" and kind in (*INTEGERS, *FLOATS) and kind not in _UNSIGNED:
+            return self._checked(kind, -number, at)
+        if operator == "!" and kind == "bool":
+            return (kind, not number)
+        if operator == "~" and kind in INTEGERS:
+            return self._checked(kind, ~number, at)
+        raise Unknown
+
+    def _both(self, left: Value, right: Value, at: int) -> tuple[str, Any, Any]:
+        for one, other in ((left[0], right[0]), (right[0], left[0])):
+            if one == other or other in CONVERSIONS.get(one, ()):
+                return other, self.converted(left, other, at)[1], self.converted(right, other, at)[1]
+        raise self._source.error(at, f"the operands have different types, {_shown(left[0])} and {_shown(right[0])}")
+
+    def binary(self, operator: str, left: Value, right: Value, at: int) -> Value:
+        """Return the value of a binary operator."""
+        if isinstance(left[1], tuple) or isinstance(right[1], tuple):
+            raise Unknown
+        if operator in ("<<", ">>"):
+            if left[0] not in INTEGERS or right[0] not in ("int", "u32") or not 0 <= right[1] < INTEGERS[left[0]]:
+                raise self._source.error(at, "invalid shift; expected an integer and a distance less than its number of bits")
+            return self._checked(left[0], left[1] << right[1] if operator == "<<" else left[1] >> right[1], at)
+        kind, a, b = self._both(left, right, at)
+        if operator in _COMPARE:
+            return ("bool", _COMPARE[operator](a, b))
+        if kind == "bool":
+            if operator in ("&&", "&"):
+                return (kind, a and b)
+            if operator in ("||", "|"):
+                return (kind, a or b)
+        elif operator in ("+", "-", "*"):
+            return self._checked(kind, a + b if operator == "+" else a - b if operator == "-" else a * b, at)
+        elif operator in ("/", "%"):
+            if kind in FLOATS:
+                return self._checked(kind, a / b if operator == "/" else math.fmod(a, b), at)
+            # WGSL truncates the quotient as C does; Python rounds down.
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return self._checked(kind, quotient if operator == "/" else a - b * quotient, at)
+        elif kind in INTEGERS and operator in ("&", "|", "^"):
+            return self._checked(kind, a & b if operator == "&" else a | b if operator == "|" else a ^ b, at)
+        raise self._source.error(at, f"the operator {operator!r} does not accept {_shown(kind)}")
+
+    def call(self, name: str, values: list[Value], at: int) -> Value:
+        """Return the value of a call of a predeclared function or type."""
+        if name == "array" or (name[:3] == "vec" and name[3:4] in ("2", "3", "4")):
+            if name != "array" and len(values) == 1 and not isinstance(values[0][1], tuple):
+                values = values * int(name[3])
+            return ("values", tuple(values))
+        numbers = [value[1] for value in values]
+        if any(isinstance(number, tuple) for number in numbers):
+            raise Unknown
+        if len(values) == 1:
+            return self._call_of_one(name, values[0], at)
+        if name in ("min", "max", "pow") and len(values) == 2:
+            kind, a, b = self._both(values[0], values[1], at)
+            return self._checked(kind, min(a, b) if name == "min" else max(a, b) if name == "max" else math.pow(a, b), at)
+        if name == "clamp" and len(values) == 3:
+            return self.call("min", [self.call("max", values[:2], at), values[2]], at)
+        if name == "select" and len(values) == 3 and values[2][0] == "bool":
+            kind, a, b = self._both(values[0], values[1], at)
+            return (kind, b if values[2][1] else a)
+        raise Unknown
+
+    def _call_of_one(self, name: str, value: Value, at: int) -> Value:
+        kind, number = value
+        if name == "bool":
+            return (name, bool(number))
+        if name in SCALARS and name in INTEGERS:
+            if kind in FLOATS:
+                low, high = _range(name)
+                number = min(max(math.trunc(number), low), high)
+            return self._checked(name, int(number), at)
+        if name in SCALARS:
+            return self._checked(name, float(number), at)
+        if name == "abs" and kind != "bool":
+            return self._checked(kind, abs(number), at)
+        if name == "sign" and kind != "bool":
+            return (kind, type(number)((number > 0) - (number < 0)))
+        if name in _FLOAT_FUNCTIONS and kind != "bool":
+            kind = "float" if kind == "int" else kind
+            return self._checked(kind, float(_FLOAT_FUNCTIONS[name](number)), at)
+        if name in _BIT_FUNCTIONS and kind in INTEGERS:
+            kind = "i32" if kind == "int" else kind
+            return self._checked(kind, _BIT_FUNCTIONS[name](number & 0xFFFFFFFF), at)
+        raise Unknown
+
+    def item(self, value: Value, place: Any, at: int) -> Value:
+        """Return an element of a vector or an array."""
+        items = value[1]
+        if not isinstance(items, tuple) or not isinstance(place, int):
+            raise Unknown
+        if not 0 <= place < len(items):
+            raise self._source.error(at, f"the index {place} is out of range; expected 0 to {len(items) - 1}")
+        declared: Value = items[place]
+        return declared
+
+
+def shown_value(value: Any) -> str:
+    """Return a value for a message. Nested lists may be of any length, so lists are not printed."""
+    return "a list of values" if isinstance(value, tuple) else repr(value)
+
+
+def _range(kind: str) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type."""
+    bits = INTEGERS[kind]
+    return (0, (1 << bits) - 1) if kind in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _shown(kind: str) -> str:
+    return {"int": "an integer", "float": "a floating-point number", "values": "several values"}.get(kind, kind)
