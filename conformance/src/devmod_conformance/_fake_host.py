@@ -48,8 +48,8 @@ def _replace_clocks() -> None:
     set_clock("time_ns", lambda: int(now() * 1000) * 1_000_000)
     for name in ("gmtime", "localtime", "ctime"):
         set_clock(name, of_seconds(name))
-    set_clock("strftime", lambda form, *given: real["strftime"](form, *(given or (time.localtime(),))))
-    set_clock("asctime", lambda *given: real["asctime"](*(given or (time.localtime(),))))
+    set_clock("strftime", lambda form, *value: real["strftime"](form, *(value or (time.localtime(),))))
+    set_clock("asctime", lambda *value: real["asctime"](*(value or (time.localtime(),))))
 
     date: Any = datetime.date
     moment: Any = datetime.datetime

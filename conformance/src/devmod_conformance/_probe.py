@@ -147,32 +147,32 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
     import devmod
 
     kind = request["kind"]
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for number, sent in enumerate(request["samples"]):
         payload = Payload(sent)
         module = payload.create(kind)
         get_function = partial(module.get_function, next(iter(payload.fmap)))
         for turn in ("", " again"):
-            found[f"get_function of sample {number + 1}{turn}"] = error_of(get_function)
+            results[f"get_function of sample {number + 1}{turn}"] = error_of(get_function)
     from devmod import plugins
 
     if plugins.is_claimed("devmod.device", kind):
-        found["devmod.device"] = error_of(lambda: devmod.device(kind))
-    send({"errors": found, "events": watch.take()})
+        results["devmod.device"] = error_of(lambda: devmod.device(kind))
+    send({"errors": results, "events": watch.take()})
 
 
 def digests(request: dict[str, Any], watch: Watch, send: Send) -> None:
     """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
     import devmod
 
-    found = []
+    results = []
     for sent in request["samples"]:
         payload = Payload(sent)
         module = payload.create(request["kind"])
         data = module.save_to_bytes()
         loaded = devmod.load_from_bytes(request["kind"], data)
-        found.append([module.format, hashlib.sha256(data).hexdigest(), hashlib.sha256(loaded.save_to_bytes()).hexdigest()])
-    send(found)
+        results.append([module.format, hashlib.sha256(data).hexdigest(), hashlib.sha256(loaded.save_to_bytes()).hexdigest()])
+    send(results)
 
 
 def compiled(request: dict[str, Any], watch: Watch, send: Send) -> None:
@@ -181,7 +181,7 @@ def compiled(request: dict[str, Any], watch: Watch, send: Send) -> None:
 
     import devmod
 
-    found: list[Any] = []
+    results: list[Any] = []
     for number, sent in enumerate(request["texts"]):
         options = dict(sent["options"])
         if sent["functions"]:
@@ -192,10 +192,10 @@ def compiled(request: dict[str, Any], watch: Watch, send: Send) -> None:
             sources[-1].write_text(sent["text"], encoding="utf-8")
             os.utime(sources[-1], (request["changed"], request["changed"]))
         try:
-            found.append([_parts(devmod.compile(source, sent["target"], **options)) for source in sources])
+            results.append([_parts(devmod.compile(source, sent["target"], **options)) for source in sources])
         except devmod.ToolchainNotFoundError as error:
-            found.append(str(error))
-    send(found)
+            results.append(str(error))
+    send(results)
 
 
 def _parts(module: Any) -> list[Any]:
@@ -216,17 +216,17 @@ def damaged(request: dict[str, Any], watch: Watch, send: Send) -> None:
     _limit_memory()
     for number, text in enumerate(request["bytes"]):
         send({"begins": number})
-        data, found = base64.b64decode(text), ""
+        data, result = base64.b64decode(text), ""
         try:
             module = devmod.load_from_bytes(request["kind"], data)
         except devmod.DevmodError:
             pass
         except BaseException as error:  # noqa: BLE001 - the row reports it
-            found = _describe(error)
+            result = _describe(error)
         else:
-            found = _inconsistency(module, data)
-        if found:
-            send({"number": number, "wrong": found})
+            result = _inconsistency(module, data)
+        if result:
+            send({"number": number, "wrong": result})
     send({"done": True})
 
 

@@ -111,7 +111,7 @@ def probe(
     for name in _REMOVED_VARIABLES:
         env.pop(name, None)
     try:
-        done = subprocess.run(  # noqa: S603 - this very Python
+        process = subprocess.run(  # noqa: S603 - this very Python
             python_command("devmod_conformance._probe"),
             input=json.dumps(request).encode() + b"\n",
             capture_output=True,
@@ -122,4 +122,4 @@ def probe(
         )
     except subprocess.TimeoutExpired as late:
         return Answer(read_answers(late.stdout or b""), 0, (late.stderr or b"").decode("utf-8", "replace"), True)
-    return Answer(read_answers(done.stdout), done.returncode, done.stderr.decode("utf-8", "replace"), False)
+    return Answer(read_answers(process.stdout), process.returncode, process.stderr.decode("utf-8", "replace"), False)

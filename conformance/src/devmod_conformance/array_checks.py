@@ -39,9 +39,9 @@ def check_copies(device: Device, add: Function, **shape: Any) -> None:
         for host in (np.empty(64, "float32"), wide[:, int(wait)]):
             a.copy_from(ones, stream=stream, wait=wait)
             add(a, b, c, 64, **shape, stream=stream)
-            done = c.copy_to(host, stream=stream, wait=wait)
+            result = c.copy_to(host, stream=stream, wait=wait)
             if not wait:
-                _reach(done)
+                _reach(result)
             np.testing.assert_array_equal(host, np.full(64, 2))
     # The stream or the device may be waited for in place of the event.
     for waiter in (stream, device):

@@ -142,8 +142,8 @@ MAX_COMPARED = 2000
 def list_names(names: Iterable[str]) -> str:
     """Return the names for a message, ``'a', 'b'``, in their order. At most twelve are listed."""
     names = list(names)
-    listed = ", ".join(quote_name(str(name)) for name in names[:MAX_LISTED])
-    return f"{listed} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else listed or "none"
+    text = ", ".join(quote_name(str(name)) for name in names[:MAX_LISTED])
+    return f"{text} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else text or "none"
 
 
 def quote_name(name: str) -> str:

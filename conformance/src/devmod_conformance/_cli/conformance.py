@@ -54,10 +54,10 @@ def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
     elif form == "markdown":
         _print_markdown(kind, results)
     else:
-        shown = [each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results]
+        rows = [each.outcome.upper() if each.outcome == "failed" else each.outcome for each in results]
         print_table(
             ("row", "outcome", "requirement, or reason"),
-            [(each.row.id, outcome, _text(each)) for each, outcome in zip(results, shown, strict=True)],
+            [(each.row.id, outcome, _text(each)) for each, outcome in zip(results, rows, strict=True)],
         )
         echo(_summary(kind, results))
     return 1 if any(each.outcome == "failed" for each in results) else 0

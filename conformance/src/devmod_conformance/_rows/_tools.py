@@ -216,8 +216,8 @@ def require_equal_bytes(actual: bytes, wanted: bytes, what: str) -> None:
 
 def summarize(items: Sequence[str]) -> str:
     """Return the first items of a list, and the number of the others."""
-    shown = "; ".join(each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS])
-    return shown + (f"; and {len(items) - _LISTED_ITEMS} more" if len(items) > _LISTED_ITEMS else "")
+    text = "; ".join(each if len(each) <= 200 else f"{each[:199]}…" for each in items[:_LISTED_ITEMS])
+    return text + (f"; and {len(items) - _LISTED_ITEMS} more" if len(items) > _LISTED_ITEMS else "")
 
 
 def _shorten(value: object) -> str:

@@ -54,9 +54,9 @@ def invalid_arguments(case: Conformance) -> None:
             for one, two in zip(arguments, before, strict=True):
                 if isinstance(one, np.ndarray):
                     require(np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"), f"{how} changes an array")
-        valid, wanted = call.make_arguments(), reference_arrays(call)
+        valid, expected = call.make_arguments(), reference_arrays(call)
         launch(case, function, valid, **call.keywords)
-        compare_arrays(call, valid, wanted, "called with valid arguments after invalid calls")
+        compare_arrays(call, valid, expected, "called with valid arguments after invalid calls")
 
 
 @row("R35-values")
@@ -68,9 +68,9 @@ def launch_values(case: Conformance) -> None:
         if values is None:
             continue
         applies = True
-        given, wanted = call.make_arguments(), reference_arrays(call)
-        launch(case, get_function(runtime_module(case, sample), call.function), [*given, *values])
-        compare_arrays(call, given, wanted, f"called with the launch values {values}")
+        arguments, expected = call.make_arguments(), reference_arrays(call)
+        launch(case, get_function(runtime_module(case, sample), call.function), [*arguments, *values])
+        compare_arrays(call, arguments, expected, f"called with the launch values {values}")
     if not applies:
         raise Skip("no called function has launch_param_tags for its grid and block")
 
@@ -138,19 +138,19 @@ def _tagged(case: Conformance, sample: Sample, call: Call, tags: Sequence[str]) 
 
 def _check_launch(case: Conformance, call: Call, function: Any, values: Sequence[int], how: str, *, may_refuse: bool = True) -> None:
     """Raise AssertionError unless the launch computes the reference's result, or raises LaunchError if it may and changes nothing."""
-    given, wanted = call.make_arguments(), reference_arrays(call)
+    arguments, expected = call.make_arguments(), reference_arrays(call)
     try:
-        launch(case, function, [*given, *values])
+        launch(case, function, [*arguments, *values])
     except devmod.LaunchError as error:
         require(may_refuse, f"{call.function!r} {how}: expected a launch, got LaunchError: {error}")
         require_equal(error.kind, case.kind, f"{call.function!r} {how}: the kind in the error")
-        compare_arrays(call, given, call.make_arguments(), f"{how}, with LaunchError")
+        compare_arrays(call, arguments, call.make_arguments(), f"{how}, with LaunchError")
     except devmod.DeviceNotFoundError as error:
         raise Skip(f"this machine has no {case.kind} device: {error}") from error
     except Exception as error:
         raise AssertionError(f"{call.function!r} {how}: expected LaunchError, got {type(error).__name__}: {error}") from error
     else:
-        compare_arrays(call, given, wanted, how)
+        compare_arrays(call, arguments, expected, how)
 
 
 def _check_error(case: Conformance, error: devmod.ArgumentError, how: str, function: str, argument: str) -> None:
@@ -177,14 +177,14 @@ def _invalid_calls(info: devmod.FunctionInfo, call: Call, has_grid: bool) -> Ite
     yield "too many arguments", None, [*create(), None], call.keywords
     for number, value in enumerate(create()):
         for what, wrong in _invalid_values(info, number, value):
-            given = create()
-            given[number] = wrong
-            yield f"{what} as argument {number + 1}", number, given, call.keywords
+            arguments = create()
+            arguments[number] = wrong
+            yield f"{what} as argument {number + 1}", number, arguments, call.keywords
     for number in written_arrays(call):
-        given = create()
-        if isinstance(given[number], np.ndarray):
-            given[number].setflags(write=False)
-            yield f"a read-only array as argument {number + 1}", number, given, call.keywords
+        arguments = create()
+        if isinstance(arguments[number], np.ndarray):
+            arguments[number].setflags(write=False)
+            yield f"a read-only array as argument {number + 1}", number, arguments, call.keywords
     if has_grid and call.grid is not None:
         for grid in (-1, "4", 1.5, (1, 1, 1, 1), (), None):
             yield f"grid={grid!r}", None, create(), {**call.keywords, "grid": grid}
@@ -240,6 +240,6 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
     return values
 
 
-def _triple(given: Any) -> tuple[int, int, int]:
-    x, y, z = (*((given,) if isinstance(given, int) else given or ()), 1, 1, 1)[:3]
+def _triple(value: Any) -> tuple[int, int, int]:
+    x, y, z = (*((value,) if isinstance(value, int) else value or ()), 1, 1, 1)[:3]
     return x, y, z

@@ -113,8 +113,8 @@ def replaced_compiler(case: Conformance) -> None:
         finally:
             devmod.set_compiler(case.kind, None)
         code = sample.code
-        wanted = [bytes(code)] if isinstance(code, (bytes, memoryview)) else sorted(map(bytes, code.values()))
-        require_equal(sorted(inputs), wanted, "the inputs of the replaced compiler after two get_function of each name")
+        expected = [bytes(code)] if isinstance(code, (bytes, memoryview)) else sorted(map(bytes, code.values()))
+        require_equal(sorted(inputs), expected, "the inputs of the replaced compiler after two get_function of each name")
         require(module.save_to_bytes() == data, "the replaced compiler changes the saved bytes")
 
 
@@ -140,9 +140,9 @@ def replaced_compiler_output(case: Conformance) -> None:
         get_function(module, next(iter(sample.fmap)))
         require(inputs, "get_function does not call the replaced compiler")
         for call in sample.calls:
-            arguments, wanted = call.make_arguments(), reference_arrays(call)
+            arguments, expected = call.make_arguments(), reference_arrays(call)
             launch(case, get_function(module, call.function), arguments, **call.keywords)
-            compare_arrays(call, arguments, wanted, "with a replaced compiler")
+            compare_arrays(call, arguments, expected, "with a replaced compiler")
     finally:
         devmod.set_compiler(case.kind, None)
 
@@ -215,13 +215,13 @@ def concurrent_calls(case: Conformance) -> None:
     """Threads that call one function at the same time get correct results."""
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        wanted = reference_arrays(call)
+        expected = reference_arrays(call)
 
-        def call_repeatedly(call: Any = call, function: Any = function, wanted: list[Any] = wanted) -> None:
+        def call_repeatedly(call: Any = call, function: Any = function, expected: list[Any] = expected) -> None:
             for _ in range(4):
                 arguments = call.make_arguments()
                 function(*arguments, **call.keywords)
-                compare_arrays(call, arguments, wanted, f"called by {_THREADS} threads")
+                compare_arrays(call, arguments, expected, f"called by {_THREADS} threads")
 
         with device_turn(case.kind):
             for answer in run_threads(case, call_repeatedly):

@@ -29,11 +29,11 @@ def reproducible_output(case: Conformance) -> None:
     texts = _texts(case)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         here, there = _Place(case, texts, one), _Place(case, texts, two)
-        begun = time.monotonic()
+        start = time.monotonic()
         first = here.compile()
         if all(isinstance(each, str) for each in first):
             raise Skip(f"no sample can be compiled on this machine: {first[0]}")
-        time.sleep(max(0.0, _APART - (time.monotonic() - begun)))
+        time.sleep(max(0.0, _APART - (time.monotonic() - start)))
         if _same(first, there.compile(folder=two, user=two, seed="2", other_host=True, zone=WEST, changed=1_000_000_000)):
             return
         # Find the cause. All but one of these compilations have the same replaced clock.
@@ -126,7 +126,7 @@ class _Place:
 
 def _texts(case: Conformance) -> list[dict[str, Any]]:
     """Return the texts of the compiled samples as JSON, for another process."""
-    made = []
+    results = []
     for sample in case.samples:
         if sample.compilation is None:
             continue
@@ -139,10 +139,10 @@ def _texts(case: Conformance) -> list[dict[str, Any]]:
             json.dumps(rest)
         except TypeError:
             continue  # an option such as include= may have values that JSON lacks
-        made.append({"text": text, "target": str(target), "options": rest, "functions": functions, "suffix": suffix})
-    if not made:
+        results.append({"text": text, "target": str(target), "options": rest, "functions": functions, "suffix": suffix})
+    if not results:
         raise Skip("no sample is created by Sample.compiled")
-    return made
+    return results
 
 
 def _suffix(kind: str, language: str | None) -> str:

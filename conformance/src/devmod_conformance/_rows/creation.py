@@ -47,9 +47,9 @@ def functions(case: Conformance) -> None:
 def source(case: Conformance) -> None:
     """A module has the source of its creation, and never saves it."""
     for sample in usable_samples(case):
-        given = {**sample.source, "listing": "; a listing"}
-        module = devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, given)
-        require_equal(dict(module.source), given, "the source")
+        values = {**sample.source, "listing": "; a listing"}
+        module = devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, values)
+        require_equal(dict(module.source), values, "the source")
         require(module.save_to_bytes() == runtime_module(case, sample).save_to_bytes(), "the source changes the saved bytes")
         require_equal(dict(_loaded(case, sample).source), {}, "the source of a loaded module")
 
@@ -121,8 +121,8 @@ def fallback_choice(case: Conformance) -> None:
     variable = "DEVMOD_COMPILE_FORCE_FALLBACK"
     before = os.environ.pop(variable, None)
     try:
-        made = devmod.create_with_fallback(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
-        require(not isinstance(made, FallbackModule), "create_with_fallback returns the fallback, although the backend is installed")
+        module = devmod.create_with_fallback(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
+        require(not isinstance(module, FallbackModule), "create_with_fallback returns the fallback, although the backend is installed")
         os.environ[variable] = "1"
         forced = devmod.create_with_fallback(case.kind, sample.code, sample.fmt, sample.fmap, sample.source)
         require(

@@ -32,8 +32,8 @@ from devmod_conformance._turn import device_turn
 def unknown_global(case: Conformance) -> None:
     """get_global of an unknown name raises FunctionNotFoundError, which names it."""
     for sample in usable_samples(case):
-        made = runtime_module(case, sample)
-        for how, module in (("created", made), ("loaded", devmod.load_from_bytes(case.kind, made.save_to_bytes()))):
+        original = runtime_module(case, sample)
+        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
             with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {how} module") as caught:
                 module.get_global(UNKNOWN_NAME)
             require_equal(
@@ -54,17 +54,19 @@ def global_arrays(case: Conformance) -> None:
     for sample in usable_samples(case):
         for name, make in sample.global_arrays.items():
             applies = True
-            made = runtime_module(case, sample)
-            for how, module in (("created", made), ("loaded", devmod.load_from_bytes(case.kind, made.save_to_bytes()))):
-                wanted = np.asarray(make())
+            original = runtime_module(case, sample)
+            for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+                expected = np.asarray(make())
                 for time in ("", ", read again,"):
                     with skip_without_device():
                         array = module.get_global(name)
                     what = f"the global {name!r} of a {how} module{time}"
                     require(isinstance(array, devmod.Array), f"{what}: expected a devmod.Array, got {type(array).__name__}")
                     actual = array.numpy()
-                    require_equal((actual.shape, str(actual.dtype)), (wanted.shape, str(wanted.dtype)), f"the shape and dtype of {what}")
-                    require(actual.tobytes() == wanted.tobytes(), f"{what}: expected the values of global_arrays, got {actual!r}")
+                    require_equal(
+                        (actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {what}"
+                    )
+                    require(actual.tobytes() == expected.tobytes(), f"{what}: expected the values of global_arrays, got {actual!r}")
     if not applies:
         raise Skip("no sample has global_arrays")
 
@@ -84,9 +86,9 @@ def several_functions(case: Conformance) -> None:
             code = {**code, other: code[call.function if call.function in code else info.name]}
         module = devmod.create(case.kind, code, sample.fmt, {**sample.fmap, other: info})
         for name in (call.function, other):
-            arguments, wanted = call.make_arguments(), reference_arrays(call)
+            arguments, expected = call.make_arguments(), reference_arrays(call)
             launch(case, get_function(module, name), arguments, **call.keywords)
-            compare_arrays(call, arguments, wanted, f"under the name {name!r}")
+            compare_arrays(call, arguments, expected, f"under the name {name!r}")
 
 
 @row("R33-devices")
@@ -136,13 +138,14 @@ def several_devices(case: Conformance) -> None:
 def host_arrays(case: Conformance) -> None:
     """Launches on NumPy arrays compute the reference's results."""
     for sample, call in samples_with_calls(case):
-        made = runtime_module(case, sample)
-        for how, module in (("created", made), ("loaded", devmod.load_from_bytes(case.kind, made.save_to_bytes()))):
-            given, wanted = call.make_arguments(), reference_arrays(call)
-            launch(case, get_function(module, call.function), given, **call.keywords)
-            compare_arrays(call, given, wanted, f"of a {how} module")
+        original = runtime_module(case, sample)
+        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+            arguments, expected = call.make_arguments(), reference_arrays(call)
+            launch(case, get_function(module, call.function), arguments, **call.keywords)
+            compare_arrays(call, arguments, expected, f"of a {how} module")
             require(
-                written_arrays(call) or not given, f"the reference of {call.function!r} changes no array, so its result cannot be checked"
+                written_arrays(call) or not arguments,
+                f"the reference of {call.function!r} changes no array, so its result cannot be checked",
             )
 
 
@@ -153,12 +156,12 @@ def strided_arrays(case: Conformance) -> None:
     applies = False
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        given = [
+        arguments = [
             np.repeat(each, 2, axis=-1)[..., ::2] if isinstance(each, np.ndarray) and each.ndim else each for each in call.make_arguments()
         ]
-        applies = applies or any(isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in given)
-        launch(case, function, given, **call.keywords)
-        compare_arrays(call, given, reference_arrays(call), "with arrays that are not contiguous")
+        applies = applies or any(isinstance(each, np.ndarray) and not each.flags.c_contiguous for each in arguments)
+        launch(case, function, arguments, **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "with arrays that are not contiguous")
     if not applies:
         raise Skip("no call has an array with dimensions")
 
@@ -178,13 +181,13 @@ def bound_launches(case: Conformance) -> None:
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
         arrays = _to_device(device, call.make_arguments())
-        wanted = _twice(call)
+        expected = _twice(call)
         bound_launch = function.bind(*arrays, **call.keywords)
         with device_turn(case.kind):
             bound_launch()
             bound_launch()
             device.synchronize()
-        compare_arrays(call, _to_host(arrays), wanted, "bound and launched twice")
+        compare_arrays(call, _to_host(arrays), expected, "bound and launched twice")
         with device_turn(case.kind):
             seconds = bound_launch.time()
         require(isinstance(seconds, float) and 0 <= seconds < 60, f"the time of a launch: expected seconds as a float, got {seconds!r}")
@@ -218,9 +221,9 @@ def empty_grid(case: Conformance) -> None:
         if call.grid is None:
             continue
         applies = True
-        given = call.make_arguments()
-        launch(case, get_function(runtime_module(case, sample), call.function), given, **{**call.keywords, "grid": 0})
-        compare_arrays(call, given, call.make_arguments(), "launched with grid=0")
+        arguments = call.make_arguments()
+        launch(case, get_function(runtime_module(case, sample), call.function), arguments, **{**call.keywords, "grid": 0})
+        compare_arrays(call, arguments, call.make_arguments(), "launched with grid=0")
     if not applies:
         raise Skip("no call has a grid")
 
@@ -238,16 +241,16 @@ def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Devi
     compare_arrays(call, _to_host(arrays), _twice(call), f"{how}, a second time")
 
 
-def _to_device(device: devmod.Device, given: list[Any]) -> list[Any]:
+def _to_device(device: devmod.Device, arguments: list[Any]) -> list[Any]:
     np = import_numpy()
-    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
+    return [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
 
 
-def _to_host(given: list[Any]) -> list[Any]:
-    return [each.numpy() if isinstance(each, devmod.Array) else each for each in given]
+def _to_host(arguments: list[Any]) -> list[Any]:
+    return [each.numpy() if isinstance(each, devmod.Array) else each for each in arguments]
 
 
 def _twice(call: Call) -> list[Any]:
-    wanted = reference_arrays(call)
-    call.reference(*wanted)
-    return wanted
+    expected = reference_arrays(call)
+    call.reference(*expected)
+    return expected

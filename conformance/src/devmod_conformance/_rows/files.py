@@ -86,9 +86,9 @@ def stored(case: Conformance) -> None:
         with skip_without_device():
             function: Any = devmod.loads(devmod.dumps(runtime_module(case, sample)))[call.function]
         arguments = call.make_arguments()
-        wanted = reference_arrays(call)
+        expected = reference_arrays(call)
         launch(case, function, arguments, **call.keywords)
-        compare_arrays(call, arguments, wanted, "loaded from a bundle")
+        compare_arrays(call, arguments, expected, "loaded from a bundle")
 
 
 def _writable(case: Conformance) -> Iterator[tuple[Sample, str]]:

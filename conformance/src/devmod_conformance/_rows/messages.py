@@ -66,15 +66,15 @@ def driver_absent(case: Conformance) -> None:
 def unknown_function(case: Conformance) -> None:
     """An unknown function name raises FunctionNotFoundError with core's text, for created and loaded modules."""
     for sample in usable_samples(case):
-        made = runtime_module(case, sample)
+        original = runtime_module(case, sample)
         near = next(iter(sample.fmap)) + "_"
-        for how, module in (("created", made), ("loaded", devmod.load_from_bytes(case.kind, made.save_to_bytes()))):
+        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
             for name in (UNKNOWN_NAME, near, ""):
                 with expect_error(devmod.FunctionNotFoundError, f"get_function({name!r}) of a {how} module") as caught:
                     module.get_function(name)
-                wanted = errors.function_not_found(case.kind, name, sample.fmap)
+                expected = errors.function_not_found(case.kind, name, sample.fmap)
                 what = f"the error of get_function({name!r}) of a {how} module (use devmod.backend.function_not_found)"
-                require_equal(str(caught[0]), str(wanted), what)
+                require_equal(str(caught[0]), str(expected), what)
                 require_equal((caught[0].kind, caught[0].function), (case.kind, name), "the kind and the function in that error")
             with expect_error(devmod.FunctionNotFoundError, f"module[{UNKNOWN_NAME!r}]"):
                 module[UNKNOWN_NAME]
@@ -99,18 +99,16 @@ def inspection(case: Conformance) -> None:
     """inspect_source returns the same text as the fallback's, for every format."""
     spec = target_spec(case)
     for sample in usable_samples(case):
-        given = {**{key: f"the {key} of a sample" for key in spec.source_keys}, **sample.source}
-        for source in (given, {}):
+        values = {**{key: f"the {key} of a sample" for key in spec.source_keys}, **sample.source}
+        for source in (values, {}):
             one = devmod.create(case.kind, sample.code, sample.fmt, sample.fmap, source)
             two = fallback_module(case, sample)
             two._source = source
             loaded = devmod.load_from_bytes(case.kind, one.save_to_bytes())
-            for wanted in dict.fromkeys(("", sample.fmt, *spec.formats, *spec.source_keys, *source, "no_such_format")):
-                require_equal(one.inspect_source(wanted), two.inspect_source(wanted), f"inspect_source({wanted!r})")
+            for fmt in dict.fromkeys(("", sample.fmt, *spec.formats, *spec.source_keys, *source, "no_such_format")):
+                require_equal(one.inspect_source(fmt), two.inspect_source(fmt), f"inspect_source({fmt!r})")
                 if not source:
-                    require_equal(
-                        loaded.inspect_source(wanted), two.inspect_source(wanted), f"inspect_source({wanted!r}) of a loaded module"
-                    )
+                    require_equal(loaded.inspect_source(fmt), two.inspect_source(fmt), f"inspect_source({fmt!r}) of a loaded module")
 
 
 @row("R39")

@@ -55,6 +55,6 @@ def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, A
 
 
 def _compare(call: Call, sent: list[Any], how: str) -> None:
-    wanted = reference_arrays(call)
-    actual = [two if one is None else read_argument(one) for one, two in zip(sent, wanted, strict=True)]
-    compare_arrays(call, actual, wanted, how)
+    expected = reference_arrays(call)
+    actual = [two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)]
+    compare_arrays(call, actual, expected, how)

@@ -31,9 +31,9 @@ from devmod_conformance._rows._tools import (
 def any_buffer(case: Conformance) -> None:
     """load_from_bytes accepts any buffer."""
     data = runtime_module(case, usable_samples(case)[0]).save_to_bytes()
-    for given in (data, bytearray(data), memoryview(data), array("B", data)):
-        module = devmod.load_from_bytes(case.kind, given)
-        require_equal_bytes(module.save_to_bytes(), data, f"the bytes after loading a {type(given).__name__}")
+    for value in (data, bytearray(data), memoryview(data), array("B", data)):
+        module = devmod.load_from_bytes(case.kind, value)
+        require_equal_bytes(module.save_to_bytes(), data, f"the bytes after loading a {type(value).__name__}")
 
 
 @row("R5-no-file")

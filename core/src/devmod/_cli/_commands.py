@@ -32,12 +32,12 @@ class Commands(SuggestingGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = KNOWN.get(cmd_name)
-        found: click.Command | None
+        command: click.Command | None
         if entry is not None and entry.distribution == CORE:
-            found = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}").command
-            return found
-        found = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
-        if found is None and entry is not None:
+            command = import_module(f"devmod._cli.{cmd_name.replace('-', '_')}").command
+            return command
+        command = registry.find(GROUP, cmd_name) if registry.is_name(GROUP, cmd_name) else None
+        if command is None and entry is not None:
             refused = entries.excluded_claim(GROUP, cmd_name)
             if refused is not None:
                 raise messages.excluded_error(*refused)
@@ -47,7 +47,7 @@ class Commands(SuggestingGroup):
                 key=f"{GROUP}.{cmd_name}",
                 distribution=entry.distribution,
             )
-        return found
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table; click would import each of them."""

@@ -66,8 +66,8 @@ def signature(name: str, info: FunctionInfo) -> str:
     except FormatError:  # the runtime raises the error
         constants = ()
     if constants:
-        shown = ", ".join(each.label if each.default is None else f"{each.label}={each.default}" for each in constants)
-        text += f"{',' if info.interface is not None and block_text(info.interface) else ''} constants {shown}"
+        values = ", ".join(each.label if each.default is None else f"{each.label}={each.default}" for each in constants)
+        text += f"{',' if info.interface is not None and block_text(info.interface) else ''} constants {values}"
     return text
 
 

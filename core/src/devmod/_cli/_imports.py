@@ -41,8 +41,8 @@ def main(request: dict[str, Any]) -> None:
     known = {tuple(_identity(claim)): claim for group in GROUPS for claim in entries.declared_claims(group)}
 
     def problems(identities: list[list[str]]) -> list[Problem]:
-        found = [known.get(tuple(each)) for each in identities]
-        return [_problem(claim) if claim is not None else ("", "") for claim in found]  # None: a concurrent uninstall
+        claims = [known.get(tuple(each)) for each in identities]
+        return [_problem(claim) if claim is not None else ("", "") for claim in claims]  # None: a concurrent uninstall
 
     answer_items(request, problems)
 

@@ -35,21 +35,21 @@ _ARGUMENT = re.compile(rf"(?<![\w.=-])({_NAMES})=(?=[\s.,;:)]|$)")
 def to_shell(text: str) -> str:
     """Replace Python's arguments in an error's text with the options of the command line."""
 
-    def call(found: re.Match[str]) -> str:
-        name, value = found[1], found[2][1:-1]
-        return f"devmod compile … {OPTIONS[name]} {quote(value)}" if OPTIONS[name] else found[0]
+    def call(match: re.Match[str]) -> str:
+        name, value = match[1], match[2][1:-1]
+        return f"devmod compile … {OPTIONS[name]} {quote(value)}" if OPTIONS[name] else match[0]
 
-    def compile_file(found: re.Match[str]) -> str:
-        return f"devmod compile {quote(found[1][1:-1])} -t {found[2][1:-1]}"
+    def compile_file(match: re.Match[str]) -> str:
+        return f"devmod compile {quote(match[1][1:-1])} -t {match[2][1:-1]}"
 
-    def load(found: re.Match[str]) -> str:
-        return f"devmod inspect {quote(found[1][1:-1])}"
+    def load(match: re.Match[str]) -> str:
+        return f"devmod inspect {quote(match[1][1:-1])}"
 
-    def argument(found: re.Match[str]) -> str:
-        return OPTIONS[found[1]] or f"the argument {found[1]} of devmod.compile (in Python)"
+    def argument(match: re.Match[str]) -> str:
+        return OPTIONS[match[1]] or f"the argument {match[1]} of devmod.compile (in Python)"
 
-    def local(found: re.Match[str]) -> str:
-        return f"--local {found[1]}.{found[2]}={found[4]}{'/thread' if found[3] else ''}"
+    def local(match: re.Match[str]) -> str:
+        return f"--local {match[1]}.{match[2]}={match[4]}{'/thread' if match[3] else ''}"
 
     text = _LOCAL.sub(local, text)
     text = _LOAD.sub(load, _COMPILE.sub(compile_file, text))

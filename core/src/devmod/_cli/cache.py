@@ -41,18 +41,18 @@ def command(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    found = _state()
+    state = _state()
     if as_json:
-        print_json(found)
+        print_json(state)
         return
-    if not found["folder"]:
+    if not state["folder"]:
         echo("There is no cache folder: this user has no home folder, and DEVMOD_CACHE_DIR is not set.")
         return
-    echo(f"{found['folder']}: {_amount(found['entries'], found['bytes'])}; DEVMOD_CACHE_SIZE allows {size(found['bound'])}")
-    if found["kinds"]:
-        rows = [(each["kind"], str(each["entries"]), size(each["bytes"])) for each in found["kinds"]]
+    echo(f"{state['folder']}: {_amount(state['entries'], state['bytes'])}; DEVMOD_CACHE_SIZE allows {size(state['bound'])}")
+    if state["kinds"]:
+        rows = [(each["kind"], str(each["entries"]), size(each["bytes"])) for each in state["kinds"]]
         print_table(("kind", "entries", "size"), rows)
-    for problem in found["problems"]:
+    for problem in state["problems"]:
         echo(f"! not used: {problem}")
 
 
@@ -85,19 +85,19 @@ def clear(kind: str | None, as_json: bool) -> None:
 
 def _state() -> dict[str, Any]:
     base = cache_dir()
-    shown = []
+    rows = []
     problems = [folder_problem(base)] if base else []
     for kind in _kinds(base):
         folder = os.path.join(base, kind)
         problems.append(folder_problem(folder))
         entries = [each for each in files(folder) if not each.temporary]
-        shown.append({"kind": kind, "entries": len(entries), "bytes": sum(each.size for each in entries)})
+        rows.append({"kind": kind, "entries": len(entries), "bytes": sum(each.size for each in entries)})
     return {
         "folder": base,
-        "entries": sum(each["entries"] for each in shown),
-        "bytes": sum(each["bytes"] for each in shown),
+        "entries": sum(each["entries"] for each in rows),
+        "bytes": sum(each["bytes"] for each in rows),
         "bound": size_bound(),
-        "kinds": shown,
+        "kinds": rows,
         "problems": [problem for problem in dict.fromkeys(problems) if problem],
     }
 

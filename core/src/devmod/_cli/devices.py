@@ -42,21 +42,22 @@ def command(as_json: bool, timeout: float) -> None:
     This opens the drivers, in another process: a driver that crashes or does not answer is listed as a problem.
     """
     quiet_drivers()
-    found: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     problems: list[str] = []
     claims = registry.registered(GROUP)
     for kind, devices, problem in _devices(claims, timeout):
-        found += devices
+        results += devices
         if problem or not devices:
             problems.append(f"{kind}: {problem or 'its runtime is installed and finds no device'}")
     if as_json:
-        print_json({"devices": found, "problems": problems})
+        print_json({"devices": results, "problems": problems})
         return
-    if found:
-        shown = [
-            {**each, "arch": _cut(str(each["arch"])), "memory": size(int(str(each["memory"]))) if each["memory"] else ""} for each in found
+    if results:
+        rows = [
+            {**each, "arch": _cut(str(each["arch"])), "memory": size(int(str(each["memory"]))) if each["memory"] else ""}
+            for each in results
         ]
-        print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in shown])
+        print_table(_FIELDS, [[str(each[name]) for name in _FIELDS] for each in rows])
     elif not claims:
         echo("No runtime is installed, so there is no device. One that runs on any CPU: pip install 'devmod-opencl[pocl]'")
     for problem in problems:

@@ -40,32 +40,34 @@ def command(file: Path, as_json: bool, verify: bool) -> None:
     FILE is a .devmod bundle, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a bundle or an
     imports blob. Without --verify no digest is compared. No backend is imported.
     """
-    found = describe(file, verify=verify)
+    description = describe(file, verify=verify)
     if as_json:
-        print_json(found)
+        print_json(description)
         return
-    echo(f"{found['file']}: {found['format']}, {size(found['bytes'])}")
-    echo_all(_lines_of(found["module"], "", []))
+    echo(f"{description['file']}: {description['format']}, {size(description['bytes'])}")
+    echo_all(_lines_of(description["module"], "", []))
     echo()
     if verify:
-        echo(f"Digests compared: {found['verified']}, all right.")
+        echo(f"Digests compared: {description['verified']}, all right.")
         echo()
-    _print_missing(found)
+    _print_missing(description)
 
 
-def _print_missing(found: dict[str, Any]) -> None:
+def _print_missing(description: dict[str, Any]) -> None:
     """Print what to install, or that nothing is missing."""
     lines = []
-    if found["install"]:
-        lines += ["To run all of it here:", *(f"  {line}" for line in found["install"])]
-    for choice in found["choices"]:
+    if description["install"]:
+        lines += ["To run all of it here:", *(f"  {line}" for line in description["install"])]
+    for choice in description["choices"]:
         names = choice["functions"]
-        listed = ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
-        lines += [f"To run {listed} here, install one of:", *(f"  {line}" for line in choice["install"])]
+        text = ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
+        lines += [f"To run {text} here, install one of:", *(f"  {line}" for line in choice["install"])]
     if not lines:
-        lines = ["Every function has an installed runtime here." if found["others"] else "All runtimes that it needs are installed here."]
-    if found["others"]:
-        lines += ["Not needed, for the other candidates:", *(f"  {line}" for line in found["others"])]
+        lines = [
+            "Every function has an installed runtime here." if description["others"] else "All runtimes that it needs are installed here."
+        ]
+    if description["others"]:
+        lines += ["Not needed, for the other candidates:", *(f"  {line}" for line in description["others"])]
     for line in lines:
         echo(line)
 

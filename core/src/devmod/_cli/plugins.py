@@ -43,23 +43,23 @@ def command(context: click.Context, as_json: bool, no_import: bool, with_core: b
     """
     quiet_drivers()
     with plugins_at_work():
-        found = [_row(claim, state) for claim, state in _states(None if no_import else timeout)]
+        rows = [_row(claim, state) for claim, state in _states(None if no_import else timeout)]
     if not with_core:
-        found = [row for row in found if row["distribution"] != CORE]
+        rows = [row for row in rows if row["distribution"] != CORE]
     if as_json:
-        print_json(found)
+        print_json(rows)
         return
-    if not found:
+    if not rows:
         echo("No plugin is installed. A runtime is added with pip, for example: pip install devmod-opencl")
         return
-    sources = [f"{row['distribution']} {row['version']}".strip() or "in this process" for row in found]
-    short = [row["state"] if not row["problem"] else row["state"].upper() for row in found]
+    sources = [f"{row['distribution']} {row['version']}".strip() or "in this process" for row in rows]
+    short = [row["state"] if not row["problem"] else row["state"].upper() for row in rows]
     print_table(
         ("group", "name", "from", "object", "state"),
-        [(row["group"], row["name"], source, row["object"], state) for row, source, state in zip(found, sources, short, strict=True)],
+        [(row["group"], row["name"], source, row["object"], state) for row, source, state in zip(rows, sources, short, strict=True)],
     )
     debug = (context.obj or {}).get("debug")
-    for problem, traceback in {row["problem"]: row["traceback"] for row in found if row["problem"]}.items():
+    for problem, traceback in {row["problem"]: row["traceback"] for row in rows if row["problem"]}.items():
         echo(f"! {problem}")
         if debug and traceback:
             echo_lines(traceback)

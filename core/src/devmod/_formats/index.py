@@ -72,12 +72,12 @@ class Entry:
     def to_dict(self) -> dict[str, Any]:
         """Return the map for the index, without empty fields."""
         lists = {"imports": self.imports, "format": self.fmt, "functions": self.functions, "variant": self.variant}
-        made: dict[str, Any] = {"kind": self.kind} | {key: value for key, value in lists.items() if value}
+        fields: dict[str, Any] = {"kind": self.kind} | {key: value for key, value in lists.items() if value}
         if self.origin is not None:
-            made["origin"] = self.origin.to_dict()
+            fields["origin"] = self.origin.to_dict()
         if self.offset is not None:
-            made |= {"offset": self.offset, "size": self.size, "sha256": self.digest}
-        return made
+            fields |= {"offset": self.offset, "size": self.size, "sha256": self.digest}
+        return fields
 
 
 def aligned(offset: int) -> int:
@@ -165,11 +165,11 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
     reader = Reader(bytes(index), f"the index of {place}", most=MAX_VALUES)
     roots: list[int] | None = None
     entries: list[Entry] | None = None
-    taken: set[str] = set()
+    names: set[str] = set()
     for _ in range(reader.read_map()):
         reader.field = ""
-        key = reader.read_key(taken)
-        taken.add(key)
+        key = reader.read_key(names)
+        names.add(key)
         reader.field = key
         if key == "roots":
             roots = list(_read_numbers(reader))

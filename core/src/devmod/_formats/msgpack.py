@@ -354,8 +354,8 @@ class Reader:
             raise self.error(f"a count of {count}, and {left} bytes are left")
         return count
 
-    def _mistyped(self, wanted: str, mark: int) -> FormatError:
-        return self.error(f"expected {wanted}, found {_SORTS[mark]}", self.at - 1)
+    def _mistyped(self, expected: str, mark: int) -> FormatError:
+        return self.error(f"expected {expected}, found {_SORTS[mark]}", self.at - 1)
 
 
 # Tables over the first byte of an object, 0x00 to 0xFF. They are written out, since opening a file imports this module.

@@ -83,13 +83,13 @@ class Plan:
     def _digests(self) -> list[bytes]:
         from hashlib import sha256
 
-        made = []
+        results = []
         for parts in self._parts:
             digest = sha256()
             for part in parts:
                 digest.update(part)
-            made.append(digest.digest())
-        return made
+            results.append(digest.digest())
+        return results
 
     def _write_blobs(self, file: BinaryIO) -> None:
         end = 0

@@ -90,8 +90,8 @@ def _scan_all() -> Iterator[Distribution]:
     earlier: list[Folder] = []
     seen: set[str] = set()
     broken: list[Distribution] = []
-    for folder, found in _sources():
-        for distribution in found:
+    for folder, members in _sources():
+        for distribution in members:
             name = normalize_name(distribution.name)
             if distribution.problem:
                 broken.append(distribution)
@@ -136,17 +136,17 @@ def _folders() -> Iterator[tuple[Folder, Iterable[Distribution]]]:
         if isinstance(entry, str):
             try:
                 path = os.path.realpath(entry)  # '' and relative entries are relative to the working directory
-                found = os.stat(path)
+                status = os.stat(path)
             except (OSError, ValueError):
                 continue
             if path not in seen:
                 seen.add(path)
-                folder = _folder(path, found)
+                folder = _folder(path, status)
                 yield folder, folder.distributions
 
 
-def _folder(path: str, found: os.stat_result) -> Folder:
-    stamp = stamp_from_stat(found)
+def _folder(path: str, status: os.stat_result) -> Folder:
+    stamp = stamp_from_stat(status)
     known = _folders_read.get(path)
     if known is None or not known.is_current(stamp):
         known = read_index(path)
@@ -158,7 +158,7 @@ def _folder(path: str, found: os.stat_result) -> Folder:
                 return known
             from devmod._plugins.scan import scan
 
-            if not scan(known, infos, found):
+            if not scan(known, infos, status):
                 _folders_read.pop(path, None)
                 return known
         _folders_read[path] = known

@@ -52,12 +52,12 @@ def ignored_entries() -> list[Claim]:
     """Return the entries in groups that begin with ``devmod.`` and are not in `GROUPS`. `problem` has the reason."""
     from devmod._plugins.messages import ignored_entry
 
-    found = [
+    results = [
         Claim(group, name, value, source) for source in distributions() for group, name, value in source.entries if group not in GROUPS
     ]
-    for claim in found:
+    for claim in results:
         claim.problem = ignored_entry(claim, core_distribution())
-    return found
+    return results
 
 
 def _names(group: str) -> frozenset[str]:
@@ -76,8 +76,8 @@ def excluding_variable(claim: Claim) -> str:
     name = normalize_name(claim.distribution)
     if name not in ("", CORE):
         for variable, excludes_listed in (("DEVMOD_PLUGINS_ALLOW", False), ("DEVMOD_PLUGINS_DENY", True)):
-            listed = [normalize_name(each) for each in environment_items(variable)]
-            if listed and (name in listed) == excludes_listed:
+            names = [normalize_name(each) for each in environment_items(variable)]
+            if names and (name in names) == excludes_listed:
                 return variable
     return ""
 

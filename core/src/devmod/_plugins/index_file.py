@@ -66,9 +66,9 @@ def stamp_of(path: str) -> str:
         return ""
 
 
-def stamp_from_stat(found: os.stat_result) -> str:
+def stamp_from_stat(status: os.stat_result) -> str:
     """Return device, inode, times and size as one string to compare."""
-    return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_size}"
+    return f"{status.st_dev} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}"
 
 
 def check_value(data: bytes) -> str:

@@ -36,11 +36,11 @@ def load(claim: Claim, core: Distribution) -> object:
 
         raise messages.broken_entry(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
     debug(f"{claim.key} is {claim.value} of {claim.provider}")  # before the import, which may crash the process
-    found = _import_for(claim, module, core)
+    result = _import_for(claim, module, core)
     at = module
     for part in attributes:
         try:
-            found = getattr(found, part)
+            result = getattr(result, part)
         except Exception as error:
             from devmod._plugins import messages
             from devmod.errors import describe_error
@@ -49,13 +49,13 @@ def load(claim: Claim, core: Distribution) -> object:
                 claim, f"its entry is {claim.value!r}, and {at} has no {part!r} ({describe_error(error)})"
             ) from error
         at += f".{part}"
-    check(claim, found)
-    return found
+    check(claim, result)
+    return result
 
 
-def check(claim: Claim, found: object) -> None:
+def check(claim: Claim, obj: object) -> None:
     """Raise PluginError unless `found` is valid for the group of the claim."""
-    wrong = _mismatch(claim, found)
+    wrong = _mismatch(claim, obj)
     if wrong:
         from devmod._plugins import messages
 
@@ -88,16 +88,16 @@ def _import_for(claim: Claim, module: str, core: Distribution) -> object:
 
 def _import(module: str) -> object:
     """Import a module and its parents. If the import fails in another thread, this thread repeats it, and gets the cause too."""
-    found: object = None
+    result: object = None
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
         name = ".".join(parts[:count])
         while True:
             # If another thread's import fails, Python returns the incomplete module to the threads that waited for it.
-            found = __import__(name, fromlist=("__name__",))
-            if sys.modules.get(name) is found:
+            result = __import__(name, fromlist=("__name__",))
+            if sys.modules.get(name) is result:
                 break
-    return found
+    return result
 
 
 def _invalidate_listings() -> None:
@@ -106,26 +106,26 @@ def _invalidate_listings() -> None:
     importlib.invalidate_caches()
 
 
-def _mismatch(claim: Claim, found: object) -> str:
+def _mismatch(claim: Claim, obj: object) -> str:
     """Return why an object is invalid for the group of the claim; "" if it is valid."""
     what = claim.value if claim.distribution else "the object"
     if claim.group == "devmod.targets":
         from devmod._values.spec import TargetSpec
 
-        if not isinstance(found, TargetSpec):
-            return f"{what} is of type {type(found).__name__}, not a devmod.TargetSpec"
-        return "" if found.kind == claim.name else f"{what} is the TargetSpec of the kind {found.kind!r}"
+        if not isinstance(obj, TargetSpec):
+            return f"{what} is of type {type(obj).__name__}, not a devmod.TargetSpec"
+        return "" if obj.kind == claim.name else f"{what} is the TargetSpec of the kind {obj.kind!r}"
     if claim.group == "devmod.commands":
         from click import Command
 
-        return "" if isinstance(found, Command) else f"{what} is of type {type(found).__name__}, not a click command"
+        return "" if isinstance(obj, Command) else f"{what} is of type {type(obj).__name__}, not a click command"
     arguments = GROUPS[claim.group]
     if arguments is None:
-        return f"{what} is None" if found is None else ""
+        return f"{what} is None" if obj is None else ""
     call = f"f({', '.join(arguments)})"
-    if not callable(found):
-        return f"{what} is of type {type(found).__name__} and cannot be called; it is called as {call}"
-    if type(found) is _FUNCTION and not _accepts(found, len(arguments)):
+    if not callable(obj):
+        return f"{what} is of type {type(obj).__name__} and cannot be called; it is called as {call}"
+    if type(obj) is _FUNCTION and not _accepts(obj, len(arguments)):
         return f"{what} cannot be called as {call}"
     return ""
 

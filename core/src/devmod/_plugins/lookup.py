@@ -22,13 +22,13 @@ def lookup(group: str, name: str) -> Any:
     FormatError
         `name` is invalid.
     """
-    found = registry.cached_object(group, name)
-    if found is None:
+    result = registry.cached_object(group, name)
+    if result is None:
         registry.check_name(group, name)
         with shared_scan():
-            found = registry.find(group, name)
-            if found is None:
+            result = registry.find(group, name)
+            if result is None:
                 from devmod._plugins.miss import not_registered
 
                 raise not_registered(group, name)
-    return found
+    return result

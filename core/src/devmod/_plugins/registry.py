@@ -39,13 +39,13 @@ def find(group: str, name: str) -> Any:
     FormatError
         `name` is invalid.
     """
-    found = cached_object(group, name)
-    if found is None:
+    result = cached_object(group, name)
+    if result is None:
         check_name(group, name)
         if (group, name) in _registered:
             return _find(group, name)
-        found = once_per_scan((group, name), lambda: _find(group, name))
-    return found
+        result = once_per_scan((group, name), lambda: _find(group, name))
+    return result
 
 
 def used_claim(group: str, name: str) -> Claim | None:
@@ -76,12 +76,12 @@ def claims(group: str, name: str = "") -> list[Claim]:
     conflict, except in the groups ``devmod.hooks`` and ``devmod.protocol``.
     """
     check_group(group)
-    found = [
+    results = [
         Claim(each, entry, _value_of(obj), obj=obj)
         for (each, entry), obj in list(_registered.items())
         if each == group and name in ("", entry)
     ]
-    return found + [claim for claim in entries.declared_claims(group, name) if not entries.excluding_variable(claim)]
+    return results + [claim for claim in entries.declared_claims(group, name) if not entries.excluding_variable(claim)]
 
 
 def load_claim(claim: Claim) -> Any:
@@ -200,8 +200,8 @@ def is_name(group: str, name: object) -> bool:
 def _find(group: str, name: str) -> object | None:
     key = (group, name)
     while True:
-        registration = found = _registered.get(key)
-        if found is not None:
+        registration = result = _registered.get(key)
+        if result is not None:
             _owners.pop(key, None)
         else:
             candidates = _candidates(claims(group, name))
@@ -211,9 +211,9 @@ def _find(group: str, name: str) -> object | None:
                 from devmod._plugins.messages import conflict
 
                 raise conflict(candidates, entries.chosen_distribution(candidates[0].key))
-            found = load_claim(candidates[0])
+            result = load_claim(candidates[0])
             _owners[key] = candidates[0]
-        cached = _cache.setdefault(key, found)
+        cached = _cache.setdefault(key, result)
         # If another thread has registered an object since the check above, the cached one is stale.
         if _registered.get(key) is registration:
             return cached
@@ -228,8 +228,8 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     whole = [claim for claim in several if not claim.problem or claim.version]
     several = list({normalize_name(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
     if len(several) > 1:
-        wanted = entries.chosen_distribution(several[0].key)
-        several = [claim for claim in several if normalize_name(claim.distribution) == wanted] or several
+        choice = entries.chosen_distribution(several[0].key)
+        several = [claim for claim in several if normalize_name(claim.distribution) == choice] or several
     return several
 
 

@@ -23,20 +23,20 @@ _SECOND = 1_000_000_000
 _RESOLUTION = 2 * _SECOND
 
 
-def scan(folder: Folder, infos: list[str], found: os.stat_result) -> bool:
+def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     """Read the metadata folders `infos`, or the archive, into `folder`. Return whether the result may be cached.
 
     It may be cached if a later change would change the file times: they are at least two seconds old, and they have fractions of a
     second. Images with normalized times (squashfs, a reproducible ext4 image) have whole seconds. Two such images may have the same
     times, inodes and names, so their folders are read at each use.
     """
-    began = time.time_ns()
-    lasting = _shows_change(found, found.st_dev, began) and found.st_ctime_ns % _SECOND != 0
-    if stat.S_ISDIR(found.st_mode):
+    start = time.time_ns()
+    lasting = _shows_change(status, status.st_dev, start) and status.st_ctime_ns % _SECOND != 0
+    if stat.S_ISDIR(status.st_mode):
         for name in infos:
-            lasting = _read(folder, name, found.st_dev, began if lasting else 0) and lasting
+            lasting = _read(folder, name, status.st_dev, start if lasting else 0) and lasting
         folder.distributions.sort(key=lambda each: (bool(each.problem), -each.changed, each.location))
-    elif stat.S_ISREG(found.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         _read_archive(folder)
     else:
         lasting = False
@@ -64,7 +64,7 @@ def _context(**limits: object) -> Any:
     return result(**limits)
 
 
-def _read(folder: Folder, entry: str, device: int, began: int) -> bool:
+def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
     """Read one metadata folder into `folder`. Return whether a later change would change its times; `began=0` disables the check."""
     inside = f"{folder.path}{os.sep}{entry}"
     egg = not entry.lower().endswith(".dist-info")
@@ -89,7 +89,7 @@ def _read(folder: Folder, entry: str, device: int, began: int) -> bool:
             folder.distributions.append(Distribution(name, "", inside, 0, problem))
             return False
         folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)
-    if not began:
+    if not start:
         return False
     watched = [inside]  # an installer may still write to it
     # These files may change in place: each build writes egg-info again; unpacking may overwrite dist-info.
@@ -103,7 +103,7 @@ def _read(folder: Folder, entry: str, device: int, began: int) -> bool:
             stamp = ""
         else:
             stamp = stamp_from_stat(about)
-            lasting = lasting and _shows_change(about, device, began)
+            lasting = lasting and _shows_change(about, device, start)
         if len(watched) > 1:
             folder.watched.append((stamp, path))
     return lasting
@@ -130,19 +130,19 @@ def _read_archive(folder: Folder) -> None:
         from importlib_metadata import MetadataPathFinder
 
         MetadataPathFinder.invalidate_caches()
-        found = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
+        results = list(MetadataPathFinder.find_distributions(_context(path=[folder.path])))
     except Exception as error:  # noqa: BLE001 - a damaged archive must not disable the others
         debug(f"cannot read the archive {folder.path!r}: {describe_error(error)}")
         return
-    folder.distributions = _with_entries(found)
-    for each in found:
+    folder.distributions = _with_entries(results)
+    for each in results:
         location = str(getattr(each, "_path", ""))
         folder.names += f" {_name_in(location.rstrip('/'))}"
 
 
-def _with_entries(found: list[Any]) -> list[Distribution]:
+def _with_entries(sources: list[Any]) -> list[Distribution]:
     result: list[Distribution] = []
-    for each in found:
+    for each in sources:
         location = str(getattr(each, "_path", ""))
         try:
             text = each.read_text("entry_points.txt") or ""
@@ -154,7 +154,7 @@ def _with_entries(found: list[Any]) -> list[Distribution]:
     return result
 
 
-def _distribution_of(found: Any, location: str, *, without: bool = False) -> Iterator[Distribution]:
+def _distribution_of(metadata: Any, location: str, *, without: bool = False) -> Iterator[Distribution]:
     """Convert a distribution of importlib_metadata. Yield it if it has an entry in a devmod group.
 
     `without` is True if the metadata folder has no METADATA. The name is then read from the folder's name.
@@ -165,7 +165,7 @@ def _distribution_of(found: Any, location: str, *, without: bool = False) -> Ite
         problem = f"{where} has no METADATA, as an interrupted install or uninstall leaves it"
     else:
         try:
-            name, version = (str(found.metadata.get(field, "")) for field in ("Name", "Version"))
+            name, version = (str(metadata.metadata.get(field, "")) for field in ("Name", "Version"))
         except Exception as error:  # noqa: BLE001 - broken metadata may raise anything, and must not disable other distributions
             problem = f"the METADATA in {where} cannot be read ({describe_error(error)})"
         if not name or not version:
@@ -173,7 +173,7 @@ def _distribution_of(found: Any, location: str, *, without: bool = False) -> Ite
     name = name or where.partition("-")[0]
     result = Distribution(name, version, location, _changed(location), problem)
     try:
-        result.entries = [(each.group, each.name, each.value) for each in found.entry_points if str(each.group).startswith("devmod.")]
+        result.entries = [(each.group, each.name, each.value) for each in metadata.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
         result.problem = problem or f"the entry_points.txt in {where} cannot be read ({describe_error(error)})"
         yield result
@@ -195,7 +195,7 @@ def _changed(path: str) -> int:
     return max(about.st_mtime_ns, about.st_ctime_ns)
 
 
-def _shows_change(about: os.stat_result, device: int, began: int) -> bool:
+def _shows_change(about: os.stat_result, device: int, start: int) -> bool:
     """Return whether a change after `began` would change these times. On another device they must have fractions of a second."""
-    settled = max(about.st_mtime_ns, about.st_ctime_ns) <= began - _RESOLUTION
+    settled = max(about.st_mtime_ns, about.st_ctime_ns) <= start - _RESOLUTION
     return settled and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)

@@ -24,8 +24,8 @@ def find_spec(kind: str) -> TargetSpec | None:
     PluginError
         The wheel with the kind's spec is broken, or two wheels have one.
     """
-    found: TargetSpec | None = registry.find("devmod.targets", kind)  # the registry checks its type
-    return found
+    result: TargetSpec | None = registry.find("devmod.targets", kind)  # the registry checks its type
+    return result
 
 
 def spec_of_format(fmt: str) -> TargetSpec | None:

@@ -150,16 +150,16 @@ class Replacement:
     def _target(self) -> os.stat_result | None:
         """Return the state of the file that will be replaced; None if there is none."""
         try:
-            found = os.stat(self._path)
+            status = os.stat(self._path)
         except FileNotFoundError:
             return None
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(found.st_mode):
-            raise FormatError(f"{self._name!r} is {file_type(found.st_mode)}, which saving would replace. Give the path of a regular file")
+        if not stat.S_ISREG(status.st_mode):
+            raise FormatError(f"{self._name!r} is {file_type(status.st_mode)}, which saving would replace. Give the path of a regular file")
         if not os.access(self._path, os.W_OK):  # a move would replace it all the same
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return found
+        return status
 
     def _create(self) -> BinaryIO:
         # Before `_set_mode` the group and others have no permissions, which could be wider than those of the target.
@@ -193,8 +193,8 @@ class Replacement:
         mine = True
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            found = os.fstat(lock.fileno())
-            mine = found.st_nlink > 0 and os.path.samestat(found, os.fstat(self._file.fileno()))  # a third save may use the name
+            status = os.fstat(lock.fileno())
+            mine = status.st_nlink > 0 and os.path.samestat(status, os.fstat(self._file.fileno()))  # a third save may use the name
         except BlockingIOError:
             mine = False
         except OSError:

@@ -39,8 +39,8 @@ class CacheFile:
 def kinds(base: str) -> list[str]:
     """Return the kinds with a folder in the cache folder `base`, sorted."""
     try:
-        with os.scandir(base) as listed:
-            return sorted(each.name for each in listed if is_valid_name(each.name) and each.is_dir(follow_symlinks=False))
+        with os.scandir(base) as entries:
+            return sorted(each.name for each in entries if is_valid_name(each.name) and each.is_dir(follow_symlinks=False))
     except OSError:
         return []
 
@@ -48,8 +48,8 @@ def kinds(base: str) -> list[str]:
 def files(folder: str) -> Iterator[CacheFile]:
     """Yield the files of one kind's folder. Other files are ignored: they are never counted or removed."""
     try:
-        with os.scandir(folder) as listed:
-            for each in listed:
+        with os.scandir(folder) as entries:
+            for each in entries:
                 name, _, rest = each.name.partition(".")
                 suffix, _, rest = rest.partition(".")
                 if len(name) not in (32, 64) or not _HEX.issuperset(name) or suffix not in ("bin", "txt"):

@@ -71,10 +71,10 @@ class ElfHeader:
         start, size = extent(names)
         if start + size > len(code):
             return b""
-        wanted = name + b"\0"
+        expected = name + b"\0"
         for index in range(count):
             at = start + read_uint(code, table + step * index, 4)
-            if at + len(wanted) <= start + size and bytes(code[at : at + len(wanted)]) == wanted:
+            if at + len(expected) <= start + size and bytes(code[at : at + len(expected)]) == expected:
                 first, length = extent(index)
                 return bytes(code[first : first + length]) if first + length <= len(code) else b""
         return b""

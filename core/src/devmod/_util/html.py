@@ -24,10 +24,10 @@ def html_table(title: str, rows: Sequence[Sequence[object]], head: Sequence[str]
     head
         The names of the columns. Without them the first cell of each row is its name.
     """
-    shown = [_row(row, 0 if head else 1) for row in rows[:_MAX_ROWS]]
+    items = [_row(row, 0 if head else 1) for row in rows[:_MAX_ROWS]]
     if len(rows) > _MAX_ROWS:
-        shown.append(_row([f"and {len(rows) - _MAX_ROWS} more"]))
-    return f"<table><caption>{_cell(title)}</caption>{_row(head, len(head)) if head else ''}{''.join(shown)}</table>"
+        items.append(_row([f"and {len(rows) - _MAX_ROWS} more"]))
+    return f"<table><caption>{_cell(title)}</caption>{_row(head, len(head)) if head else ''}{''.join(items)}</table>"
 
 
 def _row(cells: Sequence[object], names: int = 0) -> str:

@@ -85,13 +85,13 @@ class Pool:
     def take(self) -> Any:
         """Remove and return a free value; IndexError if there is none."""
         for _ in range(len(self._free)):
-            found = self._free.popleft()
-            if type(found) is not Lease:
-                return found
-            if found.expired:
-                self._leases.pop(id(found), None)
-                return found.value
-            self._free.append(found)  # a finalizer still references the object
+            result = self._free.popleft()
+            if type(result) is not Lease:
+                return result
+            if result.expired:
+                self._leases.pop(id(result), None)
+                return result.value
+            self._free.append(result)  # a finalizer still references the object
         raise IndexError("no value is free")
 
     def lend(self, user: object, value: Any) -> object:

@@ -61,9 +61,9 @@ def file_type(mode: int) -> str:
 
 
 def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
-    found = file_type(mode)
-    if found:
-        raise FormatError(f"{os.fsdecode(path)!r} is {found}; expected a regular file{hint and f'. {hint}'}")
+    result = file_type(mode)
+    if result:
+        raise FormatError(f"{os.fsdecode(path)!r} is {result}; expected a regular file{hint and f'. {hint}'}")
 
 
 def _open_at_once(path: str, flags: int) -> int:

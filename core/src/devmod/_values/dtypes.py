@@ -76,14 +76,14 @@ def parse_dtype(text: str) -> DType:
         `text` is not the name of a type.
     """
     try:
-        found = _parsed.get(text)
+        result = _parsed.get(text)
     except TypeError:  # it is unhashable, so it is not a string
-        found = None
-    if found is None:
-        found = _parse(text)
+        result = None
+    if result is None:
+        result = _parse(text)
         if len(_parsed) < 4096:  # names come from untrusted files, so the cache is bounded
-            _parsed[text] = found
-    return found
+            _parsed[text] = result
+    return result
 
 
 def array_bytes(dtype: DType, shape: Iterable[int] = ()) -> int:

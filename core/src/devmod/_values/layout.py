@@ -93,19 +93,19 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     FormatError
         NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
     """
-    found: np.dtype[Any] | None = None
+    result: np.dtype[Any] | None = None
     try:
-        found = np.dtype("bool" if name == "uint1" else name)
+        result = np.dtype("bool" if name == "uint1" else name)
     except TypeError:
         from contextlib import suppress
         from importlib import import_module
 
         with suppress(ImportError, AttributeError, TypeError):
-            found = np.dtype(getattr(import_module("ml_dtypes"), name))
+            result = np.dtype(getattr(import_module("ml_dtypes"), name))
     # NumPy and the platform define further names ("void"), whose elements may have another size.
-    if found is None or not 0 < found.itemsize == array_bytes(parse_dtype(name)):
+    if result is None or not 0 < result.itemsize == array_bytes(parse_dtype(name)):
         raise FormatError(f"NumPy does not support {name}: pip install ml_dtypes, or read the bits of a host array with memoryview(array)")
-    return found
+    return result
 
 
 def param_dtype(param: Param) -> np.dtype[Any] | None:

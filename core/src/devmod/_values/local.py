@@ -34,8 +34,8 @@ class Local(Value):
 
     def __init__(self, nbytes: int | None = None, *, per_thread: int | None = None) -> None:
         if (nbytes is None) == (per_thread is None):
-            given = "neither" if nbytes is None else "both"
-            raise ArgumentError(f"Local: expected nbytes or per_thread, got {given}", argument="nbytes")
+            value = "neither" if nbytes is None else "both"
+            raise ArgumentError(f"Local: expected nbytes or per_thread, got {value}", argument="nbytes")
         if per_thread is None:
             self._set(nbytes=_size("nbytes", nbytes), per_thread=0)
         else:

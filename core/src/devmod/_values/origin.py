@@ -50,14 +50,14 @@ class Origin(Value):
     ) -> None:
         if not isinstance(target, str) or not isinstance(toolchain, str):
             raise FormatError("the target and the toolchain of an origin are strings")
-        listed = tuple(options) if hasattr(options, "__iter__") else (options,)
-        if isinstance(options, str) or not all(isinstance(option, str) for option in listed):
+        items = tuple(options) if hasattr(options, "__iter__") else (options,)
+        if isinstance(options, str) or not all(isinstance(option, str) for option in items):
             raise FormatError("the options of an origin are a list of strings")
         if sources is None:
             sources = {}
         if not hasattr(sources, "items") or not all(isinstance(part, str) for item in sources.items() for part in item):
             raise FormatError("the sources of an origin are a map of strings")
-        self._set(target=target, toolchain=toolchain, options=listed, sources=dict(sources), extra=dict(extra or {}))
+        self._set(target=target, toolchain=toolchain, options=items, sources=dict(sources), extra=dict(extra or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that a bundle's index has."""

@@ -24,8 +24,8 @@ WRITE_ACCESS = "paramWriteAccess:"
 def value_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags that take a launch value, in the order of the values."""
     tags = tuple(tags)
-    found = tuple(tag for tag in tags if tag in DIMENSIONS)
-    return (*found, DYNAMIC_SHARED_MEMORY) if DYNAMIC_SHARED_MEMORY in tags else found
+    results = tuple(tag for tag in tags if tag in DIMENSIONS)
+    return (*results, DYNAMIC_SHARED_MEMORY) if DYNAMIC_SHARED_MEMORY in tags else results
 
 
 def with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:

@@ -46,10 +46,10 @@ class Value:
     def _text(self) -> str:
         # The annotations are in the order of the constructor, the slots in alphabetical order.
         fields = {name: getattr(self, name) for name in type(self).__annotations__}
-        shown = ", ".join(
+        text = ", ".join(
             f"{name}={_text(value)}" for name, value in fields.items() if value not in ("", (), {}, None) and (name, value) not in _HIDDEN
         )
-        return f"{type(self).__name__}({shown})"
+        return f"{type(self).__name__}({text})"
 
     # copy and pickle need this for immutable objects with slots. Process pools pickle values.
     def __reduce__(self) -> tuple[Any, ...]:

@@ -86,8 +86,8 @@ def _symbol(elf: Any, data: memoryview, path: str, table: Any, name: str) -> tup
         raise FormatError(f"{path!r} is a damaged ELF file: a symbol table of {table['sh_size']} bytes")
     strings = elf.get_section(table["sh_link"])
     names = bytes(data[strings["sh_offset"] : strings["sh_offset"] + strings["sh_size"]])
-    wanted, places, at = name.encode() + b"\0", set(), -1
-    while (at := names.find(wanted, at + 1)) >= 0:
+    expected, places, at = name.encode() + b"\0", set(), -1
+    while (at := names.find(expected, at + 1)) >= 0:
         places.add(at)
     whole = table["sh_size"] // form.size * form.size
     for fields in form.iter_unpack(data[table["sh_offset"] : table["sh_offset"] + whole]):

@@ -203,8 +203,8 @@ def string(text: str) -> bytes:
 
 def strings(texts: Iterable[str]) -> bytes:
     """Return a vector of strings."""
-    listed = list(texts)
-    return integer(len(listed)) + b"".join(map(string, listed))
+    items = list(texts)
+    return integer(len(items)) + b"".join(map(string, items))
 
 
 def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:

@@ -47,7 +47,7 @@ def repair(device: Any) -> bool:
     if not address:
         return False
     flags = _processor_flags()
-    level = next(name for name, wanted in _LEVELS if wanted <= flags)
+    level = next(name for name, features in _LEVELS if features <= flags)
     ctypes.c_void_p.from_address(address).value = ctypes.addressof(_names[level])
     return True
 

@@ -90,9 +90,9 @@ class Programs:
         if self.fmt in _VENDORS:
             supporting = [device for device in all_devices if _is_of_vendor(device, self.fmt)]
             if not supporting:
-                listed = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
+                text = "; ".join(f"{device.index} {device.name} of {device.platform}" for device in all_devices)
                 raise DeviceNotFoundError(
-                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {listed}. "
+                    f"no OpenCL device here supports the format {self.fmt!r}, a vendor's binary for its FPGAs; the devices are: {text}. "
                     "Install that vendor's OpenCL platform, or use the source (format 'cl')",
                     kind="opencl",
                 )

@@ -95,10 +95,10 @@ def devices() -> list[VulkanDevice]:
     DeviceNotFoundError
         There is no device, or none matches ``DEVMOD_VULKAN_DEVICE``.
     """
-    listed: list[VulkanDevice] = _once.get(
+    items: list[VulkanDevice] = _once.get(
         "devices", lambda: [VulkanDevice(physical, index) for index, physical in enumerate(preferred_first(physical_devices()))]
     )
-    return listed
+    return items
 
 
 def preferred_first(found: list[Physical]) -> list[Physical]:
@@ -111,9 +111,9 @@ def preferred_first(found: list[Physical]) -> list[Physical]:
     else:
         matching = [each for each in found if preferred.lower() in each.name.lower()]
     if not matching:
-        listed = "; ".join(f"{number} {each.name}" for number, each in enumerate(found))
+        text = "; ".join(f"{number} {each.name}" for number, each in enumerate(found))
         raise DeviceNotFoundError(
-            f"DEVMOD_VULKAN_DEVICE is {preferred!r}: expected the number of a Vulkan device, or a part of its name. Devices: {listed}",
+            f"DEVMOD_VULKAN_DEVICE is {preferred!r}: expected the number of a Vulkan device, or a part of its name. Devices: {text}",
             kind="vulkan",
         )
     return [matching[0], *(each for each in found if each is not matching[0])]

@@ -229,10 +229,10 @@ def _names(function: str, struct: str, field: str) -> set[str]:
     count = ffi.new("uint32_t *")
     if call(*before, count, ffi.NULL) < 0:
         return set()
-    found = ffi.new(f"{struct}[]", max(count[0], 1))
-    if call(*before, count, found) < 0:
+    result = ffi.new(f"{struct}[]", max(count[0], 1))
+    if call(*before, count, result) < 0:
         return set()
-    return {ffi.string(getattr(found[number], field)).decode() for number in range(count[0])}
+    return {ffi.string(getattr(result[number], field)).decode() for number in range(count[0])}
 
 
 def enumerate_all(call: Callable[..., int], item: str, *before: Any) -> list[Any]:
@@ -240,10 +240,10 @@ def enumerate_all(call: Callable[..., int], item: str, *before: Any) -> list[Any
     count = ffi.new("uint32_t *")
     if call(*before, count, ffi.NULL):
         return []
-    found = ffi.new(f"{item}[]", max(count[0], 1))
-    if call(*before, count, found) < 0:
+    result = ffi.new(f"{item}[]", max(count[0], 1))
+    if call(*before, count, result) < 0:
         return []
-    return [found[number] for number in range(count[0])]
+    return [result[number] for number in range(count[0])]
 
 
 # -- messages of the validation layers -----------------------------------------------------------------------------------

@@ -323,8 +323,8 @@ def find_type(types: list[tuple[int, int]], *choices: tuple[int, int]) -> int:
     choices
         The required flags and the forbidden flags of each choice.
     """
-    for wanted, avoided in choices:
+    for include, exclude in choices:
         for number, (flags, _) in enumerate(types):
-            if flags & wanted == wanted and not flags & avoided:
+            if flags & include == include and not flags & exclude:
                 return number
     return 0

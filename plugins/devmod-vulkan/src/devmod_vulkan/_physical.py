@@ -88,34 +88,34 @@ class Physical:
         sizes = make("VkPhysicalDeviceMaintenance3Properties", pNext=controls)
         base = make("VkPhysicalDeviceProperties2")
         calls.vkGetPhysicalDeviceProperties(handle, ffi.addressof(base, "properties"))
-        found = base.properties
-        self.version = _version(min(found.apiVersion, newest))
+        properties = base.properties
+        self.version = _version(min(properties.apiVersion, newest))
         if self.version >= OLDEST:
             base.pNext = sizes
             calls.vkGetPhysicalDeviceProperties2(handle, base)
-        self.name = _text(found.deviceName)
-        self.vendor = _VENDORS.get(found.vendorID, f"vendor {found.vendorID:#06x}")
-        number = found.driverVersion
+        self.name = _text(properties.deviceName)
+        self.vendor = _VENDORS.get(properties.vendorID, f"vendor {properties.vendorID:#06x}")
+        number = properties.driverVersion
         self.driver_version = f"{_text(driver.driverName)} {_text(driver.driverInfo)}".strip() or str(number)
-        self.score, self.shares_memory = _TYPES.get(found.deviceType, (0, False))
-        self.limits = {name: int(getattr(found.limits, name)) for name in _LIMITS}
+        self.score, self.shares_memory = _TYPES.get(properties.deviceType, (0, False))
+        self.limits = {name: int(getattr(properties.limits, name)) for name in _LIMITS}
         for axis in range(3):
-            self.limits[f"maxComputeWorkGroupCount[{axis}]"] = found.limits.maxComputeWorkGroupCount[axis]
-            self.limits[f"maxComputeWorkGroupSize[{axis}]"] = found.limits.maxComputeWorkGroupSize[axis]
+            self.limits[f"maxComputeWorkGroupCount[{axis}]"] = properties.limits.maxComputeWorkGroupCount[axis]
+            self.limits[f"maxComputeWorkGroupSize[{axis}]"] = properties.limits.maxComputeWorkGroupSize[axis]
         self.limits["maxMemoryAllocationSize"] = sizes.maxMemoryAllocationSize or 1 << 30
-        self.timestamp_period = float(found.limits.timestampPeriod)
+        self.timestamp_period = float(properties.limits.timestampPeriod)
         self.alignment = max(
             256,
-            found.limits.minStorageBufferOffsetAlignment,
-            found.limits.minUniformBufferOffsetAlignment,
-            found.limits.nonCoherentAtomSize,
+            properties.limits.minStorageBufferOffsetAlignment,
+            properties.limits.minUniformBufferOffsetAlignment,
+            properties.limits.nonCoherentAtomSize,
         )
-        uuid = bytes(ffi.buffer(found.pipelineCacheUUID))
+        uuid = bytes(ffi.buffer(properties.pipelineCacheUUID))
         self.cache_header = (
             (32).to_bytes(4, "little")
             + vk.VK_PIPELINE_CACHE_HEADER_VERSION_ONE.to_bytes(4, "little")
-            + found.vendorID.to_bytes(4, "little")
-            + found.deviceID.to_bytes(4, "little")
+            + properties.vendorID.to_bytes(4, "little")
+            + properties.deviceID.to_bytes(4, "little")
             + uuid
         )
         self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
@@ -130,11 +130,11 @@ class Physical:
         self.features = self._read_features() if self.version >= OLDEST else frozenset()
 
     def _read_memory(self) -> None:
-        found = ffi.new("VkPhysicalDeviceMemoryProperties *")
-        self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, found)
+        memory = ffi.new("VkPhysicalDeviceMemoryProperties *")
+        self._calls.vkGetPhysicalDeviceMemoryProperties(self.handle, memory)
         self.memory_types = [
-            (found.memoryTypes[number].propertyFlags, found.memoryHeaps[found.memoryTypes[number].heapIndex].size)
-            for number in range(found.memoryTypeCount)
+            (memory.memoryTypes[number].propertyFlags, memory.memoryHeaps[memory.memoryTypes[number].heapIndex].size)
+            for number in range(memory.memoryTypeCount)
         ]
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
@@ -158,8 +158,8 @@ class Physical:
     def _read_features(self) -> frozenset[str]:
         chain = self.feature_chain(None)
         self._calls.vkGetPhysicalDeviceFeatures2(self.handle, chain["10"])
-        found = {feature for feature in _features.REQUESTED if self._supports(chain, feature)}
-        return frozenset(found)
+        results = {feature for feature in _features.REQUESTED if self._supports(chain, feature)}
+        return frozenset(results)
 
     def _supports(self, chain: dict[str, Any], feature: str) -> bool:
         where, _, field = feature.partition(".")
@@ -221,19 +221,19 @@ def physical_devices() -> list[Physical]:
     DeviceNotFoundError
         There is none.
     """
-    found: list[Physical] = _once.get("found", _find)
-    return found
+    devices: list[Physical] = _once.get("found", _find)
+    return devices
 
 
 def _find() -> list[Physical]:
     vulkan = instance()
     handles = enumerate_all(vulkan.calls.vkEnumeratePhysicalDevices, "VkPhysicalDevice", vulkan.handle)
-    found = [Physical(handle, vulkan.calls, vulkan.version) for handle in handles]
-    if not found:
+    results = [Physical(handle, vulkan.calls, vulkan.version) for handle in handles]
+    if not results:
         raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver provides one"), kind="vulkan")
-    usable = [each for each in found if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
+    usable = [each for each in results if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
     if not usable:
-        described = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in found)
+        described = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in results)
         raise DeviceNotFoundError(
             NO_DEVICE.format(why=f"{described}; devmod requires 1.2 with compute queues and timeline semaphores"), kind="vulkan"
         )

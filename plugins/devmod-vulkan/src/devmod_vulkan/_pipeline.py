@@ -73,8 +73,8 @@ class Pipeline:
             for (set_, binding), kind in self.places.bindings.items()
             if set_ == number
         ]
-        listed = array("VkDescriptorSetLayoutBinding", bindings)
-        info = make("VkDescriptorSetLayoutCreateInfo", bindingCount=len(bindings), pBindings=listed)
+        items = array("VkDescriptorSetLayoutBinding", bindings)
+        info = make("VkDescriptorSetLayoutCreateInfo", bindingCount=len(bindings), pBindings=items)
         return self._own("vkCreateDescriptorSetLayout", "VkDescriptorSetLayout", info)
 
     def _build(self, shader: Shader, constants: Sequence[tuple[int, bytes]]) -> Any:

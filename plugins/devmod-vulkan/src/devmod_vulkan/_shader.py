@@ -133,17 +133,17 @@ class Shader:
 
     def _compare(self, reflected: ReflectedShader, info: FunctionInfo) -> None:
         """Raise FormatError if the shader uses a resource that the fmap does not give, since the driver would access invalid memory."""
-        given: dict[object, str] = {}
+        values: dict[object, str] = {}
         sizes: dict[object, int] = {}
         for param in self.interface.params:
             if param.kind != "scalar":
-                given[param.at] = param.kind
+                values[param.at] = param.kind
                 sizes[param.at] = bytes_of(param.type)
         for each in self.interface.blocks:
-            given[each.at] = "uniform"
+            values[each.at] = "uniform"
             sizes[each.at] = each.size
         for resource in reflected.resources:
-            kind = given.get(resource.at, "nothing")
+            kind = values.get(resource.at, "nothing")
             at = "(set {}, binding {})".format(*resource.at) if isinstance(resource.at, tuple) else str(resource.at)
             if kind != resource.kind:
                 raise self._shader_error(f"has a {resource.kind} at {at}, {resource.name!r}, but the payload's fmap has {kind} there")

@@ -266,8 +266,8 @@ def devices() -> list[WebGPUDevice]:
         open_driver("webgpu", _keep_in_child)
         return [WebGPUDevice(adapter, index) for index, adapter in enumerate(_driver.adapters())]
 
-    listed: list[WebGPUDevice] = _once.get("devices", find)
-    return listed
+    items: list[WebGPUDevice] = _once.get("devices", find)
+    return items
 
 
 # -- forks

@@ -60,10 +60,10 @@ def adapters() -> list[Any]:
     DeviceNotFoundError
         There is no adapter.
     """
-    found = all_adapters()
-    modern = [adapter for adapter in found if adapter.info["backend_type"] not in _LAST]
-    found = modern or found
-    if not found:
+    result = all_adapters()
+    modern = [adapter for adapter in result if adapter.info["backend_type"] not in _LAST]
+    result = modern or result
+    if not result:
         raise DeviceNotFoundError(NO_ADAPTER, kind="webgpu")
     import os
 
@@ -73,7 +73,7 @@ def adapters() -> list[Any]:
         kind = adapter.info["adapter_type"]
         return bool(preferred) and preferred not in adapter.summary, _TYPES.index(kind) if kind in _TYPES else 2
 
-    return sorted(found, key=rank)
+    return sorted(result, key=rank)
 
 
 def version() -> str:

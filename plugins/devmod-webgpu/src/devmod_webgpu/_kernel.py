@@ -312,8 +312,8 @@ class WebGPUKernel(Kernel):
         create = self._device.gpu.create_bind_group
         try:
             return [
-                (number, create(layout=self._layouts[number], entries=listed) if listed else self._empty[number])
-                for number, listed in enumerate(entries)
+                (number, create(layout=self._layouts[number], entries=items) if items else self._empty[number])
+                for number, items in enumerate(entries)
             ]
         except _driver.Error as error:
             most = self._device.limits["maxStorageBufferBindingSize"]

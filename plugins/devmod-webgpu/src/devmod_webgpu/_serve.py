@@ -179,15 +179,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, file: _SharedFile, content_type: str) -> None:
         status = file.status()
         size, tag = status.st_size, f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
-        wanted = self._range(size) if self.headers.get("If-Range") in (None, tag) else None
-        if wanted is not None and wanted[0] >= wanted[1]:
+        span = self._range(size) if self.headers.get("If-Range") in (None, tag) else None
+        if span is not None and span[0] >= span[1]:
             self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
             return
-        first, end = wanted or (0, size)
+        first, end = span or (0, size)
         headers = {"Content-Type": content_type, "Content-Length": str(end - first), "Accept-Ranges": "bytes", "ETag": tag}
-        if wanted is not None:
+        if span is not None:
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{size}"
-        self._head(HTTPStatus.OK if wanted is None else HTTPStatus.PARTIAL_CONTENT, headers)
+        self._head(HTTPStatus.OK if span is None else HTTPStatus.PARTIAL_CONTENT, headers)
         if self.command == "HEAD":
             return
         while first < end:
@@ -200,10 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _range(self, size: int) -> tuple[int, int] | None:
         """Return the requested range as first byte and end: empty if it is outside of the file, None for the whole file."""
-        found = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if found is None or found.group() == "bytes=-":
+        match = _RANGE.fullmatch(self.headers.get("Range", ""))
+        if match is None or match.group() == "bytes=-":
             return None
-        first, last = found.groups()
+        first, last = match.groups()
         if not first:
             return (max(0, size - int(last)), size)
         if last and int(last) < int(first):

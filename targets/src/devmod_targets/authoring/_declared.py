@@ -149,10 +149,10 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         zip(types, reflected.types, reflected.params, declared_params, strict=True)
     ):
         argument = f"argument {index + 1} ({param.name!r})" if param.name else f"argument {index + 1}"
-        for trait, wanted, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
-            if wanted != actual and wanted is not None and actual is not None:
+        for trait, expected, actual in (("kind", declared.kind, param.kind), ("place", declared.at, param.at)):
+            if expected != actual and expected is not None and actual is not None:
                 raise CompileError(
-                    f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the {trait} {wanted!r}; "
+                    f"the declared fmap gives {argument} of the {spec.kind} function {name!r} the {trait} {expected!r}; "
                     f"at {location} it is {actual!r}",
                     kind=spec.kind,
                     function=name,

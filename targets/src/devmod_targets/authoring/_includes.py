@@ -159,13 +159,13 @@ class Inliner:
         self, text: str, name: str, folder: str, chain: tuple[str, ...], outer_depth: int, first_line: int, directives: list[_Directive]
     ) -> str:
         parts: list[str] = []
-        done = 0
+        position = 0
         shifted = False
         for directive in directives:
             if shifted and directive.next and directive.word in _BRANCHES:
                 # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
-                parts += [text[done : directive.next], self.directive(directive.next_line + first_line - 1, name)]
-                done, shifted = directive.next, directive.depth > 0
+                parts += [text[position : directive.next], self.directive(directive.next_line + first_line - 1, name)]
+                position, shifted = directive.next, directive.depth > 0
                 continue
             depth = outer_depth + directive.depth
             location = f"{name}:{directive.line + first_line - 1}"
@@ -174,12 +174,12 @@ class Inliner:
                 continue
             inside = self._replacement(path, name_in_include, chain, depth, location)
             if not inside:
-                parts.append(text[done : directive.start])
-                done = directive.end
+                parts.append(text[position : directive.start])
+                position = directive.end
                 continue
             line_start, line_end = directive.start, text.find("\n", directive.end)
             line_end = len(text) if line_end < 0 else line_end + 1
-            head = text[done:line_start]
+            head = text[position:line_start]
             # Comments before and after the include are kept, on a line of the same number.
             rest = text[directive.end : line_end]
             number = directive.line + first_line - 1 + text.count("\n", directive.start, directive.end)
@@ -188,11 +188,11 @@ class Inliner:
             shifted = shifted or directive.depth > 0
             if rest.strip():
                 parts.append(self.directive(number, name))
-                done = directive.end
+                position = directive.end
             else:
                 parts.append(self.directive(number + 1, name))
-                done = line_end
-        parts.append(text[done:])
+                position = line_end
+        parts.append(text[position:])
         return "".join(parts)
 
     def _replacement(self, path: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
@@ -295,8 +295,8 @@ class Inliner:
 
 def include_hint(folders: Iterable[str]) -> str:
     """Return the sentences for a missing include: the searched folders, and how to add another."""
-    listed = list_names(folders)
-    searched = f"Searched: {listed}" if listed != "none" else "No folder was searched: the source is a text, and include= is empty"
+    text = list_names(folders)
+    searched = f"Searched: {text}" if text != "none" else "No folder was searched: the source is a text, and include= is empty"
     return f"{searched}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
 
 

@@ -136,8 +136,8 @@ def _join_defines(kind: str, options: Iterable[str]) -> Iterator[str]:
 def _check_define(kind: str, name: str, value: str) -> None:
     if not _DEFINED.fullmatch(name):
         raise CompileError(f"the define {name!r} is invalid: expected a name, or a name with parameters such as 'F(x)'", kind=kind)
-    shown = value.replace("\t", " ")
-    if not shown.isprintable():
+    text = value.replace("\t", " ")
+    if not text.isprintable():
         raise CompileError(f"the value of the define {name} contains a line break or a control character: {value!r}", kind=kind)
     if value.rstrip().endswith("\\") or value.rfind("/*") > value.rfind("*/"):
         raise CompileError(

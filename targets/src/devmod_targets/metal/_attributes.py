@@ -64,9 +64,9 @@ class Rewritten:
             elif token["instance"]:
                 put("template <>", token.start(), at)
             elif token["open"]:
-                listed, end = _attribute_list(source, at)
+                items, end = _attribute_list(source, at)
                 if end:
-                    put("".join(("[[", ",".join(map(_annotation, listed)), "]]")), token.start(), end)
+                    put("".join(("[[", ",".join(map(_annotation, items)), "]]")), token.start(), end)
                     at = end
         put("", len(source), len(source))
         self.text = "".join(parts)
@@ -96,7 +96,7 @@ class Rewritten:
 
 def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
     """Return the attributes of the list at a position, and its end; the end is 0 if the list does not end."""
-    begin, listed, closing = start, [], ""
+    begin, items, closing = start, [], ""
     for piece in _PIECE.finditer(source, start):
         mark = piece.group()
         if mark in ("(", "["):
@@ -108,10 +108,10 @@ def _attribute_list(source: str, start: int) -> tuple[list[str], int]:
         elif mark in (")", ";", "{", "}") or (mark == "]" and closing):
             break
         elif not closing and mark in (",", "]"):
-            listed.append(source[begin : piece.start()])
+            items.append(source[begin : piece.start()])
             begin = piece.end()
             if mark == "]":
-                return (listed, piece.start() + 2) if source.startswith("]]", piece.start()) else ([], 0)
+                return (items, piece.start() + 2) if source.startswith("]]", piece.start()) else ([], 0)
     return [], 0
 
 

@@ -168,19 +168,19 @@ class KernelReader:
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []
         types = list(cursor.type.get_canonical().argument_types())
-        for (own, given, extent), type_ in zip(described, types, strict=False):
+        for (own, value, extent), type_ in zip(described, types, strict=False):
             unknown = extent is not None and self._unknown.intersects(extent)
-            argument = self._argument(name, location, own, given, type_.get_canonical(), unknown)
+            argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
                 arguments.append(argument)
         params = _placed(arguments)
-        self._check_indices(name, location, [param for _, param in params], [mark for _, given, _ in described for mark in given])
+        self._check_indices(name, location, [param for _, param in params], [mark for _, value, _ in described for mark in value])
         extra: dict[str, Any] = {}
         if self._constants:
-            listed = list(self._constants)
+            items = list(self._constants)
             if self._used_constants is None:
-                self._used_constants = self._names.used_parts(listed)
-            constants = [self._constants[listed[number]].to_dict() for number in bits(self._used_constants.get(cursor.spelling, 0))]
+                self._used_constants = self._names.used_parts(items)
+            constants = [self._constants[items[number]].to_dict() for number in bits(self._used_constants.get(cursor.spelling, 0))]
             self._count += len(constants)
             if self._count > MAX_ARGUMENTS:
                 raise CompileError(
@@ -200,14 +200,14 @@ class KernelReader:
 
     def _check_indices(self, function: str, location: str, params: Sequence[Param], marks: Sequence[str]) -> None:
         """Raise CompileError for indices that Metal does not support."""
-        taken: dict[tuple[str, object], str] = {}
+        owners: dict[tuple[str, object], str] = {}
         for param in params:
             table = {"local": "threadgroup", "image": "texture", "sampler": "sampler"}.get(param.kind, "buffer")
             assert isinstance(param.at, int)
             if param.at >= _TABLE_SIZES[table]:
                 last = _TABLE_SIZES[table] - 1
                 raise self._error(function, location, param.name, f"has the {table} index {param.at}; expected at most {last}")
-            other = taken.setdefault((table, param.at), param.name)
+            other = owners.setdefault((table, param.at), param.name)
             # A function constant may select one of two arguments with the same index.
             if other != param.name and not any(mark.startswith("metal.function_constant=") for mark in marks):
                 raise self._error(function, location, param.name, f"has the same {table} index {param.at} as {other!r}")
@@ -232,8 +232,8 @@ class KernelReader:
         self, function: str, location: str, name: str, marks: Sequence[str], type_: Any, unknown: bool
     ) -> tuple[str, int | None, str, Param] | None:
         """Its table, its index location that is given, its type for arg_types, and its param; None for what Metal fills in itself."""
-        given = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
-        if any(word not in _ARGUMENT_ATTRIBUTES for word in given):
+        attributes = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
+        if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
         kind, spelled = type_kind(type_), type_.spelling
         texture = _TEXTURE.match(spelled)
@@ -244,14 +244,14 @@ class KernelReader:
                 table = "threadgroup"
         index: int | None = None
         for word in _TABLES:
-            if word in given:
-                index = self._number(given[word])
+            if word in attributes:
+                index = self._number(attributes[word])
                 if index is None:
-                    text = given[word] if len(given[word]) < 100 else f"{given[word][:100]}…"
+                    text = attributes[word] if len(attributes[word]) < 100 else f"{attributes[word][:100]}…"
                     raise self._error(
                         function, location, name, f"has the attribute [[{word}({text})]], whose value is unknown; write a number"
                     )
-        if table == "texture" or (unknown and "texture" in given):
+        if table == "texture" or (unknown and "texture" in attributes):
             return "texture", index, "handle", Param(name, "image", "", _ACCESS.get((texture[1] if texture else "") or "sample", ""))
         if table == "sampler":
             return table, index, "handle", Param(name, "sampler")
@@ -284,12 +284,12 @@ def _placed(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tup
     placed_arguments = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
         here = [each for each in arguments if each[0] == table]
-        taken = {index for _, index, _, _ in here if index is not None}
+        names = {index for _, index, _, _ in here if index is not None}
         placed = []
         for _, index, type_name, param in here:
             if index is None:
-                index = next(number for number in range(len(here) + len(taken)) if number not in taken)
-                taken.add(index)
+                index = next(number for number in range(len(here) + len(names)) if number not in names)
+                names.add(index)
             placed.append((index, type_name, param))
         placed.sort(key=lambda each: each[0])
         placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in placed]

@@ -369,30 +369,30 @@ template <auto, class S> struct matmul2d {
 @cache
 def text() -> str:
     """Return the header's text."""
-    made = [_BEGIN]
+    lines = [_BEGIN]
     for number in _NUMBERS:
         for lanes in "234":
             name = number + lanes
             # A bool is a byte in Metal, but clang packs vectors of bool into bits.
-            made.append(f"typedef {'uchar' if number == 'bool' else number} {name} __attribute__((ext_vector_type({lanes})));")
-            made.append(f"typedef metal::__devmod_packed<{number}, {lanes}> packed_{name}; typedef {name} vector_{name}, simd_{name};")
-            made.append(f"namespace metal {{ using ::{name}; using ::packed_{name}; }}")
-    made.append("namespace metal {")
-    made.append("enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device, memory_coherence_system };")
-    made += [f"enum class {name} {{ {', '.join(values.split())} }};" for name, values in _ENUMS.items()]
-    made += [f"template <class... A> constexpr typename __devmod_one<A...>::type {name}(A...);" for name in _FUNCTIONS.split()]
-    made += [
+            lines.append(f"typedef {'uchar' if number == 'bool' else number} {name} __attribute__((ext_vector_type({lanes})));")
+            lines.append(f"typedef metal::__devmod_packed<{number}, {lanes}> packed_{name}; typedef {name} vector_{name}, simd_{name};")
+            lines.append(f"namespace metal {{ using ::{name}; using ::packed_{name}; }}")
+    lines.append("namespace metal {")
+    lines.append("enum memory_coherence { memory_coherence_threadgroup, memory_coherence_device, memory_coherence_system };")
+    lines += [f"enum class {name} {{ {', '.join(values.split())} }};" for name, values in _ENUMS.items()]
+    lines += [f"template <class... A> constexpr typename __devmod_one<A...>::type {name}(A...);" for name in _FUNCTIONS.split()]
+    lines += [
         f"template <class T, access = access::sample, memory_coherence = memory_coherence_threadgroup> struct {name} {{ {_METHODS} }};"
         for name in _TEXTURES.split()
     ]
-    made.append(_END)
+    lines.append(_END)
     words = _MATH.split()
-    made += [f"#define {name}_{suffix} {value}" for name, value in zip(words[::2], words[1::2], strict=True) for suffix in "FH"]
+    lines += [f"#define {name}_{suffix} {value}" for name, value in zip(words[::2], words[1::2], strict=True) for suffix in "FH"]
     for number in ("half", "float"):
         for shape in (f"{columns}x{rows}" for columns in "234" for rows in "234"):
-            made.append(
+            lines.append(
                 f"typedef metal::matrix<{number}, {shape[0]}, {shape[2]}> {number}{shape}, matrix_{number}{shape}, simd_{number}{shape};"
             )
-            made.append(f"namespace metal {{ using ::{name}; }}")
-    made += [f"#define {number}{lanes}(...) __devmod_make<{number}{lanes}>(__VA_ARGS__)" for number in _NUMBERS for lanes in "234"]
-    return "\n".join(made)
+            lines.append(f"namespace metal {{ using ::{name}; }}")
+    lines += [f"#define {number}{lanes}(...) __devmod_make<{number}{lanes}>(__VA_ARGS__)" for number in _NUMBERS for lanes in "234"]
+    return "\n".join(lines)

@@ -110,7 +110,7 @@ def _hidden_errors(
     """
     lines = request.text.splitlines()
     values: dict[str, bool] = {}
-    called: set[str] = set()
+    calls: set[str] = set()
     for match in filter(None, map(_UNDECLARED.match, warnings)):
         line, name = int(match["line"]), match["name"]
         if match["file"] != request.name or line > len(lines):
@@ -122,8 +122,8 @@ def _hidden_errors(
         value = before != "" and (before in _VALUE_PREFIXES or (call and before in "(,"))
         values[name] = values.get(name, True) and value
         if call:
-            called.add(name)
-    head = "".join(f"#define {name}{'(...)' if name in called else ''} (0)\n" for name, value in values.items() if value)
+            calls.add(name)
+    head = "".join(f"#define {name}{'(...)' if name in calls else ''} (0)\n" for name, value in values.items() if value)
     if not head:
         return []
     return _parse(library, request, source, standard, head)[1]

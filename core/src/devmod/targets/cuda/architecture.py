@@ -50,10 +50,10 @@ def _cubin(code: Binary) -> str:
     if header is None or header.machine != CUDA:
         return ""
     if header.abi_version < 8:
-        found, exact = header.flags & 0xFF, bool(header.flags & 0x800)
+        result, exact = header.flags & 0xFF, bool(header.flags & 0x800)
     else:
-        found, exact = header.flags >> 8 & 0xFF, _accelerated(header.section(b".nv.compat"))
-    return f"sm_{found}{'a' if exact else ''}" if found >= 10 else ""
+        result, exact = header.flags >> 8 & 0xFF, _accelerated(header.section(b".nv.compat"))
+    return f"sm_{result}{'a' if exact else ''}" if result >= 10 else ""
 
 
 def _accelerated(compat: bytes) -> bool:
@@ -88,7 +88,7 @@ def _fatbin(code: memoryview) -> str:
         return ""
     at = read_uint(code, 6, 2)
     end = min(len(code), at + read_uint(code, 8, 8))
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for _ in range(_MAX_ENTRIES):
         if at + 48 > end:
             break
@@ -99,9 +99,9 @@ def _fatbin(code: memoryview) -> str:
         letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
         if kind in (1, 2) and 10 <= arch <= 999:
             plain = _cubin(code[at + head : at + head + size]) if kind == 2 else _ptx(bytes(code[at + head : at + head + size][:_PTX_HEAD]))
-            found[plain or f"{('compute', 'sm')[kind - 1]}_{arch}{letter}"] = None
+            results[plain or f"{('compute', 'sm')[kind - 1]}_{arch}{letter}"] = None
         at += head + size
-    return ",".join(found)
+    return ",".join(results)
 
 
 def rank(variant: str, arch: str) -> int | None:
@@ -111,7 +111,7 @@ def rank(variant: str, arch: str) -> int | None:
     device = _parse(arch)
     if device is None:
         return None
-    fits = [found for part in variant.split(",") if (found := _rank_one(part, device)) is not None]
+    fits = [result for part in variant.split(",") if (result := _rank_one(part, device)) is not None]
     return max(fits, default=None)
 
 

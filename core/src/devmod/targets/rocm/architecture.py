@@ -64,7 +64,7 @@ def _bundle(code: Binary) -> str:
     ``hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+``.
     """
     at = len(_BUNDLE_MAGIC) + 8
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for _ in range(min(read_uint(code, at - 8, 8), _MAX_ENTRIES)):
         length = read_uint(code, at + 16, 8)
         if length > 256 or at + 24 + length > len(code):
@@ -72,9 +72,9 @@ def _bundle(code: Binary) -> str:
         name = bytes(code[at + 24 : at + 24 + length]).decode("ascii", "replace")
         target = name[name.find("gfx") :] if "amdgcn" in name and "gfx" in name else ""
         if target and target.replace(":", "").replace("+", "").replace("-", "").isalnum() and target.isascii():
-            found[target] = None
+            results[target] = None
         at += 24 + length
-    return ",".join(found)
+    return ",".join(results)
 
 
 def rank(variant: str, arch: str) -> int | None:

@@ -95,12 +95,12 @@ def architecture(fmt: str, code: Binary) -> str:
     if fmt != "spv" or read_uint(code, at, 4) != _MAGIC or len(code) < at + 20 or not 1 <= major <= 9:
         return ""
     at += 20
-    found: set[int] = set()
+    capabilities: set[int] = set()
     # A module begins with its capabilities, of two words each.
-    while read_uint(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(found) < _MAX_CAPABILITIES:
-        found.add(read_uint(code, at + 4, 4))
+    while read_uint(code, at, 4) == 2 << 16 | _OP_CAPABILITY and at + 8 <= len(code) and len(capabilities) < _MAX_CAPABILITIES:
+        capabilities.add(read_uint(code, at + 4, 4))
         at += 8
-    beyond = [capability_name(capability) for capability in sorted(found - {0, 1})]
+    beyond = [capability_name(capability) for capability in sorted(capabilities - {0, 1})]
     return f"spirv{major}.{minor}" + (":" + "+".join(beyond) if beyond else "")
 
 
