@@ -64,13 +64,13 @@ def test_the_page_has_the_formats_of_every_kind() -> None:
 
 
 def test_the_pages_have_every_launch_tag() -> None:
-    kernels = (ROOT / "docs" / "kernels.md").read_text()
+    kernels = (ROOT / "docs" / "calling.md").read_text()
     for scope in SCOPES:
         assert f"`{scope}.{{x,y,z}}`" in kernels, scope
     for tag in (*FLAGS, DYNAMIC_SHARED_MEMORY):
         assert f"`{tag}`" in kernels, tag
     assert f"`{WRITE_ACCESS}[0,0,1]`" in kernels
-    assert "kernels.md#tvms-modules" in row(35)
+    assert "calling.md#tvms-modules" in row(35)
 
 
 def test_marks_are_read_in_every_place_that_pytest_supports(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ import pytest
 from pages import blocks, commands, same
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("getting-started.md", "bundles.md", "errors.md", "moving-from-pyopencl.md")
+PAGES = ("getting-started.md", "calling.md", "bundles.md", "errors.md", "moving-from-pyopencl.md")
 #: Console blocks without a mark: what installs devmod, or needs files that the page does not make.
-NOT_RUN = {"getting-started.md": 1, "bundles.md": 1, "errors.md": 0, "moving-from-pyopencl.md": 1}
+NOT_RUN = {"getting-started.md": 1, "bundles.md": 1, "calling.md": 0, "errors.md": 0, "moving-from-pyopencl.md": 1}
 
 
 def run_command(words: list[str], folder: Path) -> str:

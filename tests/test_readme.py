@@ -79,8 +79,3 @@ def test_the_python_of_the_distributions_readmes(folder: Path) -> None:
     assert (folder / "twice.devmod").exists()
     (code,) = blocks("plugins/devmod-opencl/README.md", "python")  # it uses that file
     assert run([sys.executable, "-W", "error", "-c", code], folder).startswith("[  0.   4.   8.")
-
-
-def test_the_python_of_the_page_on_kernels(folder: Path) -> None:
-    (code,) = blocks("docs/kernels.md", "python")
-    run([sys.executable, "-W", "error", "-c", code + "\nassert (result == np.arange(128) + 1.5).all()"], folder)

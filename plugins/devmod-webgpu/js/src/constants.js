@@ -1,4 +1,4 @@
-// Constants of a pipeline (WGSL's override), from the interface; see docs/kernels.md.
+// Constants of a pipeline (WGSL's override), from the interface; see docs/calling.md.
 
 import { CONSTANT_TYPES } from "./dtypes.js";
 import { ArgumentError, FormatError, listNames, repr, quoteName } from "./errors.js";

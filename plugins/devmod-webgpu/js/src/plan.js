@@ -1,4 +1,4 @@
-// The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/kernels.md).
+// The arguments of a function and their places: from its interface, or by TVM's rules without one (docs/calling.md).
 
 import { FormatError, LaunchError, repr } from "./errors.js";
 import { recordPacker } from "./records.js";

@@ -1,7 +1,7 @@
 """Turn a reflected shader into a function with parameters, by the rules that SPIR-V, WGSL and MSL share.
 
 A reader returns a `ReflectedShader` of `Resource`, `BlockMember` and `PipelineConstant` for each entry point. `reflected_function` returns
-the `ReflectedFunction` that `merge_declared` takes, by the rules of docs/kernels.md. Its interface has these parts:
+the `ReflectedFunction` that `merge_declared` takes, by the rules of docs/calling.md. Its interface has these parts:
 
 - A buffer, image or sampler has ``at=(set, binding)`` and the type "handle" in arg_types.
 - A uniform block of scalars and vectors is one scalar argument for each member, in the order of the bindings. Each has
