@@ -643,24 +643,6 @@ def test_the_list_of_free_pieces_is_rebuilt_from_the_leases() -> None:
     assert block.free == [(0, 256), (512, 256)]
 
 
-def test_an_allocation_over_the_limit(device: Any) -> None:
-    most = device.limits["maxMemoryAllocationSize"]
-    with pytest.raises(devmod.LaunchError) as caught:
-        device.empty(most + 1, "uint8")
-    assert str(caught.value) == f"{device} cannot allocate {most + 1} bytes: its maxMemoryAllocationSize is {most}"
-
-
-def test_exhausted_memory(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A double that fails replaces vkAllocateMemory."""
-    nbytes = 100 << 20
-    monkeypatch.setitem(vars(device.logical.calls), "vkAllocateMemory", lambda *_: -2)
-    with pytest.raises(devmod.LaunchError) as caught:
-        device.empty(nbytes, "uint8")
-    assert str(caught.value) == f"{device} cannot allocate {nbytes} bytes (VK_ERROR_OUT_OF_DEVICE_MEMORY)"
-    monkeypatch.undo()
-    assert device.empty(nbytes, "uint8").nbytes == nbytes
-
-
 @pytest.mark.parametrize("nbytes", [1, 5, 8 << 20, (8 << 20) + 1, 50_000_003])
 def test_copies_of_every_size(nbytes: int, device: Any) -> None:
     values: Any = np.random.default_rng(nbytes).integers(0, 256, nbytes, "uint8")
@@ -887,7 +869,7 @@ def needs_layers(validate: str) -> None:
 
 @pytest.mark.parametrize("staging", ["", "1"])
 def test_the_launches_are_clean_under_the_validation_layers(staging: str, device: Any) -> None:
-    """Run test_launch.py again with staged copies, and its tests of copies without staging."""
+    """Run test_launch.py and test_arrays.py again with staged copies, and their tests of copies without staging."""
     needs_layers("1")
     environment = {
         **os.environ,
@@ -895,7 +877,8 @@ def test_the_launches_are_clean_under_the_validation_layers(staging: str, device
         "TEST_VULKAN_STAGING": staging,
         "VK_LAYER_ENABLES": "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
     }
-    tests = [str(Path(__file__).with_name("test_launch.py")), *([] if staging else ["-k", "copy or order or written or empty"])]
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_launch.py", "test_arrays.py")]
+    tests += [] if staging else ["-k", "copy or copies or views or read or order or written or empty"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=6000)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout[-3000:]

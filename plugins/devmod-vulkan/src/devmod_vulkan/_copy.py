@@ -1,4 +1,4 @@
-"""Copies between the host and a device's memory, in a stream's order.
+"""Copies within a device's memory, and between it and the host, in a stream's order.
 
 If the host maps the device's memory and caches it, the host copies directly. Otherwise copies go through staging memory in pieces,
 so that a large array needs no second allocation of its size.
@@ -6,14 +6,18 @@ so that a large array needs no second allocation of its size.
 
 from __future__ import annotations
 
+import ctypes
+from collections import deque
+from threading import RLock
+
+from devmod.backend import fork_safe
 from devmod_vulkan._driver import ffi, make, vk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
-    from devmod_vulkan._commands import Recorder
-    from devmod_vulkan._logical import Logical
     from devmod_vulkan._memory import Memory
     from devmod_vulkan._stream import VulkanStream
 
@@ -37,51 +41,95 @@ AFTER_BARRIER = make("VkMemoryBarrier", srcAccessMask=_WRITES, dstAccessMask=_SH
 _ONCE = make("VkCommandBufferBeginInfo", flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
 
 
+class Download:
+    """A copy from the device to staging memory, and then to the host's memory `out`.
+
+    `finish` does the second part when the semaphore of the stream has `value`. Several threads may wait for it.
+    """
+
+    __slots__ = ("_is_done", "_lock", "_out", "_staged", "value")
+
+    def __init__(self, value: int, staged: Memory, out: memoryview) -> None:
+        self.value = value
+        self._staged: Memory | None = staged
+        self._out = out
+        self._lock = fork_safe(RLock())
+
+    def finish(self) -> None:
+        """Copy to the host's memory, once."""
+        with self._lock:
+            if self._staged is not None:
+                ffi.memmove(self._out, ffi.cast("char *", self._staged.address), self._out.nbytes)
+                self._staged = None
+
+
 def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
     """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
-    logical = stream.logical
-    logical.check_open()
     if memory.address:
+        stream.logical.check_open()
         if memory.used:
             stream.synchronize()
         ffi.memmove(ffi.cast("char *", memory.address), data, data.nbytes)
+    else:
+        start_write(memory, data, stream)
+
+
+def start_write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
+    """Copy bytes to staging memory, and queue the copy from there to the start of `memory`."""
+    logical = stream.logical
+    logical.check_open()
+    if memory.address and not memory.used:
+        write(memory, data, stream)
         return
-    memory.used = True
     pending: list[int] = []
     for start, size in _pieces(data.nbytes):
         if len(pending) >= _MAX_PENDING:
             stream.wait_until(pending.pop(0))
         staged = logical.staging.allocate(size)
         ffi.memmove(ffi.cast("char *", staged.address), data[start : start + size], size)
-        recorder = _record(logical, staged, 0, memory, start, size)
-        stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
+        _submit_copy(stream, staged, 0, memory, start, size)
         pending.append(stream.flush())
 
 
 def read(memory: Memory, out: memoryview, stream: VulkanStream) -> None:
     """Copy the start of `memory` to `out`, and wait until the copy is done."""
-    logical = stream.logical
-    logical.check_open()
     if memory.address:
+        stream.logical.check_open()
         stream.synchronize()
         ffi.memmove(out, ffi.cast("char *", memory.address), out.nbytes)
         return
-    pending: list[tuple[int, int, int, Memory]] = []
+    for download in _download(memory, out, stream):
+        _finish(download, stream)
 
-    def finish() -> None:
-        value, start, size, staged = pending.pop(0)
-        stream.wait_until(value)
-        ffi.memmove(out[start : start + size], ffi.cast("char *", staged.address), size)
 
-    for start, size in _pieces(out.nbytes):
-        if len(pending) >= _MAX_PENDING:
-            finish()
-        staged = logical.staging.allocate(size)
-        recorder = _record(logical, memory, start, staged, 0, size)
-        stream.submit(stream.submission([recorder.handle]), recorder.handle, (recorder, staged, memory))
-        pending.append((stream.flush(), start, size, staged))
-    while pending:
-        finish()
+def start_read(memory: Memory, out: memoryview, stream: VulkanStream) -> None:
+    """Queue the copy of the start of `memory` to staging memory. The copy to `out` is done when the stream is waited for.
+
+    The staging memory is limited, so the call waits for the first part of a large array.
+    """
+    for download in _download(memory, out, stream):
+        stream.finish_later(download)
+
+
+def copy(source: Memory, target: Memory, nbytes: int, stream: VulkanStream) -> None:
+    """Queue a copy within the device."""
+    stream.logical.check_open()
+    _submit_copy(stream, source, 0, target, 0, nbytes)
+
+
+def clear(memory: Memory, nbytes: int, stream: VulkanStream) -> None:
+    """Set new memory to zero."""
+    logical = stream.logical
+    logical.check_open()
+    if memory.address:
+        ctypes.memset(memory.address, 0, nbytes)
+        return
+    size = -(-nbytes // 4) * 4  # pieces of memory are whole words
+
+    def fill(handle: Any) -> None:
+        logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0)
+
+    _submit(stream, fill, memory)
 
 
 def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
@@ -89,17 +137,46 @@ def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
         yield start, min(_PIECE, nbytes - start)
 
 
-def _record(logical: Logical, source: Memory, source_offset: int, target: Memory, target_offset: int, size: int) -> Recorder:
-    """Record a command buffer with one copy."""
+def _download(memory: Memory, out: memoryview, stream: VulkanStream) -> Iterable[Download]:
+    """Submit the copies of all pieces to staging memory. Return the last ones, which are not finished."""
+    stream.logical.check_open()
+    pending: deque[Download] = deque()
+    for start, size in _pieces(out.nbytes):
+        if len(pending) >= _MAX_PENDING:
+            _finish(pending.popleft(), stream)
+        staged = stream.logical.staging.allocate(size)
+        _submit_copy(stream, memory, start, staged, 0, size)
+        pending.append(Download(stream.flush(), staged, out[start : start + size]))
+    return pending
+
+
+def _finish(download: Download, stream: VulkanStream) -> None:
+    stream.wait_until(download.value)
+    download.finish()
+
+
+def _submit_copy(stream: VulkanStream, source: Memory, start: int, target: Memory, offset: int, size: int) -> None:
+    region = make("VkBufferCopy", srcOffset=source.offset + start, dstOffset=target.offset + offset, size=size)
+
+    def copy_region(handle: Any) -> None:
+        stream.logical.calls.vkCmdCopyBuffer(handle, source.buffer, target.buffer, 1, region)
+
+    _submit(stream, copy_region, source, target)
+
+
+def _submit(stream: VulkanStream, record: Callable[[Any], object], *memories: Memory) -> None:
+    """Record a command buffer with one command, and submit it. The memories are kept until it is done."""
+    logical = stream.logical
     calls, recorder = logical.calls, logical.commands.recorder()
-    region = make("VkBufferCopy", srcOffset=source.offset + source_offset, dstOffset=target.offset + target_offset, size=size)
     handle = recorder.handle
     with recorder.lock:
         recorder.commands.recording = True
         logical.check(calls.vkBeginCommandBuffer(handle, _ONCE), "cannot record commands")
         calls.vkCmdPipelineBarrier(handle, *BEFORE, 0, 1, BEFORE_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
-        calls.vkCmdCopyBuffer(handle, source.buffer, target.buffer, 1, region)
+        record(handle)
         calls.vkCmdPipelineBarrier(handle, *AFTER, 0, 1, AFTER_BARRIER, 0, ffi.NULL, 0, ffi.NULL)
         logical.check(calls.vkEndCommandBuffer(handle), "cannot record commands")
         recorder.commands.recording = False
-    return recorder
+    for memory in memories:
+        memory.used = True
+    stream.submit(stream.submission([handle]), handle, (recorder, *memories))

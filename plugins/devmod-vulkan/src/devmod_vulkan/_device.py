@@ -86,6 +86,29 @@ class VulkanDevice(Device):
         assert isinstance(stream, VulkanStream)
         _copy.read(memory, out, stream)
 
+    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, VulkanStream)
+        _copy.start_write(memory, data, stream)
+
+    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, VulkanStream)
+        _copy.start_read(memory, out, stream)
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        assert isinstance(stream, VulkanStream)
+        _copy.copy(source, target, nbytes, stream)
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        assert isinstance(stream, VulkanStream)
+        _copy.clear(memory, nbytes, stream)
+
+    def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        self.logical.check_open()
+        return memory.part(offset, nbytes)
+
+    def free_memory(self) -> int | None:
+        return self.physical.free_memory()
+
 
 def devices() -> list[VulkanDevice]:
     """Return all devices, the same objects each time. An empty list is not cached.

@@ -99,6 +99,10 @@ def error_name(code: int) -> str:
     return str(_errors.get(code, f"VkResult {code}"))
 
 
+#: The errors of the driver for too little memory of the device or of the host.
+MEMORY_ERRORS = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
+
+
 class Calls:
     """The driver's functions as attributes: those of `device`, or of the instance if `device` is None.
 

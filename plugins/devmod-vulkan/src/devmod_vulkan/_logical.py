@@ -73,7 +73,7 @@ class Logical:
         # The handles to destroy at close, in the order of creation. The keys are the destroying function and the address.
         self._owned: dict[tuple[str, int], Any] = {}
         self.commands = CommandPools(self)
-        #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions.
+        #: The leases of the streams by number: semaphore, cell with the last value, resources of the submissions, downloads.
         #: These references are needed because a stream may be collected before its submissions are done.
         self.streams: dict[int, Lease] = {}
         #: Held from the check of a collected stream's semaphore to its destruction: two threads may create streams at once.
@@ -146,6 +146,8 @@ class Logical:
 
     def driver_error(self, what: str, code: int) -> LaunchError:
         """Return the LaunchError for a failed driver call. The text for a lost device replaces `what`."""
+        if code in _driver.MEMORY_ERRORS:
+            return self.device.memory_error(0, f"{what} ({error_name(code)})")
         if code == vk.VK_ERROR_DEVICE_LOST:
             what = (
                 f"{self.device} is lost: a launch ran too long or accessed memory out of bounds, or the driver was reset. The contents of "
@@ -213,7 +215,7 @@ class Logical:
         for number, lease in tuple(self.streams.items()):
             if lease.expired:
                 with self._removal:
-                    semaphore, cell, _ = lease.value
+                    semaphore, cell, *_ = lease.value
                     if number not in self.streams:  # another thread was faster
                         continue
                     if self.calls.vkGetSemaphoreCounterValue(self.handle, semaphore, out) == 0 and out[0] >= cell[0]:
@@ -224,6 +226,8 @@ class Logical:
         """Destroy the semaphore of a collected stream. The caller holds `_removal`."""
         lease = self.streams.pop(number, None)
         if lease is not None:
+            for download in tuple(lease.value[3].values()):
+                download.finish()
             self.calls.vkDestroySemaphore(self.handle, lease.value[0], ffi.NULL)
 
     def _destroy_pipelines(self) -> None:
@@ -248,7 +252,7 @@ class Logical:
                 stream.synchronize()
             elif lease.expired:
                 with self._removal:
-                    semaphore, cell, _ = lease.value
+                    semaphore, cell, *_ = lease.value
                     if number in self.streams:  # else another thread was faster
                         wait_for(self, semaphore, cell[0])
                         self._remove_stream(number)
@@ -265,7 +269,7 @@ class Logical:
         calls = self.calls
         calls.vkDeviceWaitIdle(self.handle)
         while self.streams:
-            semaphore, _, pending = self.streams.popitem()[1].value
+            semaphore, _, pending, _ = self.streams.popitem()[1].value
             pending.clear()
             calls.vkDestroySemaphore(self.handle, semaphore, ffi.NULL)
         while self._owned:

@@ -15,7 +15,7 @@ from threading import RLock
 
 from devmod.backend import fork_safe, lend
 from devmod.errors import LaunchError
-from devmod_vulkan._driver import ffi, make, vk
+from devmod_vulkan._driver import MEMORY_ERRORS, error_name, ffi, make, vk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,13 @@ class Memory:
         self.nbytes = nbytes
         self.address = block.address + offset if block.address else 0
         self.used = False
+
+    def part(self, offset: int, nbytes: int) -> Memory:
+        """Return a part, which keeps this piece in use. Queued commands may access either from now on."""
+        part = Memory(self._block, self.offset + offset, nbytes)
+        part._token = self
+        part.used = self.used = True
+        return part
 
 
 class Block:
@@ -178,15 +185,13 @@ class Heap:
 
         Raises
         ------
-        LaunchError
+        DeviceMemoryError
             The device has not enough free memory.
         """
         self._logical.check_open()
         most = self._logical.physical.limits["maxMemoryAllocationSize"]
         if nbytes > most:
-            raise LaunchError(
-                f"{self._logical.device} cannot allocate {nbytes} bytes: its maxMemoryAllocationSize is {most}", kind="vulkan"
-            )
+            raise self._logical.device.memory_error(nbytes, f"its maxMemoryAllocationSize is {most}")
         if self._lock._is_owned():  # type: ignore[attr-defined]  # typeshed lacks it
             raise LaunchError(
                 f"{self._logical.device} cannot allocate {nbytes} bytes: a finalizer or a signal handler requested them during another "
@@ -245,6 +250,8 @@ class Heap:
                     self._enter()
                     self._drop_empty(0)
                     self._changing = False
+        if code in MEMORY_ERRORS:
+            raise self._logical.device.memory_error(nbytes, error_name(code))
         raise self._logical.driver_error(f"{self._logical.device} cannot allocate {nbytes} bytes", code)
 
     def _free_ended(self) -> None:

@@ -102,6 +102,7 @@ class Physical:
         for axis in range(3):
             self.limits[f"maxComputeWorkGroupCount[{axis}]"] = properties.limits.maxComputeWorkGroupCount[axis]
             self.limits[f"maxComputeWorkGroupSize[{axis}]"] = properties.limits.maxComputeWorkGroupSize[axis]
+        self.limits["view_alignment"] = max(properties.limits.minStorageBufferOffsetAlignment, 1)
         self.limits["maxMemoryAllocationSize"] = sizes.maxMemoryAllocationSize or 1 << 30
         self.timestamp_period = float(properties.limits.timestampPeriod)
         self.alignment = max(
@@ -138,6 +139,18 @@ class Physical:
         ]
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         self.memory = max((size for flags, size in self.memory_types if flags & local), default=0)
+
+    def free_memory(self) -> int | None:
+        """Return the free bytes of the heap of `memory`; None if the driver does not report them."""
+        if "VK_EXT_memory_budget" not in self.extensions:
+            return None
+        budget = make("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
+        found = make("VkPhysicalDeviceMemoryProperties2", pNext=budget)
+        self._calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, found)
+        heaps = found.memoryProperties.memoryHeaps
+        sizes = [int(heaps[number].size) for number in range(found.memoryProperties.memoryHeapCount)]
+        heap = sizes.index(self.memory) if self.memory in sizes else 0
+        return max(int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]), 0)
 
     def _read_queues(self) -> None:
         """Choose the queue family: without graphics if possible, so that a desktop's drawing does not delay launches."""

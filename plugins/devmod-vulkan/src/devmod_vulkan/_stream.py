@@ -12,6 +12,7 @@ from collections import deque
 from devmod import Event, Stream
 from devmod.backend import check_event, lend
 from devmod.errors import LaunchError
+from devmod_vulkan._batch import Batch
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._event import VulkanEvent, ticks_between
 from devmod_vulkan._wait import Waiter
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from devmod_vulkan._batch import BatchToken
+    from devmod_vulkan._copy import Download
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical
 
@@ -64,10 +67,11 @@ class VulkanStream(Stream):
         self._waits: list[tuple[Any, int, Any]] = []
         self._gathered: list[tuple[Any, Any, Callable[[Any], object] | None]] = []
         #: Weak references to the tokens of the batches. A token lives until its batch ends.
-        self._batches: list[ref[_BatchToken]] = []
+        self._batches: list[ref[BatchToken]] = []
         #: Whether submissions take the slow path: there are waits, or a batch gathers.
         self._special = False
-        lease = lend(self, (self.semaphore, self._cell, self.pending))
+        self._downloads: dict[int, Download] = {}
+        lease = lend(self, (self.semaphore, self._cell, self.pending, self._downloads))
         self._token = lease.token
         logical.streams[self.number] = lease
 
@@ -171,9 +175,9 @@ class VulkanStream(Stream):
             return self._value
 
     def batch(self) -> AbstractContextManager[object]:
-        return _Batch(self)
+        return Batch(self)
 
-    def enter_batch(self, token: _BatchToken) -> None:
+    def enter_batch(self, token: BatchToken) -> None:
         """Gather the following submissions for as long as `token` is referenced."""
         with self._lock:
             self._batches.append(ref(token))
@@ -226,6 +230,14 @@ class VulkanStream(Stream):
         waiter.wait(value)
         self._waiters.append(waiter)
         self._release(value)
+        for number, download in tuple(self._downloads.items()):
+            if download.value <= value:
+                download.finish()
+                self._downloads.pop(number, None)
+
+    def finish_later(self, download: Download) -> None:
+        """Finish a download when its value is waited for."""
+        self._downloads[id(download)] = download
 
     # -- events
 
@@ -268,28 +280,3 @@ class VulkanStream(Stream):
 
     def __repr__(self) -> str:
         return f"<Stream of {self.device}>"
-
-
-class _BatchToken:
-    """Marks a batch as active for as long as it is referenced."""
-
-    __slots__ = ("__weakref__",)
-
-
-class _Batch:
-    """Gathers the submissions to a stream while the body of the ``with`` statement runs.
-
-    An interrupt in `__enter__` or `__exit__` leaves no active batch: this object owns the tokens, and the ``with`` statement owns it.
-    """
-
-    def __init__(self, stream: VulkanStream) -> None:
-        self._stream = stream
-        self._tokens: list[_BatchToken] = []
-
-    def __enter__(self) -> None:
-        self._tokens.append(_BatchToken())
-        self._stream.enter_batch(self._tokens[-1])
-
-    def __exit__(self, *_: object) -> None:
-        self._tokens.pop()
-        self._stream.leave_batch()

@@ -1,0 +1,159 @@
+"""Arrays on Vulkan devices: copies, views, and too little memory."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from vulkan_kernels import SLOW, adder, kernel
+
+import devmod
+from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+from devmod_conformance.checks import run_in_threads, run_python
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+def test_copies(device: Any, add: Any) -> None:
+    check_copies(device, add, grid=1)
+
+
+def test_views(device: Any, add: Any) -> None:
+    check_views(device, add, grid=1)
+
+
+def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
+    limit = device.limits["maxMemoryAllocationSize"]
+    check_memory_error(device, add, limit + 1, f"its maxMemoryAllocationSize is {limit}", grid=1)
+
+
+STAGED = """
+import devmod
+from vulkan_kernels import adder
+from devmod_conformance.array_checks import check_copies, check_views
+device = devmod.device("vulkan")
+device.physical.shares_memory = False
+assert not device.logical.direct
+check_copies(device, adder()["add"], grid=1)
+check_views(device, adder()["add"], grid=1)
+print("done")
+"""
+
+
+def test_a_device_with_memory_of_its_own(device: Any, add: Any) -> None:
+    assert run_python(STAGED, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
+
+
+@pytest.mark.parametrize("waiter", ["event", "stream", "device", "another thread"])
+def test_a_started_read_is_done_when_it_is_waited_for(waiter: str, device: Any) -> None:
+    slow, x = kernel(SLOW), device.from_numpy(np.ones(1 << 20, "uint32"))
+    stream = device.stream()
+    slow(x, 60_000, grid=8, stream=stream)
+    host = np.zeros(1 << 20, "uint32")
+    event = x.copy_to(host, stream=stream, wait=False)
+    assert host[-1] == 0  # the host copies when it waits
+    if waiter == "event":
+        event.synchronize()
+    elif waiter == "stream":
+        stream.synchronize()
+    elif waiter == "device":
+        del event, stream  # the copy is done though nobody references the stream
+        gc.collect()
+        device.synchronize()
+    else:
+        assert run_in_threads(lambda wait: (wait(), int(host[-1]))[1], [event.synchronize] * 4 + [stream.synchronize] * 4) == [1] * 8
+    np.testing.assert_array_equal(host, x.numpy())
+
+
+def test_an_interrupted_wait_leaves_the_read_to_the_next(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_vulkan._copy import Download
+
+    x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
+    event = x.copy_to(host, stream=stream, wait=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(Download, "finish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            event.synchronize()
+    event.synchronize()
+    assert host.sum() == 64
+    assert stream._downloads == {}
+
+
+def test_a_large_read_and_write_in_pieces(device: Any) -> None:
+    host = np.arange(12 << 20, dtype="float32")
+    x, y, back = device.empty(host.shape, "float32"), device.zeros(host.shape, "float32"), np.zeros_like(host)
+    y.copy_from(x, wait=False)  # x counts as used now, so its next copy is staged
+    x.copy_from(host, wait=False)
+    y.copy_from(x, wait=False)
+    y.copy_to(back, wait=False)
+    device.synchronize()
+    np.testing.assert_array_equal(back, host)
+
+
+def test_copies_in_a_batch_keep_their_place(device: Any, add: Any) -> None:
+    a, b, c = device.zeros(64, "float32"), device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
+    stream = device.stream()
+    launch = add.bind(a, b, c, 64, grid=1, stream=stream)
+    with stream.batch():
+        for _ in range(8):
+            launch()
+            a.copy_from(c, stream=stream, wait=False)
+            a[32:].copy_from(np.full(32, 5, "float32"), stream=stream, wait=False)
+    np.testing.assert_array_equal(c.numpy(), [8] * 32 + [6] * 32)
+
+
+def test_a_view_of_a_deleted_array_keeps_its_memory(device: Any) -> None:
+    views = [device.from_numpy(np.full(1024, number, "float32"))[256:512] for number in range(50)]
+    gc.collect()
+    others = [device.zeros(1024, "float32") for _ in range(50)]
+    assert [int(view.numpy()[0]) for view in views] == list(range(50))
+    assert [int(other.numpy()[0]) for other in others] == [0] * 50
+
+
+def test_the_driver_has_too_little_memory(device: Any, add: Any) -> None:
+    logical = device.logical
+    a, b, c = (device.zeros(64, "float32") for _ in range(3))
+    refused = device.limits["maxMemoryAllocationSize"] // 2
+    real, logical.calls.vkAllocateMemory = logical.calls.vkAllocateMemory, lambda *_: -2
+    try:
+        check_memory_error(device, add, refused, "VK_ERROR_OUT_OF_DEVICE_MEMORY", grid=1)
+        with pytest.raises(devmod.DeviceMemoryError) as caught:
+            add(np.zeros(1 << 25, "float32"), b, c, 64, grid=1)
+        assert caught.value.requested == 1 << 27
+    finally:
+        logical.calls.vkAllocateMemory = real
+    add(a, b, c, 64, grid=1)
+    add(np.zeros(1 << 25, "float32"), b, c, 64, grid=1)
+    assert c.numpy().sum() == 0
+
+
+def test_the_free_memory_of_the_largest_heap(device: Any, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A double fills in what VK_EXT_memory_budget reports."""
+    from devmod_vulkan._driver import ffi
+
+    physical = device.physical
+    real = physical._calls.vkGetPhysicalDeviceMemoryProperties2
+
+    def report(handle: Any, found: Any) -> None:
+        real(handle, found)
+        heaps = found.memoryProperties.memoryHeaps
+        budget = ffi.cast("VkPhysicalDeviceMemoryBudgetPropertiesEXT *", found.pNext)
+        for number in range(found.memoryProperties.memoryHeapCount):
+            budget.heapBudget[number] = heaps[number].size
+            budget.heapUsage[number] = heaps[number].size - 1000
+
+    monkeypatch.setattr(physical, "extensions", physical.extensions | {"VK_EXT_memory_budget"})
+    monkeypatch.setitem(vars(physical._calls), "vkGetPhysicalDeviceMemoryProperties2", report)
+    limit = device.limits["maxMemoryAllocationSize"]
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
+        device.empty(limit + 1, "uint8")
+    assert str(caught.value) == (
+        f"{device} cannot allocate {limit + 1} bytes: its maxMemoryAllocationSize is {limit}; 1000 bytes are free of {device.memory}"
+    )
+    assert caught.value.free == 1000
