@@ -14,7 +14,7 @@ from metal_kernels import ADD, CONSTANTS, adder, kernel
 
 import devmod
 from devmod import Block, Interface, Param
-from devmod_conformance.checks import check_foreign_events, host_arrays, run_in_threads
+from devmod_conformance.checks import check_calls, check_foreign_events, host_arrays, run_in_threads
 
 VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
@@ -291,6 +291,41 @@ def test_a_copy_waits_for_earlier_launches(double: Any) -> None:
     twice(a, grid=1, block=4)
     assert a.numpy().tolist() == [6] * 4
     assert "wait" in double.names()
+
+
+@pytest.mark.row("R34", "R35")
+def test_names_threads_and_the_current_stream(device: Any) -> None:
+    check_calls(device, adder()["add"], block=32)
+
+
+@pytest.mark.row("R35")
+def test_an_open_block_has_rows_of_the_execution_width(double: Any) -> None:
+    source = TAKES.format("device float *x [[buffer(0)]]")
+    param = Param("x", "buffer", "float32", "rw", 0)
+    info = devmod.FunctionInfo("takes", ["handle"], (), (), Interface([param], open_block=True))
+    f = devmod.create("metal", {"takes": source.encode()}, "metal", {"takes": info})["takes"]
+    assert [f.launch_config(threads=threads).block for threads in (1, 100, 100_000, (100, 100))] == [
+        (1, 1, 1),
+        (128, 1, 1),
+        (256, 1, 1),
+        (32, 8, 1),
+    ]
+    f(np.zeros(4, "float32"), threads=1000)
+    assert launches(double)[-1][-2:] == ((4, 1, 1), (256, 1, 1))
+
+
+def test_a_local_default_is_rounded_to_the_step_of_metal(double: Any) -> None:
+    param = Param("t", "local", "float32", at=0, default=devmod.Local(per_thread=4))
+    f = kernel(TAKES.format("threadgroup float *t [[threadgroup(0)]]"), "takes", [param])
+    f(grid=1, block=5)
+    f(grid=1, block=5, t=devmod.Local(40))
+    with pytest.raises(devmod.LaunchError) as caught:
+        f(grid=1, block=64, t=devmod.Local(per_thread=513))
+    assert str(caught.value) == (
+        "the metal function 'takes' cannot be launched on metal device 0 (Double GPU): its maxThreadgroupMemoryLength is 32768, and "
+        "devmod.Local arguments and the kernel's own memory need 32832 bytes"
+    )
+    assert [call[-3] for call in launches(double)] == [((0, 32),), ((0, 48),)]
 
 
 def test_streams_and_events(device: Any) -> None:

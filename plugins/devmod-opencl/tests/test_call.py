@@ -105,7 +105,6 @@ def test_a_default_that_the_device_cannot_give_is_named(device: Any) -> None:
     assert caught.value.argument == "scratch"
 
 
-@pytest.mark.row("R38")
 def test_the_current_stream_orders_launches_and_copies(module: Any, device: Any) -> None:
     f, n = module["axpy"], 1 << 16
     host = np.ones(n, "float32")

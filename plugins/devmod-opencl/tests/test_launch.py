@@ -12,7 +12,15 @@ from opencl_kernels import adder, kernel
 
 import devmod
 from devmod import Param
-from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
+from devmod_conformance.checks import (
+    check_calls,
+    check_deleted_streams,
+    check_foreign_events,
+    check_scalar,
+    check_streams,
+    host_arrays,
+    run_python,
+)
 
 ONE_DEVICE = "a launch runs on one device: copy the array through the host"
 
@@ -285,6 +293,11 @@ def test_values_of_pyopencl_that_are_refused(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time
+
+
+@pytest.mark.row("R34", "R35")
+def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
+    check_calls(device, add, block=16)
 
 
 def test_streams_events_and_time(device: Any, add: Any) -> None:

@@ -19,6 +19,7 @@ from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, kernel, pac
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
 from devmod_conformance.checks import (
+    check_calls,
     check_deleted_streams,
     check_foreign_events,
     check_scalar,
@@ -555,6 +556,11 @@ def test_an_array_over_max_storage_buffer_range(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time, batches
+
+
+@pytest.mark.row("R34", "R35")
+def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
+    check_calls(device, add)
 
 
 def test_streams_events_and_time(device: Any, add: Any) -> None:

@@ -14,7 +14,7 @@ from webgpu_shaders import ADD, adder, function
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
-from devmod_conformance.checks import check_foreign_events, check_scalar, check_streams, host_arrays, run_python
+from devmod_conformance.checks import check_calls, check_foreign_events, check_scalar, check_streams, host_arrays, run_python
 
 
 @pytest.fixture
@@ -546,6 +546,11 @@ def test_unusable_objects_of_wgpu_are_refused(device: Any, add: Any) -> None:
 
 
 # -- streams, events, time
+
+
+@pytest.mark.row("R34", "R35")
+def test_names_threads_and_the_current_stream(device: Any, add: Any) -> None:
+    check_calls(device, add)
 
 
 def test_streams_events_and_time(device: Any, add: Any) -> None:
