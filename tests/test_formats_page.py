@@ -64,7 +64,7 @@ def bundle_of(modules: list[dict[str, Any]], roots: list[int], blobs: list[bytes
 
     body = b""
     for module, blob in zip(modules, blobs, strict=True):
-        body = body.ljust(spec_reader.up(len(body)), b"\0")
+        body = body.ljust(spec_reader.aligned(len(body)), b"\0")
         module |= {"offset": len(body), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
         body += blob
     return headed(msgpack.packb({"roots": roots, "modules": modules}), body)
@@ -72,7 +72,7 @@ def bundle_of(modules: list[dict[str, Any]], roots: list[int], blobs: list[bytes
 
 def headed(index: bytes, body: bytes) -> bytes:
     head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
-    return head.ljust(spec_reader.up(len(head)), b"\0") + body
+    return head.ljust(spec_reader.aligned(len(head)), b"\0") + body
 
 
 def seen_by_devmod(kind: str, data: bytes) -> Any:
@@ -387,7 +387,7 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
         [{"kind": "opencl", "imports": [1], "variant": "v", "origin": origin, "functions": ["add"]}, {"kind": "toy"}], [0], [blob, b"x"]
     )
     length = int.from_bytes(whole[12:16], "little")
-    index, body = whole[48 : 48 + length], whole[spec_reader.up(48 + length) :]
+    index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
     assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
     taken, refused = compare(lambda data: bundle_by_devmod(headed(data, body)), lambda data: bundle_by_second(headed(data, body)), index)
     assert taken > 50
@@ -419,7 +419,7 @@ def test_the_values_of_the_page_are_what_the_second_reader_gives() -> None:
     values = re.findall(r"<!-- value: (\S+) -->\n```json\n(.*?)```\n", PAGE, re.DOTALL)
     assert [name for name, _ in values] == ["v1/webgpu.bytes", "v1/const_loader.bytes", "v1/tree.devmod", "v1/program.devmod"]
     for name, value in values:
-        found = spec_reader.shown(spec_reader.read_file(GOLDEN / name))
+        found = spec_reader.to_json(spec_reader.read_file(GOLDEN / name))
         assert json.loads(value) == found, f"python tests/spec_reader.py tests/golden/{name} prints what the page should show"
 
 

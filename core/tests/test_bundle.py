@@ -256,7 +256,7 @@ def test_a_tree_that_is_too_deep_or_of_a_kind_that_no_file_holds_is_refused_when
     module.import_module(module_of())
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(root)
-    assert str(caught.value) == "the index of the bundle to be saved: module 64 lies more than 64 imports deep"
+    assert str(caught.value) == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
     for kind in ("bundle", "No", "_lib", ""):
         with pytest.raises(devmod.FormatError) as caught:
             devmod.dumps(Raw(kind, b""))
@@ -289,7 +289,7 @@ def test_a_bundle_holds_modules_alone() -> None:
 def test_what_is_saved_is_a_module(save: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         save(None)
-    assert str(caught.value) == "what is saved is a Module, not NoneType"
+    assert str(caught.value) == "expected a Module to save, got NoneType"
     with pytest.raises(devmod.ArgumentError) as swapped:
         devmod.save("never.devmod", module_of())  # type: ignore[arg-type]
     assert str(swapped.value) == "save(module, path) was given the path first"

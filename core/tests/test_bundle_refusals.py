@@ -42,7 +42,7 @@ FILE = "devmod.load_from_file(%r) reads a payload that has a metadata file besid
         (GOOD[:60], "is cut short: an index of 109 bytes, and 12 are left"),
         (GOOD[:170], "is cut short: 170 bytes, and its head alone takes 192"),
         (file_of({}, version=2), "is in version 2 of the .devmod format, and this devmod reads version 1: pip install -U devmod-core"),
-        (file_of({}, version=0), "is damaged: there is no version 0 of the .devmod format"),
+        (file_of({}, version=0), "is damaged: version 0 of the .devmod format does not exist"),
         (file_of({}, length=2**32 - 1), "is damaged: its index has 4294967295 bytes; the limit is 67108864"),
         (file_of({}, digest=bytes(32)), "is damaged: the SHA-256 of its index is not the one in its header. Get the file again"),
     ],
@@ -110,7 +110,7 @@ TREE = {"kind": "bundle"}
         ({"roots": [0], "modules": [TREE, TREE]}, ": module 1 is neither a root nor imported by a module before it"),
         (
             {"roots": [0], "modules": [TREE | {"imports": [number + 1]} for number in range(70)] + [TREE]},
-            ": module 64 lies more than 64 imports deep",
+            ": module 64 is more than 64 imports deep",
         ),
     ],
 )

@@ -205,7 +205,7 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         ("k.xyz", "'{path}': the suffix names no format that can be inspected; known are .devmod, .tvmimports and the raw payloads, such as .cl and .ptx"),
         (
             "k.ptx",
-            "'{path}' has no metadata file beside it: '{stem}.tvm_meta.json' says what its functions are. "
+            "'{path}' has no metadata file: expected '{stem}.tvm_meta.json', which describes its functions. "
             "Module.write_to_file writes both; source is compiled with devmod.compile",
         ),
     ],
@@ -728,7 +728,7 @@ def test_compile_then_inspect(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert (code, err) == (0, "")
     assert out.startswith("opencl cl: twice\n")
     out = run(capsys, "inspect", tmp_path / "k.devmod")[1]
-    assert "  twice(x: float32* rw, n: int32)\n" in out
+    assert "  twice(x: float32* rw, n: int32) any block\n" in out
     assert "from target 'opencl', libclang " in out
 
 

@@ -132,9 +132,7 @@ def test_other_functions_metadata_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         second.write_to_file(tmp_path / "k.cubin")
     meta = str(tmp_path / "k.tvm_meta.json")
-    assert (
-        str(caught.value) == f"{meta!r} is there already and describes other functions; they differ in: 'f', 'g', 'h'. Choose another name"
-    )
+    assert str(caught.value) == f"{meta!r} already exists and describes other functions; different: 'f', 'g', 'h'. Choose another name"
     assert {name: (tmp_path / name).read_bytes() for name in written(tmp_path)} == before
     same = devmod.create_with_fallback("cuda", b"two", "cubin", first.functions)
     same.write_to_file(tmp_path / "k.cubin")
@@ -162,9 +160,7 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
     for other in (info(), info((0, 2))):
         with pytest.raises(devmod.FormatError) as caught:
             write(other, "clbin")
-        assert (
-            str(caught.value) == f"{str(meta)!r} is there already and describes other functions; they differ in: 'f'. Choose another name"
-        )
+        assert str(caught.value) == f"{str(meta)!r} already exists and describes other functions; different: 'f'. Choose another name"
     assert meta.read_bytes() == before
     assert written(tmp_path) == ["k.cl", "k.spv", "k.tvm_meta.json"]
     write(info((0, 1)), "spv")
@@ -178,7 +174,7 @@ def test_what_json_cannot_hold_is_refused_before_a_file_is_touched(value: Any, t
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)})
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file(tmp_path / "k.cl")
-    assert str(caught.value).startswith("what the opencl functions are cannot be written as JSON: ")
+    assert str(caught.value).startswith("the metadata of the opencl functions cannot be written as JSON: ")
     assert str(caught.value).endswith("; use devmod.save")
     assert written(tmp_path) == []
 
@@ -196,7 +192,7 @@ def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
         devmod.create_with_fallback("cuda", b"one", "ptx", {}).write_to_file(tmp_path / "k.ptx")
     meta = str(tmp_path / "k.tvm_meta.json")
     assert str(caught.value) == (
-        f"{meta!r} is there already and is no metadata file (the metadata is not JSON: Expecting value: line 1 column 1 (char 0)); move it away"
+        f"{meta!r} already exists and is not a metadata file (the metadata is not JSON: Expecting value: line 1 column 1 (char 0)); move it"
     )
     assert written(tmp_path) == ["k.tvm_meta.json"]
 
@@ -204,17 +200,18 @@ def test_a_file_that_is_no_metadata_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_suffix_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.create_with_fallback("cuda", b"one", "cubin", {}).write_to_file(tmp_path / "k.ptx")
-    assert str(caught.value) == f"{str(tmp_path / 'k.ptx')!r} would hold 'cubin', and its suffix says 'ptx'"
+    assert str(caught.value) == f"{str(tmp_path / 'k.ptx')!r} cannot contain 'cubin': its suffix is that of 'ptx'"
 
 
 @pytest.mark.parametrize(
-    ("name", "named"), [("k.ptx", "says 'ptx'"), ("k.SO", "says 'so'"), ("k.devmod", "is that of a bundle; devmod.save writes one")]
+    ("name", "named"),
+    [("k.ptx", "is that of 'ptx'"), ("k.SO", "is that of 'so'"), ("k.devmod", "is that of a bundle; devmod.save writes one")],
 )
 def test_a_suffix_of_another_kind_or_of_a_bundle_is_refused(name: str, named: str, tmp_path: Path) -> None:
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {})
     with pytest.raises(devmod.FormatError) as caught:
         module.write_to_file(tmp_path / name)
-    assert str(caught.value) == f"{str(tmp_path / name)!r} would hold 'cl', and its suffix {named}"
+    assert str(caught.value) == f"{str(tmp_path / name)!r} cannot contain 'cl': its suffix {named}"
     assert written(tmp_path) == []
     module.write_to_file(tmp_path / "k.txt")
     assert written(tmp_path) == ["k.tvm_meta.json", "k.txt"]
@@ -224,7 +221,7 @@ def test_a_path_in_the_place_of_the_metadata_is_named_as_one() -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.load_metadata_from_json("k.tvm_meta.json")
     assert str(caught.value) == (
-        "load_metadata_from_json(text): text is what the file holds, not its path; give pathlib.Path('k.tvm_meta.json').read_text()"
+        "load_metadata_from_json(text): text is the content of the file, not its path; pass pathlib.Path('k.tvm_meta.json').read_text()"
     )
 
 
@@ -237,7 +234,7 @@ def test_a_payload_without_metadata(tmp_path: Path) -> None:
         read_payload(spec, str(path), "cl")
     meta = str(tmp_path / "k.tvm_meta.json")
     assert str(caught.value) == (
-        f"{str(path)!r} has no metadata file beside it: {meta!r} says what its functions are. "
+        f"{str(path)!r} has no metadata file: expected {meta!r}, which describes its functions. "
         "Module.write_to_file writes both; source is compiled with devmod.compile"
     )
     with pytest.raises(FileNotFoundError):

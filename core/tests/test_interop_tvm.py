@@ -509,7 +509,7 @@ def test_a_very_deep_tree_is_read_without_recursion() -> None:
         root.get_function("f", query_imports=True)
     with pytest.raises(devmod.FormatError) as caught:
         devmod.dumps(root)
-    assert str(caught.value) == "the index of the bundle to be saved: module 64 lies more than 64 imports deep"
+    assert str(caught.value) == "the index of the bundle to be saved: module 64 is more than 64 imports deep"
 
 
 @pytest.mark.parametrize("kind", ["llvm", "relax.VMExecutable", "", "x" * 200, "no\nkind"])

@@ -300,7 +300,7 @@ GOOD = b"\xa2cl\x81\xa1f\x94\xa1k\x91\x93\x02\x20\x01\x90\x90\xc4\x03abc"
         ),
         (
             b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xd6\0\0\0\0\0\xc4\0",
-            "fmap of 'f', interface: found an extension type, which has no place here, at byte 15",
+            "fmap of 'f', interface: found an extension type, which is not supported here, at byte 15",
         ),
         (
             b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x82\xa1x\xc0\xa1x\xc0\xc4\0",

@@ -134,7 +134,7 @@ def read_head(data: memoryview, place: str) -> memoryview:
             f"{place} is in version {version} of the .devmod format, and this devmod reads version {VERSION}: pip install -U devmod-core"
         )
     if version < 1:
-        raise FormatError(f"{place} is damaged: there is no version {version} of the .devmod format")
+        raise FormatError(f"{place} is damaged: version {version} of the .devmod format does not exist")
     if length > MAX_INDEX:
         raise FormatError(f"{place} is damaged: its index has {length} bytes; the limit is {MAX_INDEX}")
     if length > len(data) - HEADER:
@@ -292,7 +292,7 @@ def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
         if not depth[number]:
             raise FormatError(f"the index of {place}: module {number} is neither a root nor imported by a module before it")
         if depth[number] > MAX_DEPTH:
-            raise FormatError(f"the index of {place}: module {number} lies more than {MAX_DEPTH} imports deep")
+            raise FormatError(f"the index of {place}: module {number} is more than {MAX_DEPTH} imports deep")
         for child in set(entry.imports):
             if child >= len(entries):
                 raise FormatError(f"the index of {place}: module {number} imports {child}, and there are {len(entries)} modules")

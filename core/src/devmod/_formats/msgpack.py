@@ -231,7 +231,7 @@ class Reader:
             return self._float()
         if sort in ("nil", "a boolean"):
             return {0xC0: None, 0xC2: False, 0xC3: True}[self._mark()]
-        raise self.error(f"found {sort}, which has no place here")
+        raise self.error(f"found {sort}, which is not supported here")
 
     def read_map_object(self, depth: int = 0) -> dict[str, Any]:
         """Read a map and its values, as `read_value` reads them."""
@@ -253,7 +253,7 @@ class Reader:
         self._room -= 1
         if self._room < 0:
             most = FREE_CONTAINERS + self._end // BYTES_A_CONTAINER
-            raise self.error(f"more than {most} arrays and maps in values of any sort, too many for {self._end} bytes")
+            raise self.error(f"more than {most} arrays and maps in values of any type, too many for {self._end} bytes")
 
     # -- framing
 

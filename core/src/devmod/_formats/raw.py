@@ -49,7 +49,7 @@ def load_metadata_from_json(text: str | bytes) -> dict[str, FunctionInfo]:
         raise ArgumentError(f"load_metadata_from_json(text): text is a str or bytes, not {type(text).__name__}", argument="text")
     if isinstance(text, str) and text.endswith(".json"):
         raise ArgumentError(
-            f"load_metadata_from_json(text): text is what the file holds, not its path; give pathlib.Path({text!r}).read_text()",
+            f"load_metadata_from_json(text): text is the content of the file, not its path; pass pathlib.Path({text!r}).read_text()",
             argument="text",
         )
     return _read_metadata(text)[0]
@@ -67,10 +67,10 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     name = os.fsdecode(path)
     suffix = os.path.splitext(name)[1][1:].lower()
     if suffix == _BUNDLE:
-        raise FormatError(f"{name!r} would hold {fmt!r}, and its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
+        raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
     owner = spec if suffix in spec.suffixes else spec_of_suffix(suffix)
     if owner is not None and owner.suffixes[suffix] != fmt:
-        raise FormatError(f"{name!r} would hold {fmt!r}, and its suffix says {owner.suffixes[suffix]!r}", kind=spec.kind)
+        raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of {owner.suffixes[suffix]!r}", kind=spec.kind)
     metadata: dict[str, Any] = {"func_info": {key: function_to_json(info) for key, info in fmap.items()}}
     if isinstance(code, Mapping):
         if len(code) != 1:
@@ -92,7 +92,7 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
         text = f"{json.dumps(metadata, ensure_ascii=False, allow_nan=False, indent=2)}\n".encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise FormatError(
-            f"what the {spec.kind} functions are cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
+            f"the metadata of the {spec.kind} functions cannot be written as JSON: {error}; use devmod.save", kind=spec.kind
         ) from None
     # A payload without its metadata cannot be loaded, so the metadata is written first.
     write_together([(beside, text), (name, binary)])
@@ -115,7 +115,7 @@ def read_payload(spec: TargetSpec, path: str, fmt: str) -> tuple[str, dict[str, 
         text = _read_bounded(beside)
     except FileNotFoundError:
         raise FormatError(
-            f"{path!r} has no metadata file beside it: {beside!r} says what its functions are. "
+            f"{path!r} has no metadata file: expected {beside!r}, which describes its functions. "
             "Module.write_to_file writes both; source is compiled with devmod.compile",
             kind=spec.kind,
         ) from None
@@ -145,12 +145,10 @@ def _refuse_clash(path: str, fmap: Mapping[str, FunctionInfo]) -> None:
     try:
         there = _read_metadata(text)[0]
     except FormatError as error:
-        raise FormatError(f"{path!r} is there already and is no metadata file ({error}); move it away") from error
+        raise FormatError(f"{path!r} already exists and is not a metadata file ({error}); move it") from error
     differ = [name for name in {**there, **fmap} if not _same(there.get(name), fmap.get(name))]
     if differ:
-        raise FormatError(
-            f"{path!r} is there already and describes other functions; they differ in: {list_names(differ)}. Choose another name"
-        )
+        raise FormatError(f"{path!r} already exists and describes other functions; different: {list_names(differ)}. Choose another name")
 
 
 def _same(there: FunctionInfo | None, mine: FunctionInfo | None) -> bool:

@@ -34,7 +34,7 @@ class Plan:
 
     def __init__(self, module: Module) -> None:
         if not isinstance(module, Module):
-            raise FormatError(f"what is saved is a Module, not {type(module).__name__}")
+            raise FormatError(f"expected a Module to save, got {type(module).__name__}")
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, (module, _) in enumerate(order)}

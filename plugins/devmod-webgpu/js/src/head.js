@@ -80,7 +80,7 @@ export async function readHead(source) {
       `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version ${VERSION}: take a newer devmod-webgpu`,
     );
   }
-  if (version < 1) throw new FormatError(`${place} is damaged: there is no version ${version} of the .devmod format`);
+  if (version < 1) throw new FormatError(`${place} is damaged: version ${version} of the .devmod format does not exist`);
   if (length > MAX_INDEX) {
     throw new FormatError(`${place} is damaged: its index has ${length} bytes; the limit is ${MAX_INDEX}`);
   }
@@ -238,7 +238,7 @@ function checkTree(roots, entries, place) {
   if (new Set(roots).size !== roots.length) throw new FormatError(`${what} names a root twice`);
   entries.forEach((entry, number) => {
     if (!depth[number]) throw new FormatError(`${what}: module ${number} is neither a root nor imported by a module before it`);
-    if (depth[number] > MAX_DEPTH) throw new FormatError(`${what}: module ${number} lies more than ${MAX_DEPTH} imports deep`);
+    if (depth[number] > MAX_DEPTH) throw new FormatError(`${what}: module ${number} is more than ${MAX_DEPTH} imports deep`);
     for (const child of entry.imports) {
       if (child >= entries.length) {
         throw new FormatError(`${what}: module ${number} imports ${child}, and there are ${entries.length} modules`);

@@ -192,7 +192,7 @@ export class Reader {
         this.#mark();
         return mark === 0xc0 ? null : mark === 0xc3;
       default:
-        throw this.error(`found ${typeOf(mark)}, which has no place here`);
+        throw this.error(`found ${typeOf(mark)}, which is not supported here`);
     }
   }
 
@@ -256,7 +256,7 @@ export class Reader {
     if (this.#room < 0) {
       const size = this.data.length;
       const most = FREE_CONTAINERS + Math.floor(size / BYTES_A_CONTAINER);
-      throw this.error(`more than ${most} arrays and maps in values of any sort, too many for ${size} bytes`);
+      throw this.error(`more than ${most} arrays and maps in values of any type, too many for ${size} bytes`);
     }
   }
 
