@@ -199,7 +199,7 @@ class _Struct(_Writer):
             self.mark(used, 0)
             self._layout = (declared, int.from_bytes(used, "little"))
         declared = self._layout[0]
-        return bool(declared == dtype) or (set(declared.names) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
+        return bool(declared == dtype) or (set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
 
     def mark(self, data: bytearray, at: int) -> None:
         for _, offset, writer in self._members:
