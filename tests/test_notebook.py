@@ -65,7 +65,9 @@ def test_it_draws_the_same_picture_on_each_device(executed: Any, line: str) -> N
 
 def test_it_shows_signatures_arrays_and_an_error(executed: Any) -> None:
     assert "mandelbrot(escape, width, height, left, top, pixel, steps)" in text(executed, "mandelbrot")
-    assert "threads" in text(executed, "help(mandelbrot)")
+    described = text(executed, "help(mandelbrot)")
+    for line in ("escape : float32* ", "steps : int32", "threads= or grid=", "opencl/cl", "webgpu/wgsl"):
+        assert line in described
     assert text(executed, "blurred").startswith("<")
     assert "has no argument 'bands'" in text(executed, "except devmod.ArgumentError as error:")
 

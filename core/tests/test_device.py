@@ -386,6 +386,14 @@ def test_devices_are_found_by_kind_and_number(register: Callable[..., None], dev
         assert str(caught.value) == f"there is no toy device {index!r}; there are: 0 toy number 0; 1 toy number 1"
 
 
+def test_devices_are_ordered_by_kind(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
+    other = toy.ToyDevice(0)
+    other.kind = "another"
+    register("devmod.device", "toy", lambda: toy.DEVICES)
+    register("devmod.device", "another", lambda: other)
+    assert devmod.devices() == [other, *devices]
+
+
 def test_a_kind_may_include_the_number_of_the_device(register: Callable[..., None], devices: list[toy.ToyDevice]) -> None:
     register("devmod.device", "toy", lambda: toy.DEVICES)
     assert (devmod.device("toy:0"), devmod.device("toy:1")) == (devices[0], devices[1])

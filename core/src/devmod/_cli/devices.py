@@ -44,7 +44,7 @@ def command(as_json: bool, timeout: float) -> None:
     quiet_drivers()
     results: list[dict[str, object]] = []
     problems: list[str] = []
-    claims = registry.registered(GROUP)
+    claims = dict(sorted(registry.registered(GROUP).items()))
     for kind, devices, problem in _devices(claims, timeout):
         results += devices
         if problem or not devices:

@@ -123,7 +123,7 @@ def devices() -> list[Device]:
     issues a RuntimeWarning; the devices of the other kinds are returned.
     """
     found: list[Device] = []
-    for kind in registry.registered(GROUP):
+    for kind in sorted(registry.registered(GROUP)):
         try:
             found.extend(probe(kind))
         except (DeviceNotFoundError, NotRegisteredError):  # the latter: a concurrent uninstall
