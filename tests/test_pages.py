@@ -16,15 +16,19 @@ import pytest
 from pages import blocks, commands, same
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("getting-started.md", "calling.md", "bundles.md", "errors.md", "moving-from-pyopencl.md")
+PAGES = ("getting-started.md", "calling.md", "bundles.md", "devices.md", "errors.md", "moving-from-pyopencl.md")
 #: Console blocks without a mark: what installs devmod, or needs files that the page does not make.
-NOT_RUN = {"getting-started.md": 1, "bundles.md": 1, "calling.md": 0, "errors.md": 0, "moving-from-pyopencl.md": 1}
+NOT_RUN = {"getting-started.md": 1, "bundles.md": 1, "calling.md": 0, "devices.md": 0, "errors.md": 0, "moving-from-pyopencl.md": 1}
 
 
 def run_command(words: list[str], folder: Path) -> str:
-    assert words[0] == "devmod", f"{shlex.join(words)}: the test runs no such command"
     env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
-    done = subprocess.run([sys.executable, "-m", *words], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    while "=" in words[0]:
+        name, _, env[name] = words[0].partition("=")
+        words = words[1:]
+    assert words[0] in ("devmod", "python"), f"{shlex.join(words)}: the test runs no such command"
+    command = ["-m", *words] if words[0] == "devmod" else words[1:]
+    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -86,6 +86,7 @@ STRUCT = Param("p", "uniform", "uint8x32", align=16, members=[
         (Param("n", "scalar", "int32"), "<Param n: int32>"),
         (Param("n", "scalar"), "<Param n: ?>"),
         (STRUCT, "<Param p: {scale: float32, w: float32[2][3], in: {a: int8}}>"),
+        (Param("m", "scalar", "uint8x16", align=4, members=[Member("", "float32", shape=(2, 2), strides=(8, 4))]), "<Param m: float32[2][2]>"),
         (Param("p", "uniform", "uint8x32"), "<Param p: uniform uint8x32>"),
         (Param("t", "local", "float32", default=devmod.Local(per_thread=4)), "<Param t: local float32 = Local(per_thread=4)>"),
         (Param("\x1b\n", "scalar", "int32"), "<Param \\x1b\\n: int32>"),

@@ -140,14 +140,15 @@ class Counted(Raw):
 def test_bundles_that_share_candidates_search_each_once(register: Callable[..., None], nested: bool) -> None:
     """600 bundles over the same 600 candidates: 360,000 pairs, and 600 modules."""
     Counted.asked = 0
-    shared = devmod.bundle(*[Counted("npu", b"", functions=(f"f{number}",)) for number in range(600)])
-    bundles = [devmod.bundle(shared) if nested else devmod.bundle(*shared.imports) for _ in range(600)]
+    # mixed=True: the check of the arguments reads the names of all candidates of each bundle.
+    shared = devmod.bundle(*[Counted("npu", b"", functions=(f"f{number}",)) for number in range(600)], mixed=True)
+    bundles = [devmod.bundle(shared, mixed=True) if nested else devmod.bundle(*shared.imports, mixed=True) for _ in range(600)]
     roots = []
     for each in bundles:
         code, fmt, fmap = sample("opencl")
         roots.append(devmod.create_with_fallback("opencl", code, fmt, fmap))
         roots[-1].import_module(each)
-    whole = devmod.bundle(*roots)
+    whole = devmod.bundle(*roots, mixed=True)
     with pytest.raises(devmod.FunctionNotFoundError):
         whole.get_function("g", query_imports=True)
     assert Counted.asked <= 1200  # once as a candidate, once in the tree

@@ -49,6 +49,7 @@ Examples:
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
 @click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
               help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
+@click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
 def command(
@@ -63,6 +64,7 @@ def command(
     name: str | None,
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
+    mixed: bool,
     quiet: bool,
 ) -> None:
     """Compile each SOURCE for each target into one file. No device, driver or runtime is needed.
@@ -95,11 +97,11 @@ def command(
     ]
     if to_stdout:
         _check_names(sources, targets, modules)
-        write_standard_output(devmod.dumps(modules[0] if len(modules) == 1 else devmod.bundle(*modules)))
+        write_standard_output(devmod.dumps(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)))
         return
     if output.suffix.lower() == ".devmod":
         _check_names(sources, targets, modules)
-        devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules), output)
+        devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed), output)
     elif len(modules) > 1:
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from devmod._modules.bundle import BundleModule
 
 
-def bundle(*modules: Module) -> Module:
+def bundle(*modules: Module, mixed: bool = False) -> Module:
     """Return a node that holds candidates: modules of several kinds or variants of one program, or with different functions.
 
     Its functions are those of all candidates. A function resolves to the first candidate that is installed here and has a
@@ -33,15 +33,22 @@ def bundle(*modules: Module) -> Module:
     ----------
     modules
         The candidates, in the order of the file.
+    mixed
+        Whether candidates may take different arguments in functions of one name. Each is then called as its own signature says.
 
     Raises
     ------
     FormatError
-        There is no module, or an argument is not one.
+        There is no module, or an argument is not one; or two candidates take different arguments in a function and `mixed` is false.
     """
     if not modules:
         raise FormatError("a bundle holds modules, and none was given", kind="bundle")
-    return _bundle_of(modules, ())
+    node = _bundle_of(modules, ())
+    if not mixed:
+        from devmod._modules.agreement import check_agreement
+
+        check_agreement(node.imports)
+    return node
 
 
 def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) -> None:

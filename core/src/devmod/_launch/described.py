@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyword import iskeyword
 
-from devmod._launch.order import LAUNCH_KEYWORDS, keyword_of
+from devmod._launch.order import LAUNCH_KEYWORDS, MemberArgument, keyword_of
 from devmod._util.html import html_table
 from devmod._util.text import escape, escape_line
 from devmod._values.signature import block_text, type_text
@@ -75,7 +75,8 @@ class DescribedFunction:
         title = f"{self._launcher.kind} function {self.name}"
         if interface is None:
             return html_table(title, list(enumerate(self.info.arg_types, 1)), ("argument", "type"))
-        rows = [(param.name, type_text(param)) for param in interface.params]
+        defaults = [f" = {each.default!r}" if each.default is not None else "" for each in self._order.arguments]
+        rows = [(each.name, _type_of(self, each) + default) for each, default in zip(self._order.arguments, defaults, strict=True)]
         return html_table(" ".join(filter(None, (title, block_text(interface)))), rows, ("argument", "type"))
 
 
@@ -89,9 +90,9 @@ def describe(function: DescribedFunction) -> str:
     """
     interface = function._signature.interface
     lines = [f"The {function._launcher.kind} kernel {function.name}.", ""]
-    if function._signature.arguments:
+    if function._order.arguments:
         lines += ["Parameters", "----------"]
-        for argument, name in zip(function._signature.arguments, _parameter_names(function), strict=True):
+        for argument, name in zip(function._order.arguments, _parameter_names(function), strict=True):
             default = f" = {argument.default!r}" if argument.default is not None else ""
             lines.append(f"{name} : {_type_of(function, argument)}{default}")
         lines.append("")
@@ -116,7 +117,9 @@ def _launch_text(block: str) -> str:
     return f"threads= or grid=; {block}"
 
 
-def _type_of(function: DescribedFunction, argument: Argument) -> str:
+def _type_of(function: DescribedFunction, argument: Argument | MemberArgument) -> str:
+    if isinstance(argument, MemberArgument):
+        return argument.description
     interface = function._signature.interface
     if interface is None:
         return function.info.arg_types[argument.number]
@@ -127,7 +130,7 @@ def _parameter_names(function: DescribedFunction) -> list[str]:
     """Return a unique Python name for each argument: its keyword if it has one."""
     taken = set(LAUNCH_KEYWORDS)
     names = []
-    for argument in function._signature.arguments:
+    for argument in function._order.arguments:
         name = keyword_of(argument) or argument.name
         if not name.isidentifier() or iskeyword(name):
             name = f"argument_{argument.number + 1}"
@@ -141,7 +144,7 @@ def _parameter_names(function: DescribedFunction) -> list[str]:
 def _signature(function: DescribedFunction) -> PythonSignature:
     from inspect import Parameter, Signature
 
-    order, arguments = function._order, function._signature.arguments
+    order, arguments = function._order, function._order.arguments
     names = _parameter_names(function)
     by_name = [names[argument.number] == keyword_of(argument) for argument in arguments]
     # Python's positional-only parameters come first, so what precedes the last of them is one in the signature.

@@ -34,7 +34,7 @@ class KernelFunction(DescribedFunction):
     ----------
     name, info, launcher
         The name by which `get_function` finds it, its FunctionInfo, and the backend's part of it.
-    keywords_only, resolve, device, variants
+    keywords_only, flattened, resolve, device, variants
         As for `replace`.
     kernels
         The kernels by device, of the function from which this one is derived.
@@ -65,6 +65,7 @@ class KernelFunction(DescribedFunction):
         launcher: Launcher,
         *,
         keywords_only: str = "",
+        flattened: frozenset[str] = frozenset(),
         resolve: Callable[[Device], Self] | None = None,
         device: Device | None = None,
         variants: Callable[[], Sequence[str]] | None = None,
@@ -79,7 +80,7 @@ class KernelFunction(DescribedFunction):
         interface = interface or launcher.interface
         self._signature = Signature(info, interface=interface, bool_bytes=launcher.bool_bytes, vec3_lanes=launcher.vec3_lanes)
         self._config_reader = LaunchConfigReader(self.label, name, launcher, self._signature)
-        self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only)
+        self._order = ArgumentOrder(self.label, launcher.kind, name, self._signature, keywords_only, flattened)
 
     @property
     def block(self) -> tuple[int, int, int] | None:
@@ -140,6 +141,7 @@ class KernelFunction(DescribedFunction):
             launcher,
             interface=interface,
             keywords_only=self._order.keywords_only,
+            flattened=self._order.flattened,
             resolve=None if resolve is None else lambda device: resolve(device).specialize(**constants),
             device=self._device,
             origin=self._origin,
@@ -182,6 +184,7 @@ class KernelFunction(DescribedFunction):
         self,
         *,
         keywords_only: str | None = None,
+        flattened: frozenset[str] | None = None,
         resolve: Callable[[Device], Self] | None = None,
         device: Device | None = None,
         variants: Callable[[], Sequence[str]] | None = None,
@@ -192,6 +195,8 @@ class KernelFunction(DescribedFunction):
         ----------
         keywords_only
             Why its arguments are given by name alone, as a clause of a message: ``its candidates take them in different orders``.
+        flattened
+            The structs whose members are arguments of the call, in the place of the struct.
         resolve
             What `on` returns for a device.
         device
@@ -204,6 +209,7 @@ class KernelFunction(DescribedFunction):
             self.info,
             self._launcher,
             keywords_only=self._order.keywords_only if keywords_only is None else keywords_only,
+            flattened=self._order.flattened if flattened is None else flattened,
             resolve=self._resolve if resolve is None else resolve,
             device=self._device if device is None else device,
             kernels=self._kernels,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyword import iskeyword
 from operator import itemgetter
 
+from devmod._values.signature import kind_text, type_text
 from devmod.errors import ArgumentError, did_you_mean, list_names
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._launch.arguments import Argument, Signature
+    from devmod._values.local import Local
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
     #: How a call with certain names gives its arguments: the number of those by position; the function that returns those by name; and
@@ -34,42 +36,69 @@ class ArgumentOrder:
         Its arguments.
     keywords_only
         Why arguments are given by name alone, as a sentence without its period; "" if positions are accepted.
+    flattened
+        The structs whose members are arguments of the call, in the place of the struct.
 
     Attributes
     ----------
-    positional : tuple of Argument
+    arguments : sequence of Argument or MemberArgument
+        The arguments of a call: the kernel's, or members in the place of a struct.
+    positional : tuple of Argument or MemberArgument
         The arguments that may be given by position.
     """
 
     __slots__ = (
-        "_arguments",
+        "_group",
         "_kind",
         "_label",
         "_name",
         "_numbers",
         "_optional",
         "_signature",
+        "arguments",
+        "flattened",
         "keywords_only",
         "positional",
     )
 
-    def __init__(self, label: str, kind: str, name: str, signature: Signature, keywords_only: str = "") -> None:
+    def __init__(
+        self, label: str, kind: str, name: str, signature: Signature, keywords_only: str = "", flattened: frozenset[str] = frozenset()
+    ) -> None:
         self._label, self._kind, self._name = label, kind, name
-        self._signature, self.keywords_only = signature, keywords_only
-        self._arguments = signature.arguments
+        self._signature, self.keywords_only, self.flattened = signature, keywords_only, flattened
+        self.arguments: Sequence[Argument | MemberArgument] = signature.arguments
+        #: Puts the arguments of the call into the kernel's; None if they are the same.
+        self._group: Callable[[tuple[Any, ...]], tuple[Any, ...]] | None = None
+        if flattened:
+            self._flatten()
         self._numbers: dict[str, int] = {}
-        names = [keyword_of(each) for each in self._arguments]
+        names = [keyword_of(each) for each in self.arguments]
         for number, name in enumerate(names):
             # A name that two parameters share names neither of them.
             if name and names.count(name) == 1:
                 self._numbers[name] = number
-        self._optional = [each.number for each in self._arguments if each.default is not None and names[each.number] in self._numbers]
-        self.positional = tuple(each for each in self._arguments if each.number not in self._optional)
+        self._optional = [each.number for each in self.arguments if each.default is not None and names[each.number] in self._numbers]
+        self.positional = tuple(each for each in self.arguments if each.number not in self._optional)
 
     @property
     def is_plain(self) -> bool:
         """Whether the arguments of a call by position are the kernel's arguments."""
-        return not self._optional and not self.keywords_only
+        return not self._optional and not self.keywords_only and self._group is None
+
+    def _flatten(self) -> None:
+        """Replace each struct of `flattened` by its members."""
+        arguments: list[Argument | MemberArgument] = []
+        groups: list[list[str]] = []
+        params = self._signature.interface.params if self._signature.interface is not None else ()
+        for argument, param in zip(self._signature.arguments, params, strict=True):
+            members = param.members if param.name in self.flattened else ()
+            groups.append([each.name for each in members])
+            if members:
+                arguments += [MemberArgument(len(arguments) + place, each.name, kind_text(each)) for place, each in enumerate(members)]
+            else:
+                arguments.append(MemberArgument(len(arguments), argument.name, type_text(param.replace(default=None)), argument.default))
+        self.arguments = arguments
+        self._group = _grouper(groups)
 
     def arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
         """Return the arguments of a call in the kernel's order, and the plan of such calls.
@@ -104,29 +133,32 @@ class ArgumentOrder:
             if number is None:
                 raise self._unknown(name)
             if number in positions:
-                twice = self._arguments[number]
+                twice = self.arguments[number]
                 raise self._error(f"got {twice.label} twice: by position and by name; it takes {self._count_text()}", twice.name)
             by_name[number] = name
         given = {*positions, *by_name}
-        missing = [each for each in self._arguments if each.number not in given and each.number not in self._optional]
+        missing = [each for each in self.arguments if each.number not in given and each.number not in self._optional]
         if missing:
             raise self._missing(missing, count)
         # The arguments by name are taken in the kernel's order, whatever the order of the call.
         order = [*positions, *sorted(by_name)]
         get = _getter([by_name[number] for number in sorted(by_name)])
-        if order == list(range(len(self._arguments))):
-            return count, get, None
+        if order == list(range(len(self.arguments))):
+            return count, get, self._group
         order += [number for number in self._optional if number not in given]
-        defaults = tuple(self._arguments[number].default for number in order[len(given) :])
+        defaults = tuple(self.arguments[number].default for number in order[len(given) :])
         pick = itemgetter(*map(order.index, range(len(order)))) if len(order) > 1 else tuple
-        return count, get, lambda values: pick(values + defaults)
+        group = self._group
+        if group is None:
+            return count, get, lambda values: pick(values + defaults)
+        return count, get, lambda values: group(pick(values + defaults))
 
     def _unknown(self, name: str) -> ArgumentError:
-        if any(keyword_of(each) == name for each in self._arguments):
+        if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f"has several arguments {name!r}: give them by position", name)
         return self._error(f"has no argument {name!r}; it takes {self._count_text()}{did_you_mean(name, self._numbers)}", name)
 
-    def _missing(self, missing: Sequence[Argument], count: int) -> ArgumentError:
+    def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
         named = all(keyword_of(each) in self._numbers or each.name in LAUNCH_KEYWORDS for each in missing)
         if not named and self._signature.interface is None:
             return self._error(f"takes {self._count_text()}; {_given(count)}")
@@ -147,7 +179,7 @@ class ArgumentOrder:
         listed = f" ({', '.join(each.text for each in self.positional)})" if count else ""
         if not self._optional:
             return f"{text}{listed}{behind}"
-        by_name = list_names(self._arguments[number].name for number in self._optional)
+        by_name = list_names(self.arguments[number].name for number in self._optional)
         return f"{text} by position{listed}, and {by_name} by name{behind}"
 
     def _example(self) -> str:
@@ -155,6 +187,31 @@ class ArgumentOrder:
 
     def _error(self, text: str, argument: str = "") -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
+
+
+class MemberArgument:
+    """An argument of the call in the place of one of the kernel's: a member of a struct, or the argument itself."""
+
+    __slots__ = ("default", "description", "name", "number", "text")
+
+    def __init__(self, number: int, name: str, description: str, default: Local | None = None) -> None:
+        self.number, self.name, self.text, self.default = number, name, name, default
+        self.description = description
+
+    @property
+    def label(self) -> str:
+        """The argument in a message: ``argument 2 'b'``."""
+        return f"argument {self.number + 1} {self.name!r}"
+
+
+def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return the function that packs values into mappings, one for each group of names; a group without names takes one value."""
+
+    def group(values: tuple[Any, ...]) -> tuple[Any, ...]:
+        left = iter(values)
+        return tuple({name: next(left) for name in names} if names else next(left) for names in groups)
+
+    return group
 
 
 def _getter(names: Sequence[str]) -> Names:
@@ -170,7 +227,7 @@ def _given(count: int) -> str:
     return f"{count} {'was' if count == 1 else 'were'} given"
 
 
-def keyword_of(argument: Argument) -> str:
+def keyword_of(argument: Argument | MemberArgument) -> str:
     """Return the keyword of an argument: its name, with an underscore behind a keyword of Python; "" if it is given by position."""
     if iskeyword(argument.name):
         return argument.name + "_"

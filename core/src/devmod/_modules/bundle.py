@@ -133,23 +133,28 @@ class BundleModule(Module):
         return owners
 
     def _choose(self, name: str, owners: Sequence[Module], prefer: tuple[str, ...], device: Device | None = None) -> Any:
-        """Return the function of the chosen candidate. Its `on` chooses again."""
+        """Return the function of the chosen candidate, with the rules that all candidates share. Its `on` chooses again."""
 
         def get(module: Module, fitting_device: Device | None) -> Any:
             return module.get_function(name) if fitting_device is None else module.function_on(name, fitting_device)
 
         from devmod._launch.function import Function
+        from devmod._modules.agreement import agreement
 
-        found = choose(name, owners, prefer, get, device)
+        fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
+        found = choose(name, fitting, prefer, get, device)
         if not isinstance(found, Function):  # a backend may have functions of its own, and a const_loader has
             return found
+        common = agreement(name, owners)
         return found.replace(
-            resolve=lambda device: self._choose_on(name, owners, device), variants=lambda: [describe_candidate(each) for each in owners]
+            keywords_only=common.keywords_only if common is not None else "",
+            flattened=common.flattened if common is not None else frozenset(),
+            resolve=lambda device: self._choose_on(name, owners, device),
+            variants=lambda: [describe_candidate(each) for each in owners],
         )
 
     def _choose_on(self, name: str, owners: Sequence[Module], device: Device) -> Function:
-        of_kind = [each for each in owners if each.kind == device.kind]
-        if not of_kind:
+        if all(each.kind != device.kind for each in owners):
             kinds = ", ".join(dict.fromkeys(each.kind for each in owners))
             raise ArgumentError(
                 f"the function {name!r} of the bundle cannot run on {device}: its candidates are of kind {kinds}",
@@ -157,7 +162,7 @@ class BundleModule(Module):
                 function=name,
                 argument="device",
             )
-        function: Function = self._choose(name, of_kind, (), device)
+        function: Function = self._choose(name, owners, (), device)
         return function
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmod._util.text import escape_line
+from devmod._values.layout import is_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,15 +41,14 @@ def type_text(param: Param) -> str:
     if param.kind == "buffer":
         return f"{param.type or 'void'}* {param.access}".rstrip()
     if param.members:
-        return _members_text(param.members)
+        return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
     text = (param.type or "?") if param.kind == "scalar" else f"{param.kind} {param.type}".rstrip()
     return text if param.default is None else f"{text} = {param.default!r}"
 
 
 def member_text(member: Member) -> str:
     """Return a member of a struct: ``a: float32``, ``w: float32[4][4]``."""
-    kind = _members_text(member.members) if member.members else member.type
-    return f"{member.name}: {kind}{''.join(f'[{length}]' for length in member.shape)}"
+    return f"{member.name}: {kind_text(member)}"
 
 
 def block_text(interface: Interface) -> str:
@@ -62,6 +62,12 @@ def block_text(interface: Interface) -> str:
 def short_repr(kind: str, text: str) -> str:
     """Return ``<kind text>`` on one line. A long text is cut."""
     return escape_line(f"<{kind} {text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + '…'}>")
+
+
+def kind_text(member: Member) -> str:
+    """Return the type of a member: ``float32[4][4]``, ``{a: float32, n: int32}``."""
+    kind = _members_text(member.members) if member.members else member.type
+    return f"{kind}{''.join(f'[{length}]' for length in member.shape)}"
 
 
 def _members_text(members: Sequence[Member]) -> str:

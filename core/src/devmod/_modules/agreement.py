@@ -1,0 +1,189 @@
+"""Whether the candidates of a bundle take the same arguments, so that one call reaches each of them.
+
+The rules are in docs/bundles.md ("One call for every candidate"). A parameter is compared by its name. A candidate whose interface is
+unknown, has a parameter without a name, or has two of one name is not compared.
+"""
+
+from __future__ import annotations
+
+from devmod._launch.order import LAUNCH_KEYWORDS
+from devmod._modules.choice import describe_candidate
+from devmod._modules.tree import holds_candidates, walk
+from devmod._util.text import escape_line
+from devmod._values.dtypes import dtype_name, parse_dtype
+from devmod._values.layout import is_value
+from devmod._values.param import Param
+from devmod._values.signature import member_text, parameter_text
+from devmod.errors import DevmodError, FormatError, quote_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod._modules.module import Module
+    from devmod._values.info import Interface
+    from devmod._values.param import Member
+
+    #: The parameters of a call by name. A Member is a parameter to which a struct is flattened.
+    Form = dict[str, Param | Member]
+
+_CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others of numbers are floats
+#: The number of rows and of characters of a cell in an error.
+_MAX_ROWS, _MAX_CELL = 32, 60
+
+
+class Agreement:
+    """The arguments that several candidates have in common.
+
+    Attributes
+    ----------
+    flattened : frozenset of str
+        The structs whose members are arguments of the call.
+    keywords_only : str
+        Why the arguments are given by name alone, as a clause of a message; "" if their order is the same.
+    """
+
+    def __init__(self, flattened: frozenset[str], keywords_only: str) -> None:
+        self.flattened = flattened
+        self.keywords_only = keywords_only
+
+
+def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
+    """Return what the candidates of a function have in common; None if fewer than two are comparable, or they do not agree."""
+    interfaces = _interfaces(name, candidates)
+    if len(interfaces) < 2:
+        return None
+    flattened = _flattened(list(interfaces.values()))
+    forms = [_form(interface, flattened) for interface in interfaces.values()]
+    if any(_differences(forms[0], form) for form in forms[1:]):
+        return None
+    same_order = all(list(form) == list(forms[0]) for form in forms[1:])
+    return Agreement(flattened, "" if same_order else "its candidates have different orders of arguments")
+
+
+def check_agreement(modules: Sequence[Module]) -> None:
+    """Raise FormatError if two candidates take different arguments in a function of one name. The message has both signatures."""
+    candidates = [each for each in walk(*modules, enter=holds_candidates) if not holds_candidates(each)]
+    owners: dict[str, list[Module]] = {}
+    for candidate in candidates:
+        for name in candidate:
+            owners.setdefault(name, []).append(candidate)
+    for name, several in owners.items():
+        if len(several) > 1:
+            _check(name, _interfaces(name, several))
+
+
+def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
+    flattened = _flattened(list(interfaces.values()))
+    forms = {module: _form(interface, flattened) for module, interface in interfaces.items()}
+    for module, form in forms.items():
+        first = next(iter(forms))
+        if _differences(forms[first], form):
+            raise FormatError(
+                f"the candidates of the bundle take different arguments in the function {quote_name(name)}. Give them the same names and "
+                "types, or pass mixed=True (devmod compile --mixed) and call each as its own signature says:\n"
+                + _table(describe_candidate(first), forms[first], describe_candidate(module), form),
+                kind="bundle",
+                function=name,
+            )
+
+
+def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interface]:
+    """Return the interfaces that can be compared."""
+    found = {}
+    for candidate in candidates:
+        try:
+            interface = candidate.functions[name].interface
+        except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
+            continue
+        if interface is not None:
+            names = [param.name for param in interface.params]
+            if all(names) and len(set(names)) == len(names):
+                found[candidate] = interface
+    return found
+
+
+def _flattened(interfaces: Sequence[Interface]) -> frozenset[str]:
+    """Return the names of the structs that another interface has neither as a parameter nor as a member of one."""
+    names = [{name for param in each.params for name in (param.name, *(member.name for member in param.members))} for each in interfaces]
+    return frozenset(
+        param.name
+        for interface in interfaces
+        for param in interface.params
+        if param.members and not is_value(param.members) and not all(param.name in each for each in names)
+    )
+
+
+def _form(interface: Interface, flattened: frozenset[str]) -> Form:
+    """Return the parameters of a call, in the order of the interface. Structs remain if their members' names are not unique."""
+    params = [param for param in interface.params if param.default is None]
+    flat = [each for param in params for each in (param.members if param.name in flattened and param.members else (param,))]
+    form: Form = {each.name: each for each in flat}
+    return form if len(form) == len(flat) else {param.name: param for param in params}
+
+
+def _differences(first: Form, second: Form) -> list[str]:
+    """Return the names of the parameters that are missing in one form, or have other types, or cannot be given by name."""
+    in_order = list(first) == list(second)
+    return [
+        name
+        for name in first | second
+        if name not in first or name not in second or not _agree(first[name], second[name]) or (not in_order and name in LAUNCH_KEYWORDS)
+    ]
+
+
+def _agree(first: Param | Member, second: Param | Member) -> bool:
+    """Return whether one value fits two parameters."""
+    first, second = _value_of(first), _value_of(second)
+    (kind, *one), (other_kind, *other) = _class_of(first), _class_of(second)
+    if kind != other_kind or one != other:
+        return kind == other_kind and (not one or not other)  # one type is unknown
+    if not first.members or not second.members:
+        return True
+    same_names = [each.name for each in first.members] == [each.name for each in second.members]
+    return same_names and all(map(_agree, first.members, second.members))
+
+
+def _value_of(param: Param | Member) -> Param | Member:
+    """Return the parameter; for an array or a matrix by value, its description."""
+    return param.members[0] if isinstance(param, Param) and is_value(param.members) else param
+
+
+def _class_of(param: Param | Member) -> tuple[object, ...]:
+    """Return the kind of a parameter and what two of them must have in common; the kind alone if the type is unknown."""
+    shape = () if isinstance(param, Param) else param.shape
+    if isinstance(param, Param) and param.kind not in ("buffer", "scalar", "uniform"):
+        return (param.kind,)
+    is_struct = isinstance(param, Param) and param.type.startswith("uint8x") and (param.align > 0 or param.kind == "uniform")
+    if isinstance(param, Param) and param.kind == "buffer":
+        if not param.type:
+            return ("buffer",)
+        code, bits, lanes = parse_dtype(param.type)
+        return ("buffer", f"structs of {lanes} bytes") if is_struct else ("buffer", dtype_name((code, bits, 1)))
+    if is_struct or param.members:
+        return ("value", "struct", shape)
+    if not param.type:
+        return ("value",)
+    code, _, lanes = parse_dtype(param.type)
+    return ("value", _CLASSES.get(code, "float"), lanes, shape)
+
+
+def _table(left: str, first: Form, right: str, second: Form) -> str:
+    """Return both signatures side by side, one parameter a line, with a mark at those that differ."""
+    differing = _differences(first, second)
+    names = list(first | second) if len(first | second) <= _MAX_ROWS else differing
+    rows = [(left, right, "")]
+    for name in names[:_MAX_ROWS]:
+        rows.append((_cell(first.get(name)), _cell(second.get(name)), "  <- differs" if name in differing else ""))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    lines = [f"  {one:<{widths[0]}}  {other:<{widths[1]}}{mark}".rstrip() for one, other, mark in rows]
+    if len(names) > _MAX_ROWS:
+        lines.append(f"  and {len(names) - _MAX_ROWS} more")
+    return "\n".join(lines)
+
+
+def _cell(param: Param | Member | None) -> str:
+    if param is None:
+        return "-"
+    text = parameter_text(param) if isinstance(param, Param) else member_text(param)
+    return escape_line(text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…")

@@ -1,0 +1,206 @@
+"""The candidates of a bundle take the same arguments: which do, the error for those that do not, and `mixed=True`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored import from_wire
+from support import sample
+
+import devmod
+from devmod import FunctionInfo, Interface, Local, Member, Param
+
+pytestmark = pytest.mark.row("R12")
+
+
+def module(kind: str, *params: Param, name: str = "f", interface: bool = True) -> devmod.Module:
+    code, fmt, _ = sample(kind)
+    info = FunctionInfo("f", ["handle"] * len(params), (), (), Interface(params) if interface else None)
+    return devmod.create_with_fallback(kind, {"add": b"x"} if isinstance(code, dict) else b"x", fmt, {name: info})
+
+
+def buffer(name: str, dtype: str, access: str = "rw", **more: Any) -> Param:
+    return Param(name, "buffer", dtype, access, **more)
+
+
+def scalar(name: str, dtype: str, **more: Any) -> Param:
+    return Param(name, "scalar", dtype, **more)
+
+
+MEMBERS = (Member("a", "float32"), Member("n", "int32", 4))
+STRUCT = scalar("p", "uint8x8", align=4, members=MEMBERS)
+PADDED = Param("p", "uniform", "uint8x32", align=16, members=(Member("a", "float32"), Member("n", "int32", 16)))
+NESTED = (Member("v", "", 0, MEMBERS, 8), Member("w", "float32", 8, shape=(4,), strides=(4,)))
+
+
+def agree(first: tuple[Param, ...], second: tuple[Param, ...]) -> bool:
+    """Return whether the parameters of two candidates agree. The order of the candidates does not matter."""
+    answers = set()
+    for one, other in ((first, second), (second, first)):
+        try:
+            devmod.bundle(module("opencl", *one), module("vulkan", *other))
+        except devmod.FormatError:
+            answers.add(False)
+        else:
+            answers.add(True)
+    (answer,) = answers
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        # buffers: the base type
+        (buffer("x", "float32"), buffer("x", "float32x4"), True),
+        (buffer("x", "float32"), buffer("x", "float32", "r"), True),
+        (buffer("x", "float32"), buffer("x", ""), True),
+        (buffer("x", "uint8"), buffer("x", "uint32"), False),
+        (buffer("x", "int32"), buffer("x", "uint32"), False),
+        (buffer("x", "float32"), buffer("x", "float16"), False),
+        (buffer("x", "uint8x8", align=4), buffer("x", "uint8x8", align=8), True),
+        (buffer("x", "uint8x8", align=4), buffer("x", "uint8x16", align=4), False),
+        (buffer("x", "uint8x8", align=4), buffer("x", "uint8x8"), False),
+        # scalars: the class, and the number of lanes
+        (scalar("n", "int32"), scalar("n", "uint64"), True),
+        (scalar("n", "float32"), scalar("n", "float16"), True),
+        (scalar("n", "bfloat16"), scalar("n", "float32"), True),
+        (scalar("n", "int32"), scalar("n", "float32"), False),
+        (scalar("n", "bool"), scalar("n", "bool"), True),
+        (scalar("n", "bool"), scalar("n", "uint32"), False),
+        (scalar("n", ""), scalar("n", "float32"), True),
+        (scalar("n", "float32x3"), scalar("n", "float32x3"), True),
+        (scalar("n", "float32x3"), scalar("n", "float32x4"), False),
+        (scalar("n", "float32"), buffer("n", "float32"), False),
+        # names
+        (buffer("x", "float32"), buffer("y", "float32"), False),
+        # local memory
+        (Param("t", "local", "float32"), Param("t", "local", "int32"), True),
+        (Param("t", "local"), buffer("t", ""), False),
+        # images and samplers
+        (Param("t", "image"), Param("t", "image", "float32"), True),
+        (Param("t", "image"), Param("t", "sampler"), False),
+        # structs
+        (STRUCT, PADDED, True),
+        (STRUCT, scalar("p", "uint8x8", align=4), True),
+        (STRUCT, scalar("p", "uint8x8", align=4, members=MEMBERS[:1]), False),
+        (STRUCT, scalar("p", "uint8x8", align=4, members=(Member("b", "float32"), MEMBERS[1])), False),
+        (STRUCT, scalar("p", "uint8x8", align=4, members=(Member("a", "int32"), MEMBERS[1])), False),
+        (STRUCT, scalar("p", "int32"), False),
+        (scalar("p", "uint8x24", align=4, members=NESTED), scalar("p", "uint8x24", align=4, members=NESTED), True),
+        (scalar("p", "uint8x24", align=4, members=NESTED), scalar("p", "uint8x8", align=4, members=(NESTED[0].replace(members=MEMBERS[:1], size=4),
+         Member("w", "float32", 4))), False),
+    ],
+)  # fmt: skip
+def test_one_parameter(first: Param, second: Param, answer: bool) -> None:
+    assert agree((first,), (second,)) is answer
+
+
+FLAT = (scalar("a", "float32"), scalar("n", "uint32"))
+X = buffer("x", "float32")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "answer"),
+    [
+        ((X, STRUCT), (X, *FLAT), True),
+        ((STRUCT, X), (X, FLAT[1], FLAT[0]), True),
+        ((X, STRUCT), (X, STRUCT.replace(name="q")), True),
+        ((X, STRUCT), (X, FLAT[0]), False),
+        ((X, STRUCT), (X, FLAT[0], scalar("n", "float32")), False),
+        # the members of a struct with the name of another parameter stay in it
+        ((X.replace(name="a"), STRUCT), (X.replace(name="a"), FLAT[1]), False),
+        # a struct of unknown members has no flattened form
+        ((X, scalar("p", "uint8x8", align=4)), (X, *FLAT), False),
+        # nested structs and arrays are not flattened further
+        ((scalar("p", "uint8x24", align=4, members=NESTED),),
+         (scalar("v", "uint8x8", align=4, members=MEMBERS), scalar("w", "uint8x16", align=4, members=(Member("", "float32", shape=(4,), strides=(4,)),))), True),
+        ((scalar("p", "uint8x24", align=4, members=NESTED),), (*FLAT, scalar("w", "float32")), False),
+    ],
+)  # fmt: skip
+def test_a_struct_agrees_with_the_parameters_of_its_members(first: tuple[Param, ...], second: tuple[Param, ...], answer: bool) -> None:
+    assert agree(first, second) is answer
+
+
+def test_a_local_parameter_with_a_default_does_not_count() -> None:
+    scratch = Param("scratch", "local", "float32", default=Local(per_thread=4))
+    assert agree((X, scratch), (X,))
+    assert not agree((X, scratch.replace(default=None)), (X,))
+
+
+def test_functions_that_are_not_compared() -> None:
+    """Those without an interface or without names, of different names, and those that cannot be decoded."""
+    x, y = module("opencl", X), module("vulkan", X.replace(name="y"))
+    damaged = from_wire("webgpu", b"\x81\xa1f\x94\xa1k\x91\xa1x\x90\x90\x81\xa1f\xc4\x01x", ("f",))
+    for other in (
+        module("webgpu", X, X, interface=False),
+        module("webgpu", X.replace(name="")),
+        module("webgpu", X, X),
+        module("webgpu", X.replace(name="z"), name="g"),
+        damaged,
+        devmod.const_loader({"w": b"1"}, {"f": ["w"]}),
+    ):
+        assert "f" in devmod.bundle(x, other)
+        with pytest.raises(devmod.FormatError):
+            devmod.bundle(other, x, devmod.bundle(y))
+
+
+def test_the_error_has_both_signatures_side_by_side() -> None:
+    first = module(
+        "opencl",
+        buffer("src", "uint8", "r"),
+        buffer("dst", "uint8", "w"),
+        scalar("width", "int32"),
+        Param("tile", "local", "uint8"),
+        name="blur",
+    )
+    second = module("webgpu", buffer("dst", "uint32", "w"), buffer("src", "uint32", "r"), scalar("width", "uint32"), STRUCT, name="blur")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(module("cuda", interface=False), first, second)
+    assert str(caught.value) == (
+        "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or pass mixed=True "
+        "(devmod compile --mixed) and call each as its own signature says:\n"
+        "  opencl/cl          webgpu/wgsl\n"
+        "  src: uint8* r      src: uint32* r  <- differs\n"
+        "  dst: uint8* w      dst: uint32* w  <- differs\n"
+        "  width: int32       width: uint32\n"
+        "  tile: local uint8  -               <- differs\n"
+        "  -                  a: float32      <- differs\n"
+        "  -                  n: int32        <- differs"
+    )
+    assert (caught.value.kind, caught.value.function) == ("bundle", "blur")
+
+
+def test_a_long_or_hostile_signature_in_the_error() -> None:
+    params = [scalar(f"p{number}", "int32") for number in range(40)]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(module("opencl", *params), module("vulkan", *params[:-1], scalar("\x1b[2J\n" + "x" * 100, "int32")))
+    lines = str(caught.value).splitlines()[1:]
+    assert lines == [
+        "  opencl/cl   vulkan/spv",
+        "  p39: int32  -" + " " * 65 + "<- differs",
+        "  -           \\x1b[2J\\n" + "x" * 54 + "…  <- differs",
+    ]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.bundle(module("opencl", *params), module("vulkan"))
+    assert str(caught.value).splitlines()[-2:] == ["  p31: int32  -           <- differs", "  and 8 more"]
+
+
+def test_keywords_of_the_launch_need_the_same_order() -> None:
+    grid = scalar("grid", "int32")
+    assert agree((X, grid), (X, grid))
+    assert not agree((X, grid), (grid, X))
+
+
+def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:
+    first, second = module("opencl", X), module("vulkan", X.replace(name="y"))
+    mixed = devmod.bundle(first, second, mixed=True)
+    path = tmp_path / "k.devmod"
+    devmod.save(mixed, path)
+    assert [each.kind for each in devmod.load(path).imports] == ["opencl", "vulkan"]
+    assert devmod.dumps(devmod.load(path)) == devmod.dumps(mixed)
+    with pytest.raises(devmod.FormatError, match="take different arguments"):
+        devmod.bundle(mixed)
+    with pytest.raises(devmod.FormatError, match="take different arguments"):
+        devmod.bundle(*devmod.load(path).imports)

@@ -1,0 +1,185 @@
+"""Calls of a bundle's function: one call reaches every candidate, by name, in any order, with structs by their members."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_backend as toy
+
+import devmod
+from devmod import FunctionInfo, Interface, Local, Member, Param
+
+pytestmark = pytest.mark.row("R34")
+
+Register = Callable[..., None]
+X = Param("x", "buffer", "float32", "rw")
+A, N = Param("a", "scalar", "float32"), Param("n", "scalar", "int32")
+STRUCT = Param("p", "scalar", "uint8x8", align=4, members=(Member("a", "float32"), Member("n", "int32", 4)))
+SCRATCH = Param("scratch", "local", "float32", default=Local(16))
+
+
+@pytest.fixture(autouse=True)
+def devices() -> Iterator[list[toy.ToyDevice]]:
+    with toy.fresh_devices() as found:
+        yield found
+
+
+def module(*params: Param, kind: str = "toy", name: str = "f") -> toy.ToyModule:
+    """Return a module whose function stores a·n in each element of x, whatever the order of its parameters."""
+    infos = {name: FunctionInfo("f", ["handle" if each.kind == "buffer" else "int32" for each in params], (), (), Interface(params))}
+
+    def run(launch: object, *values: Any) -> None:
+        given: dict[str, Any] = dict(zip([each.name for each in params], values, strict=True))
+        if "p" in given:
+            given["a"], given["n"] = given["p"][:4], given["p"][4:]
+        a, n = np.frombuffer(given["a"], "float32")[0], np.frombuffer(given["n"], "int32")[0]
+        toy.floats(given["x"])[:] = a * n
+
+    made = toy.ToyModule(toy.SPEC, "toy", infos, b"")
+    made.runs = {name: run}
+    return made
+
+
+def unavailable(*params: Param) -> devmod.Module:
+    """Return a candidate that cannot run here."""
+    info = FunctionInfo("f", ["handle" if each.kind == "buffer" else "int32" for each in params], (), (), Interface(params))
+    return devmod.create_with_fallback("opencl", b"", "cl", {"f": info})
+
+
+def called(*candidates: devmod.Module, mixed: bool = False) -> Any:
+    return devmod.bundle(*candidates, mixed=mixed)["f"]
+
+
+def result(function: Any, *args: Any, **named: Any) -> list[float]:
+    """Call with a host array; return its elements."""
+    x = np.zeros(2, "float32")
+    function(*(x if each is X else each for each in args), **({"x": x} | named if X not in args else named), grid=1, block=1)
+    elements: list[float] = x.tolist()
+    return elements
+
+
+ORDERS = "its candidates have different orders of arguments"
+
+
+def test_one_order_takes_positions_and_names() -> None:
+    f = called(module(X, A, N), unavailable(X, A, N))
+    assert result(f, X, 2.0, 3) == result(f, X, n=3, a=2.0) == result(f, n=3, a=2.0) == [6, 6]
+
+
+@pytest.mark.parametrize("own", [(X, A, N), (N, X, A)])
+@pytest.mark.parametrize("other", [(A, N, X), (X, N, A)])
+def test_other_orders_take_names_alone(own: tuple[Param, ...], other: tuple[Param, ...]) -> None:
+    for f in (called(module(*own), unavailable(*other)), called(unavailable(*other), module(*own))):
+        assert result(f, a=2, n=3) == [6, 6]
+        with pytest.raises(devmod.ArgumentError) as caught:
+            result(f, X, 2.0, 3)
+        example = ", ".join(f"{each.name}=…" for each in own)
+        assert str(caught.value) == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, grid=…)"
+        x = toy.DEVICES[1].from_numpy(np.zeros(2, "float32"))
+        f.on(toy.DEVICES[1])(x=x, a=2, n=3, grid=1, block=1)
+        launch = f.bind(x=x, a=4, n=3, grid=1, block=1)
+        assert x.numpy().tolist() == [6, 6]
+        launch()
+        assert x.numpy().tolist() == [12, 12]
+        for bad in (f.on(toy.DEVICES[1]), f.bind):
+            with pytest.raises(devmod.ArgumentError, match=ORDERS):
+                bad(x, 2.0, 3, grid=1, block=1)
+
+
+def test_the_order_counts_parameters_without_a_default() -> None:
+    f = called(module(X, SCRATCH, A, N), unavailable(X, A, N))
+    assert result(f, a=2, n=3) == [6, 6]
+    assert result(f, X, 2.0, 3, scratch=Local(32)) == [6, 6]
+
+
+@pytest.mark.parametrize("own", [(X, STRUCT), (X, A, N), (STRUCT, X)])
+@pytest.mark.parametrize("other", [(X, STRUCT), (X, A, N), (X, STRUCT.replace(name="q"))])
+def test_a_struct_is_given_by_its_members_where_candidates_differ(own: tuple[Param, ...], other: tuple[Param, ...]) -> None:
+    f = called(unavailable(*other), module(*own))
+    struct_everywhere = STRUCT in own and STRUCT in other
+    if struct_everywhere:
+        assert result(f, p={"a": 2, "n": 3}) == [6, 6]
+        return
+    assert result(f, a=2, n=3) == [6, 6]
+    if own[0] is X:
+        assert result(f, X, 2, 3) == result(f, X, 2, n=3) == [6, 6]
+    else:
+        with pytest.raises(devmod.ArgumentError, match=ORDERS):
+            result(f, 2, 3, X)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        result(f, p={"a": 2, "n": 3})
+    names = "x, a, n" if own[0] is X else "a, n, x"
+    assert str(caught.value) == f"the toy function 'f' has no argument 'p'; it takes 3 arguments ({names})"
+
+
+def test_the_errors_of_flattened_structs_name_the_member() -> None:
+    f = called(module(X, STRUCT), unavailable(X, A, N))
+    for given, text in (
+        ({"a": 2}, "misses an argument: 'n'; it takes 3 arguments (x, a, n)"),
+        ({"a": 2, "n": 2, "m": 1}, "has no argument 'm'; it takes 3 arguments (x, a, n)"),
+    ):
+        with pytest.raises(devmod.ArgumentError) as caught:
+            result(f, **given)
+        assert str(caught.value) == f"the toy function 'f' {text}"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        result(f, X, 2, 3, n=3)
+    assert str(caught.value) == "the toy function 'f' got argument 3 'n' twice: by position and by name; it takes 3 arguments (x, a, n)"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        result(f, a=2, n=2**40)
+    assert str(caught.value).startswith("the toy function 'f': argument 2 'p': member 'p.n': ")
+    with pytest.raises(devmod.ArgumentError) as caught:
+        result(f, X, 2, 3, 4)
+    assert str(caught.value) == "the toy function 'f' takes 3 arguments (x, a, n); 4 were given"
+
+
+def test_candidates_that_disagree_are_called_as_they_are() -> None:
+    other = unavailable(X.replace(name="y"), N, A)
+    for f in (called(module(X, A, N), other, mixed=True), called(other, module(X, STRUCT), mixed=True)):
+        x = np.zeros(2, "float32")
+        f(x, *((2.0, 3) if len(f.info.arg_types) == 3 else ((2.0, 3),)), grid=1, block=1)
+        assert x.tolist() == [6, 6]
+
+
+def test_candidates_that_cannot_be_compared_do_not_count() -> None:
+    nameless = FunctionInfo("f", ["handle", "float32", "int32"])
+    others = [
+        devmod.create_with_fallback("opencl", b"", "cl", {"f": nameless}),
+        unavailable(X.replace(name=""), N, A),
+        unavailable(X, X, A),
+    ]
+    f = called(module(X, A, N), *others)
+    assert result(f, X, 2.0, 3) == result(f, n=3, a=2.0) == [6, 6]
+
+
+def test_the_rules_hold_after_saving_and_loading(register: Register) -> None:
+    """Also for candidates whose runtime is not installed."""
+    own = module(N, X, A)
+    register("devmod.targets", "toy", toy.SPEC)
+    register("devmod.load_from_bytes", "toy", lambda data: own)
+    data = devmod.dumps(devmod.bundle(unavailable(X, A, N), own))
+    f = devmod.loads(data)["f"]
+    assert result(f, a=2, n=3) == [6, 6]
+    with pytest.raises(devmod.ArgumentError, match=ORDERS):
+        result(f, 3, X, 2.0)
+
+
+def test_specialize_keeps_the_rules() -> None:
+    f = called(module(X, STRUCT), unavailable(N, X, A)).specialize()
+    assert result(f, a=2, n=3) == [6, 6]
+    with pytest.raises(devmod.ArgumentError, match=ORDERS):
+        result(f, X, 2.0, 3)
+
+
+def test_the_description_has_the_arguments_of_the_call() -> None:
+    f = called(module(X, STRUCT, SCRATCH), unavailable(N, X, A))
+    assert str(inspect.signature(f)) == (
+        "(*, x: 'float32* rw', a: 'float32', n: 'int32', scratch: 'local float32' = Local(16), grid=None, block=None, threads=None, "
+        "stream=None) -> None"
+    )
+    assert "x : float32* rw\na : float32\nn : int32\nscratch : local float32 = Local(16)\n" in f.__doc__
+    assert f"Arguments are given by name: {ORDERS}." in f.__doc__
+    assert "<tr><td>n</td><td>int32</td></tr><tr><td>scratch</td><td>local float32 = Local(16)</td></tr>" in f._repr_html_()
