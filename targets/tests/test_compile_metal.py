@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 import devmod
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "metal"
 VECTORS = Path(__file__).parents[2] / "core" / "tests" / "vectors" / "tvm"
 BEGIN = "#include <metal_stdlib>\nusing namespace metal;\n"
 Row = tuple[str, str, str, str, Any, int]
@@ -382,36 +380,6 @@ def test_tvms_kernels(name: str) -> None:
     module = next(each for each in [tree, *tree.imports] if each.kind == "metal")
     found = devmod.compile(module.inspect_source(), "metal")
     assert {key: info.arg_types for key, info in found.functions.items()} == {key: info.arg_types for key, info in module.functions.items()}
-
-
-@pytest.mark.row("R37")
-@pytest.mark.parametrize(
-    ("name", "signatures"),
-    [
-        ("softmax", {"softmax": "x float32 r, y float32 rw, columns int32"}),
-        ("matmul", {"matmul_tiled": "a float32 r, b float32 r, c float32 rw, m int32, n int32, k int32"}),
-        (
-            "gaussian_blur",
-            {
-                "blur_rows": "picture uint32 r, between float32x4 rw, weights float32 r, radius int32, width int32, height int32",
-                "blur_columns": "between float32x4 r, blurred uint32 rw, weights float32 r, radius int32, width int32, height int32",
-            },
-        ),
-        (
-            "mandelbrot",
-            {"mandelbrot": "escape float32 rw, width int32, height int32, left float32, top float32, pixel float32, steps int32"},
-        ),
-        ("reduction", {"sum": "x float32 r, partial float32 rw, n int32, scratch float32"}),
-    ],
-)
-def test_the_examples(name: str, signatures: dict[str, str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        module = devmod.compile(EXAMPLES / f"{name}.metal", "metal")
-    assert module.origin is not None
-    assert {key: ", ".join(f"{each[0]} {each[2]} {each[3]}".strip() for each in shape(info)) for key, info in module.functions.items()} == (
-        signatures
-    )
 
 
 # -- the payload

@@ -18,7 +18,6 @@ from devmod.targets.vulkan.architecture import architecture
 from devmod_targets.vulkan import _tools
 
 KERNELS = Path(__file__).parent / "kernels" / "vulkan"
-EXAMPLES = Path(__file__).parents[2] / "examples" / "vulkan"
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 needs_compiler = pytest.mark.skipif(
@@ -232,44 +231,6 @@ def test_a_shader_is_its_flag_its_count_and_its_words() -> None:
     assert int.from_bytes(value[4:12], "little") * 4 == len(value) - 12
     assert value[12:16] == b"\x03\x02\x23\x07"
     assert architecture("spv", value) == "spirv1.3"
-
-
-FLOATS = ("handle", "float32")
-COMMON = {
-    "softmax": ((("x", "float32"), ("y", "float32")), (("columns", "int32"),), (64, 1, 1)),
-    "matmul_tiled": ((("a", "float32"), ("b", "float32"), ("c", "float32")), (("m", "int32"), ("n", "int32"), ("k", "int32")), (16, 16, 1)),
-    "blur_rows": (
-        (("picture", "uint32"), ("between", "float32x4"), ("weights", "float32")),
-        (("radius", "int32"), ("width", "int32"), ("height", "int32")),
-        (16, 16, 1),
-    ),
-    "blur_columns": (
-        (("between", "float32x4"), ("blurred", "uint32"), ("weights", "float32")),
-        (("radius", "int32"), ("width", "int32"), ("height", "int32")),
-        (16, 16, 1),
-    ),
-    "mandelbrot": (
-        (("escape", "float32"),),
-        (("width", "int32"), ("height", "int32"), ("left", "float32"), ("top", "float32"), ("pixel", "float32"), ("steps", "int32")),
-        (16, 16, 1),
-    ),
-    "sum": ((("x", "float32"), ("partial", "float32")), (("n", "int32"),), (128, 1, 1)),
-}
-
-
-@pytest.mark.row("R37")
-@pytest.mark.parametrize("name", COMMON)
-def test_the_examples_have_the_signature_that_they_have_for_every_kind(name: str) -> None:
-    buffers, scalars, block = COMMON[name]
-    interface = devmod.compile(EXAMPLES / f"{name}.comp", "vulkan").functions[name].interface
-    assert interface is not None
-    assert [(param.name, param.type) for param in interface.params] == [*buffers, *scalars]
-    assert [param.kind for param in interface.params] == ["buffer"] * len(buffers) + ["scalar"] * len(scalars)
-    assert interface.block == block
-
-
-def test_every_example_is_tested() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.comp")} == set(COMMON)
 
 
 @pytest.mark.row("R13", "R26")

@@ -1,0 +1,64 @@
+"""The examples have one signature on every kind, and examples/README.md has their calls."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "examples" / "demo"))
+
+from build import SOURCES, compile_kind  # noqa: E402
+
+#: The functions of the examples, with the types of their arguments. Buffers of vectors have the base type of the scalar ones.
+SIGNATURES = {
+    "softmax": "x: float32*, y: float32*, columns: int32",
+    "sum": "x: float32*, partial: float32*, n: int32",
+    "matmul_tiled": "a: float32*, b: float32*, c: float32*, m: int32, n: int32, k: int32",
+    "blur_rows": "picture: uint32*, between: float32*, weights: float32*, radius: int32, width: int32, height: int32",
+    "blur_columns": "between: float32*, blurred: uint32*, weights: float32*, radius: int32, width: int32, height: int32",
+    "mandelbrot": "escape: float32*, width: int32, height: int32, left: float32, top: float32, pixel: float32, steps: int32",
+}
+
+
+def functions(kind: str) -> dict[str, devmod.FunctionInfo]:
+    """Return the functions of the examples of a kind, without TVM's."""
+    try:
+        made = compile_kind(ROOT, kind)
+    except devmod.ToolchainNotFoundError as error:
+        pytest.skip(str(error))
+    return {key: info for name, module in made if name != "TVM's matmul" for key, info in module.functions.items()}
+
+
+@pytest.mark.row("R12", "R37")
+@pytest.mark.parametrize("kind", SOURCES)
+def test_an_example_has_the_same_signature_and_a_block_on_each_kind(kind: str) -> None:
+    found = functions(kind)
+    for name, info in found.items():
+        interface = info.interface
+        assert interface is not None
+        params = [each for each in interface.params if each.default is None]
+        text = ", ".join(f"{each.name}: {each.type.partition('x')[0]}{'*' if each.kind == 'buffer' else ''}" for each in params)
+        assert text == SIGNATURES[name]
+        # A call needs no block.
+        assert interface.open_block or interface.block or interface.default_block, name
+    assert set(found) == set(SIGNATURES)
+
+
+def test_the_calls_of_the_readme_have_the_names_of_the_kernels() -> None:
+    table = (ROOT / "examples" / "README.md").read_text().partition("## The calls\n")[2]
+    calls = [ast.parse(text.replace("…", "...")).body[0].value for text in re.findall(r"`(\w+\(\w+=.*?\))`", table)]  # type: ignore[attr-defined]
+    seen = set()
+    for call in calls:
+        if call.func.id in SIGNATURES:  # others are compile(…)
+            names = [keyword.arg for keyword in call.keywords]
+            assert names[:-1] == re.findall(r"(\w+):", SIGNATURES[call.func.id])
+            assert names[-1] in ("grid", "threads")
+            seen.add(call.func.id)
+    assert seen == set(SIGNATURES) - {"blur_columns"}
