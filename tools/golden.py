@@ -145,10 +145,42 @@ def from_tvm() -> devmod.Module:
     return devmod.interop.tvm.load_imports(blob.read_bytes())
 
 
+_M = devmod.Member
+_VIEW = _M("view", offset=16, members=[_M("scale", "float32"), _M("at", "float32x3", 16)], size=32)
+_STRUCT = [_M("n", "int32", extra={"of tomorrow": 1}), _VIEW, _M("w", "float32", 48, shape=[2, 2], strides=[8, 4]), _M("", "uint8", 80)]
+_MATRIX = [_M("", "float32x3", shape=[3], strides=[16])]
+_SCENE = devmod.FunctionInfo(
+    "main",
+    ("handle", "uint8x96", "uint8x44", "handle"),
+    ("blockIdx.x", "threadIdx.x"),
+    (),
+    devmod.Interface(
+        [
+            devmod.Param("hist", "buffer", "uint32", "rw", (0, 0), size=64),
+            devmod.Param("scene", "uniform", "uint8x96", at=(0, 1), align=16, members=_STRUCT),
+            devmod.Param("m", "scalar", "uint8x44", at=(0, 16), align=16, members=_MATRIX),
+            devmod.Param("scratch", "local", "float32", default=devmod.Local(per_thread=4)),
+        ],
+        [devmod.Block("push", 64)],
+        default_block=(32, 2, 1),
+        open_block=True,
+    ),
+)
+
+
+def structs() -> devmod.Module:
+    """Return modules whose functions have members of structs, a default block, an open block and a default of local memory."""
+    local = _SCENE.interface
+    assert local is not None
+    total = devmod.FunctionInfo("f", ("handle",), (), (), devmod.Interface([local.params[3].replace(default=devmod.Local(256))]))
+    cl = devmod.create_with_fallback("opencl", b"kernel void main() {}", "cl", {"k": _SCENE, "f": total})
+    return devmod.bundle(cl, devmod.create_with_fallback("webgpu", {"k": b"fn main() {}"}, "wgsl", {"k": _SCENE}))
+
+
 def files() -> dict[str, bytes]:
     """Return every golden file of the current version, by its name."""
     made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants())}
-    trees = {"tree": tree(), "program": program(), "variants": variants(), "tvm": from_tvm()}
+    trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm()}
     return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
 
 

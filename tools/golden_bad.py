@@ -174,9 +174,41 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
 # -- module bytes
 
 
+def _members(*members: Any, **more: Any) -> dict[str, Any]:
+    return {"param": {"members": [{"name": "a", "offset": 0, "type": "int32"} | member for member in members], **more}}
+
+
+_INSIDE = {"type": "", "members": [{"name": "b", "offset": 0, "type": "int64"}]}
+#: Interfaces with one invalid field.
+_INTERFACES: dict[str, dict[str, Any]] = {
+    "members of a type that is no struct": _members({}, type="float32x2"),
+    "members of a buffer": _members({}, kind="buffer"),
+    "member outside its struct": _members({"offset": 6}),
+    "members that overlap": _members({}, {"name": "b", "offset": 2}),
+    "members with one name": _members({}, {"offset": 4}),
+    "member without an offset": {"param": {"members": [{"name": "a", "type": "int32"}]}},
+    "member with a type and members": _members(_INSIDE | {"type": "int32"}),
+    "member of no type": _members({"type": ""}),
+    "member of packed bits": _members({"type": "int4"}),
+    "struct without a size": _members(_INSIDE),
+    "struct too small for its member": _members(_INSIDE | {"size": 4}),
+    "array of no elements": _members({"shape": [0], "strides": [4]}),
+    "array with overlapping elements": _members({"shape": [2], "strides": [2]}),
+    "array beyond its struct": _members({"shape": [2**20], "strides": [2**30]}),
+    "array of too many dimensions": _members({"shape": [1] * 17, "strides": [4] * 17}),
+    "array with too few strides": _members({"shape": [1, 2], "strides": [4]}),
+    "default of a parameter that is not local": {"param": {"default": {"bytes": 4}}},
+    "default of no bytes": {"param": {"kind": "local", "default": {"bytes": 0}}},
+    "default block of zero threads": {"default_block": [0, 1, 1]},
+    "default block of two numbers": {"default_block": [64, 1]},
+    "open block that is a number": {"open_block": 1},
+}
+
+
 def _modules() -> Iterator[tuple[str, bytes]]:
     info = b"\x94\xa1k\x91\x93\x02\x20\x01\x90\x90"
     good = b"\xa2cl\x81\xa1f" + info + b"\xc4\x03abc"
+    pack = msgpack.packb
     yield "empty.opencl", b""
     yield "cut in the format.opencl", good[:2]
     yield "cut in the code.opencl", good[:-1]
@@ -200,6 +232,10 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "interface nested too deep.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x" + b"\x91" * 40 + b"\xc0\xc4\0"
     yield "interface of many arrays.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa1x\xdc\x04\xff" + b"\x90" * 1279 + b"\xc4\0"
     yield "parameter without a name.opencl", b"\xa2cl\x81\xa1f\x95\xa1k\x90\x90\x90\x81\xa6params\x91\x80\xc4\0"
+    for case, change in _INTERFACES.items():
+        param = {"name": "p", "kind": "scalar", "type": "uint8x8"} | change.get("param", {})
+        interface = {"params": [param]} | {key: value for key, value in change.items() if key != "param"}
+        yield f"{case}.opencl", b"\xa2cl" + pack({"f": ["k", [[1, 8, 8]], [], [], interface]}) + b"\xc4\0"
     yield "code that is a string.opencl", b"\xa2cl\x80\xa3abc"
     yield "code longer than the bytes.opencl", b"\xa2cl\x80\xc6\xff\xff\xff\xff"
     yield "shaders that are a binary.webgpu", b"\x80\xc4\x01x"
@@ -207,7 +243,6 @@ def _modules() -> Iterator[tuple[str, bytes]]:
     yield "shader twice.webgpu", b"\x80\x82\xa1f\xc4\0\xa1f\xc4\0"
     yield "format before the fmap.webgpu", b"\xa4wgsl\x80\x80"
     yield "shaders cut.vulkan", b"\xa3spv\x80\x82\xa1f\xc4\x02ab"
-    pack = msgpack.packb
     yield "empty.const_loader", b""
     yield "no symbols.const_loader", b"\x80"
     yield "trailing byte.const_loader", b"\x80\x80\x00"

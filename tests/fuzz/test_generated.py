@@ -26,15 +26,36 @@ scalars = st.none() | st.booleans() | numbers | words | st.floats() | st.binary(
 anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3), max_leaves=8)
 dtypes = st.tuples(st.integers(0, 20), st.sampled_from([0, 1, 4, 6, 8, 16, 33, 64]), st.sampled_from([0, 1, 2, 3, 64, 65528])) | anything
 places = st.integers(0, 3) | st.lists(st.integers(0, 9), min_size=2, max_size=2) | anything
+leaf = st.fixed_dictionaries(
+    {"name": words, "offset": numbers, "type": st.sampled_from(["float32", "uint8x4", "bool", "int4"])},
+    optional={"shape": st.lists(numbers, max_size=2), "strides": st.lists(numbers, max_size=2), "size": numbers, "new": anything},
+)
+members = st.recursive(
+    leaf,
+    lambda inner: st.fixed_dictionaries(
+        {"name": words, "offset": numbers, "members": st.lists(inner, max_size=3)}, optional={"type": words, "size": numbers}
+    ),
+    max_leaves=4,
+)
 params = st.fixed_dictionaries(
     {"name": words, "kind": st.sampled_from(["buffer", "scalar", "uniform", "local", "image", "sampler"])},
-    optional={"type": words, "access": st.sampled_from(["r", "w", "rw", "x"]), "at": places, "align": numbers, "new": anything},
+    optional={
+        "type": words | st.sampled_from(["uint8x64", "uint8"]),
+        "access": st.sampled_from(["r", "w", "rw", "x"]),
+        "at": places,
+        "align": numbers,
+        "members": st.lists(members, max_size=3) | anything,
+        "default": st.dictionaries(st.sampled_from(["bytes", "per_thread"]), numbers, max_size=2) | anything,
+        "new": anything,
+    },
 )
 interfaces = st.fixed_dictionaries(
     {"params": st.lists(params, max_size=2)},
     optional={
         "blocks": st.lists(st.fixed_dictionaries({"at": places, "size": numbers}), max_size=2),
         "block": st.lists(numbers, min_size=3, max_size=3) | anything,
+        "default_block": st.lists(numbers, min_size=3, max_size=3) | anything,
+        "open_block": st.booleans() | anything,
         "constants": st.lists(
             st.fixed_dictionaries({"name": words}, optional={"id": numbers, "type": dtypes, "default": scalars}), max_size=2
         ),

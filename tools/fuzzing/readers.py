@@ -112,12 +112,38 @@ def use_module(module: devmod.Module) -> None:
     check_text(shown, "repr(module)")
     if len(shown) > 10_000:
         raise Breach(f"repr(module) has {len(shown)} characters")
-    attempt(lambda: dict(module.functions))
+    for info in (attempt(lambda: dict(module.functions)) or {}).values():
+        check_structs(info)
     attempt(module.inspect_source)
     attempt(lambda: module.get_function("no such function", query_imports=True))
     attempt(lambda: module["no such function"])
     with_runtime(module.kind, lambda: module.get_global("no such global"))
     attempt(lambda: (module.origin, getattr(module, "variant", "")))
+
+
+def check_structs(info: devmod.FunctionInfo) -> None:
+    """Pack a record of each struct by value: its dtype and its bytes have the size of the struct."""
+    from devmod._launch.arguments import Signature
+
+    if info.interface is None or not any(param.members for param in info.interface.params):
+        return
+    import numpy as np
+
+    for param, argument in zip(info.interface.params, Signature(info).arguments, strict=True):
+        dtype = attempt(lambda param=param: param.dtype) if param.members else None
+        if dtype is None or argument.pack is None:
+            continue
+        record = np.zeros((), dtype) if dtype.names else np.zeros(dtype.shape, dtype.base)
+        size = devmod.backend.parse_dtype(param.type)[2]
+        if dtype.names and dtype.itemsize != size:
+            raise Breach(f"the dtype of a struct of {size} bytes has {dtype.itemsize}")
+        try:
+            packed = argument.pack(record)
+        except devmod.backend.ConversionError as error:
+            check_text(str(error), "the error of a record")
+            continue
+        if len(packed) != size:
+            raise Breach(f"a struct of {size} bytes is packed to {len(packed)}")
 
 
 def attempt(act: Callable[[], Any]) -> Any:

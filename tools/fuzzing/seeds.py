@@ -36,9 +36,31 @@ def examples(kind: str, *suffixes: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]
 
 
+#: Parameters of the members of structs, with nested structs, arrays and a matrix.
+MEMBERS = [
+    {"name": "p", "kind": "scalar", "type": "uint8x64", "align": 16, "members": [
+        {"name": "n", "type": "int32", "offset": 0},
+        {"name": "i", "offset": 16, "size": 16, "shape": [2], "strides": [16], "members": [{"name": "x", "type": "int8x3", "offset": 0}]},
+        {"name": "w", "type": "float16", "offset": 48, "shape": [2, 3], "strides": [8, 2]},
+    ]},
+    {"name": "m", "kind": "uniform", "type": "uint8x44", "members": [
+        {"name": "", "type": "float32x3", "offset": 0, "shape": [3], "strides": [16]},
+    ]},
+    {"name": "t", "kind": "local", "type": "float32", "default": {"per_thread": 4}},
+]  # fmt: skip
+
+
 def wire(kind: str) -> list[bytes]:
-    """Module bytes of a kind."""
-    return golden(f"{kind}.bytes")
+    """Module bytes of a kind: the golden ones, and those of a function with members of structs."""
+    import devmod
+
+    spec = devmod.backend.find_spec(kind)
+    if spec is None:
+        return golden(f"{kind}.bytes")
+    interface = devmod.Interface.from_dict({"params": MEMBERS, "default_block": [64, 1, 1], "open_block": True})
+    info = devmod.FunctionInfo("f", ["uint8x64", "uint8x44", "handle"], interface=interface)
+    made = devmod.create_with_fallback(kind, {"f": b"x"} if spec.shader_map else b"x", spec.formats[0], {"f": info})
+    return [*golden(f"{kind}.bytes"), made.save_to_bytes()]
 
 
 def tvm_modules(kind: str) -> list[bytes]:
@@ -70,6 +92,7 @@ def metadata() -> list[bytes]:
     texts = [
         json.dumps({"func_info": {"f": info}, "tvm_version": "0.27"}),
         json.dumps({"func_info": {"f": info | {"interface": interface}}}),
+        json.dumps({"func_info": {"f": {"name": "f", "arg_types": ["uint8x64", "uint8x44", "handle"], "interface": {"params": MEMBERS}}}}),
     ]
     return [text.encode() for text in texts] + golden(".tvm_meta.json")
 
@@ -110,6 +133,7 @@ struct Params { n: u32, inner: Inner, rest: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @group(0) @binding(1) var<storage, read> y: array<Inner>;
 @group(1) @binding(0) var<uniform> params: Params;
+@group(1) @binding(1) var<uniform> matrix: mat3x4<f32>;
 var<workgroup> tile: array<f32, TILE * TILE>;
 var<private> state: atomic<u32>;
 alias Vec = vec4<f32>;
@@ -125,7 +149,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_
 
 OPENCL = """
 #define N 16
-typedef struct { float4 a; int b[3]; } S;
+typedef struct { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; } S;
 enum E { A, B = 3 };
 __attribute__((reqd_work_group_size(64, 1, 1)))
 __kernel void f(__global const float *restrict x, __constant S *s, __local int *t, S v, float3 w,
@@ -139,7 +163,8 @@ kernel void g(global half *h, global uchar2 *c, __global float (*m)[N]) { h[0] =
 METAL = """
 #include <metal_stdlib>
 using namespace metal;
-struct P { float4 a; uint n; packed_float3 b; };
+struct Q { float3x3 m; half2 h[4]; };
+struct P { float4 a; uint n; packed_float3 b; Q q[2]; array<float, 3> c; };
 constant uint N [[function_constant(0)]];
 template <typename T> kernel void scale(device T *x [[buffer(0)]], constant P &p [[buffer(1)]],
     uint i [[thread_position_in_grid]]) { x[i] *= p.a.x; }
