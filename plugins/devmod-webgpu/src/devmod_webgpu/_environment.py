@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 VARIABLES = {
-    "DEVMOD_WEBGPU_TRIAL": "`0` or `false` (in any case): new WebGPU shaders are not compiled in a process of their own first",
+    "DEVMOD_WEBGPU_TRIAL": "`0` or `false` (in any case): new WebGPU shaders are not first compiled in another process",
 }
