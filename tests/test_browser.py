@@ -322,7 +322,7 @@ def test_a_call_by_names_with_threads_is_that_by_position(page: Browser, server:
 
 
 @pytest.mark.row("R34")
-def test_a_struct_by_value_is_a_record_of_its_members(page: Browser, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_struct_by_value_is_a_record_of_its_members(page: Browser, server: FileServer) -> None:
     text = """
 struct Light { on: u32, colour: vec3f }
 struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
@@ -338,18 +338,7 @@ struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
   y[12] = scene.gamma;
 }
 """
-    light = [devmod.Member("on", "uint32"), devmod.Member("colour", "float32x3", 16)]
-    members = [
-        devmod.Member("matrix", "float32x3", shape=[2], strides=[16]),
-        devmod.Member("lights", offset=32, members=light, size=32, shape=[2], strides=[32]),
-        devmod.Member("gamma", "float32", 96),
-    ]
-    params = [
-        devmod.Param("scene", "uniform", "uint8x112", at=(0, 0), align=16, members=members),
-        devmod.Param("y", "buffer", "float32", "rw", (0, 1)),
-    ]
-    info = devmod.FunctionInfo("k", ("uint8x112", "handle"), interface=devmod.Interface(params, block=(1, 1, 1)))
-    server.files["k.devmod"] = devmod.dumps(fallback({"k": text}, {"k": info}, monkeypatch))
+    server.files["k.devmod"] = compiled(text)
     found = run(
         page,
         """

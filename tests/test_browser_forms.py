@@ -46,12 +46,13 @@ override scale: f32;
 @group(0) @binding(0) var<storage, read_write> y: array<f32, 16>;
 @compute @workgroup_size(TILE) fn tiled(@builtin(global_invocation_id) id: vec3u) { y[id.x] = scale * f32(id.x); }
 """
-#: The parameters of a kernel whose struct has nested structs, arrays, vectors and a matrix.
+#: A struct with a matrix and an array of structs, and a matrix alone.
 SCENE = """
 struct Light { on: u32, colour: vec3f }
 struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
 @group(0) @binding(0) var<uniform> scene: Scene;
-@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(1) var<uniform> view: mat4x4f;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @compute @workgroup_size(1) fn shade() {
   for (var i = 0; i < 2; i++) {
     for (var j = 0; j < 3; j++) {
@@ -60,6 +61,7 @@ struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
     }
   }
   y[12] = scene.gamma;
+  y[13] = view[3][2];
 }
 """
 
@@ -325,33 +327,20 @@ def test_constants_are_fields(browser: Browser, tmp_path: Path) -> None:
     assert browser.text(".kernel .controls [role=status]").startswith("2 × 1 × 1 blocks of 8 × 1 × 1 threads in ")
 
 
-def scene(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Save a kernel with a struct that has members."""
-    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    light = [devmod.Member("on", "uint32"), devmod.Member("colour", "float32x3", 16)]
-    members = [
-        devmod.Member("matrix", "float32x3", shape=[2], strides=[16]),
-        devmod.Member("lights", offset=32, members=light, size=32, shape=[2], strides=[32]),
-        devmod.Member("gamma", "float32", 96),
-    ]
-    params = [
-        devmod.Param("scene", "uniform", "uint8x112", at=(0, 0), align=16, members=members),
-        devmod.Param("y", "buffer", "float32", "rw", (0, 1)),
-    ]
-    info = devmod.FunctionInfo("shade", ("uint8x112", "handle"), interface=devmod.Interface(params, block=(1, 1, 1)))
-    return saved(path / "k.devmod", devmod.create_with_fallback("webgpu", {"shade": SCENE.encode()}, "wgsl", {"shade": info}))
-
-
-def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    show(browser, scene(tmp_path, monkeypatch))
-    browser.wait("document.querySelector('.kernel')")
+def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path) -> None:
+    open_kernel(browser, tmp_path, SCENE)
+    assert "(scene: struct of 112 bytes, view: float32x4[4], y: float32[] in/out)" in browser.text(".functions")
+    assert browser.evaluate("return [...document.querySelectorAll('.kernel .hint')].map((each) => each.textContent)")[:3] == [
+        "2 × 3 numbers of float32; one number fills all", "uint32, 0 to 4294967295", "3 numbers of float32; one number fills all",
+    ]  # fmt: skip
+    browser.fill(number("view"), ", ".join(map(str, range(16))))
     browser.fill(number("matrix"), "1, 2, 3, 4, 5, 6")
     for at, (on, colour) in enumerate([("1", "7 8 9"), ("2", "10, 11, twelve")]):
         inside = f'.kernel fieldset:has(> legend code:text-is("lights[{at}]")) '
         browser.fill(inside + '.field:has(> label code:text-is("on")) input', on)
         browser.fill(inside + '.field:has(> label code:text-is("colour")) input', colour)
     browser.fill(number("gamma"), "0.5")
-    browser.fill(argument("y", "Shape"), "13")
+    browser.fill(argument("y", "Shape"), "14")
     browser.fill(LAUNCH, "1")
     press_run(browser)
     assert problems(browser) == {"colour": "'twelve' is not a number"}
@@ -361,7 +350,7 @@ def test_a_struct_has_a_field_for_each_member(browser: Browser, tmp_path: Path, 
     assert problems(browser) == {"colour": "expected 3 numbers, got 2"}
     browser.fill(second, "12")  # one number for all lanes
     press_run(browser)
-    assert result(browser, "y")["First"] == "1, 2, 3, 4, 5, 6, 7, 8, 9, 24, 24, 24, 0.5"
+    assert result(browser, "y")["First"] == "1, 2, 3, 4, 5, 6, 7, 8, 9, 24, 24, 24, 0.5, 14"
     assert browser.messages() == []
 
 
@@ -379,10 +368,16 @@ def test_kernels_that_cannot_run_here_have_the_reason(browser: Browser, tmp_path
     why = "It cannot run here: a browser runs kernels of kind webgpu, and this one is of kind opencl."
     shown = browser.evaluate("return [...document.querySelectorAll('.details .functions .where')].map((each) => each.innerText)")
     assert shown == [f"{why} Show its webgpu variant", f"{why} The bundle has no webgpu variant of it."]
+    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.includes('axpy')).click()")
+    browser.wait("document.querySelector('.kernel')")
+    browser.fill(number("alpha"), "7")
+    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    browser.wait("document.querySelectorAll('.details .functions .where').length === 2")
     browser.click("button.link")
     browser.wait("document.querySelector('.kernel')")
     assert browser.evaluate("return document.querySelector('.kernel').getAttribute('aria-label')") == "Run axpy"
     assert browser.evaluate("return document.querySelector('[aria-current=true] .names').textContent") == "axpy"
+    assert browser.evaluate("return document.querySelector('.kernel > .fields > .field input').value") == "7"
     assert browser.evaluate("return document.activeElement.id") == "details-title"
 
 
@@ -419,6 +414,42 @@ def test_names_of_a_file_are_text_in_a_form(browser: Browser, tmp_path: Path, mo
     assert '"><img src=x onerror=alert(1)>\\u{202e}gnp' in browser.text(".kernel")
     press_run(browser)
     assert browser.text(".kernel .bad") == "a constant of the interface is invalid: expected a name or an id, and a type"
+    assert browser.messages() == []
+
+
+def test_strange_types_of_a_file_do_not_break_a_form(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    types = [
+        "int0",
+        "uint0",
+        "float32x0",
+        "int32x65535",
+        "handle",
+        "void",
+        "type200_3",
+        "complex64",
+        "bool",
+        "uint1x4",
+        "uint8x65535",
+        "float8_e4m3fn",
+    ]
+    params = [devmod.Param("", "scalar", each, at=(0, 0)) for each in types]
+    params += [devmod.Param("", "buffer", each, "rw", (0, at + 1), size=2**62) for at, each in enumerate(types)]
+    members = [devmod.Member("__proto__", "float32"), devmod.Member("", "uint8", 4, shape=[60000], strides=[1])]
+    params.append(devmod.Param("__proto__", "uniform", "uint8x60004", at=(1, 0), members=members))
+    constants = [{"name": "__proto__", "type": "bool"}]
+    interface = devmod.Interface(params, [devmod.Block((2, 0), 16)], (0, 0, 0), {"constants": constants})
+    info = devmod.FunctionInfo("k", [param.type if param.kind != "buffer" else "handle" for param in params], interface=interface)
+    show(browser, saved(tmp_path / "k.devmod", devmod.create_with_fallback("webgpu", {"k": b""}, "wgsl", {"k": info})))
+    browser.wait("document.querySelector('.kernel')")
+    assert browser.evaluate("return document.querySelectorAll('.kernel fieldset.array').length") == len(types)
+    press_run(browser)
+    found = browser.evaluate(
+        "return [...document.querySelectorAll('.kernel .field')].map((each) => [each.querySelector('label'), each.querySelector('.problem')].map((at) => at.textContent))"
+    )
+    shape = "expected a length such as 1024, or rows × columns such as 64 × 64"
+    wrong = [["Shape", shape]] * len(types) + [["__proto__", "expected true or false"]]
+    assert [[label, shape if label == "Shape" else problem] for label, problem in found if problem] == wrong
     assert browser.messages() == []
 
 
@@ -463,11 +494,8 @@ def test_without_webgpu_a_form_shows_the_reason(browser: Browser, tmp_path: Path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_the_width_of_a_phone_a_form_does_not_overflow(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
-) -> None:
-    show(browser, scene(tmp_path, monkeypatch), viewport={"width": 360, "height": 740}, colorScheme=scheme)
-    browser.wait("document.querySelector('.kernel')")
+def test_at_the_width_of_a_phone_a_form_does_not_overflow(browser: Browser, tmp_path: Path, scheme: str) -> None:
+    open_kernel(browser, tmp_path, SCENE, viewport={"width": 360, "height": 740}, colorScheme=scheme)
     browser.fill(argument("y", "Shape"), "10 × 10")
     press_run(browser)
     assert browser.evaluate("return document.querySelector('.result canvas').hidden") is False

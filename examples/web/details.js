@@ -1,5 +1,6 @@
 // The details of one module: facts, functions, source.
 
+import { isValue } from "./devmod-webgpu/members.js";
 import { brief, el, size, visible } from "./dom.js";
 import { kernelForm, whyNot } from "./form.js";
 import { sourceBlock } from "./highlight.js";
@@ -81,7 +82,7 @@ export async function showDetails(place, module, current, variantOf, select) {
 function runPart(module, name, info, open) {
   const reason = whyNot(info);
   if (reason) return el("p", { class: "note why-not" }, reason);
-  const part = el("details", { class: "run-it" }, el("summary", {}, "Run it"));
+  const part = el("details", { class: "run-it" }, el("summary", { "aria-label": `Run it: ${brief(name, 80)}` }, "Run it"));
   const show = () => part.open && part.children.length === 1 && part.append(kernelForm(module, name, info));
   part.addEventListener("toggle", show);
   part.open = open;
@@ -118,14 +119,20 @@ function* signature(name, info) {
     if (at) yield ", ";
     if (param.name) yield `${brief(param.name, 80)}: `;
     const type = param.type || (param.kind === "buffer" ? "bytes" : info.argTypes[at]);
-    const shown = param.align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type === "handle" ? "buffer" : type;
-    yield el("span", { class: "t-type" }, visible(param.kind === "buffer" && type !== "handle" ? `${shown}[]` : shown));
+    yield el("span", { class: "t-type" }, visible(typeText(param, type)));
     const access = { r: "", w: " out", rw: " in/out" }[param.access] ?? "";
     if (param.kind === "buffer" && access) yield el("span", { class: "t-keyword" }, access);
     if (!["buffer", "scalar", "uniform"].includes(param.kind)) yield el("span", { class: "t-keyword" }, ` ${param.kind}`);
   }
   if (params.length > MOST_ARGUMENTS) yield `, and ${params.length - MOST_ARGUMENTS} more`;
   yield ")";
+}
+
+function typeText({ kind, align, members = [] }, type) {
+  if (type === "handle") return "buffer";
+  if (isValue(members)) return `${members[0].type || "struct"}${members[0].shape.map((length) => `[${length}]`).join("")}`;
+  const one = align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type;
+  return kind === "buffer" ? `${one}[]` : one;
 }
 
 /** Return example code that calls a function. */

@@ -1,6 +1,7 @@
 // Fields of a form for numbers and structs, by the types of a kernel's interface. Each field shows its own errors.
 
 import { parseDtype } from "./devmod-webgpu/dtypes.js";
+import { isValue } from "./devmod-webgpu/members.js";
 import { ConversionError, packerOf } from "./devmod-webgpu/scalars.js";
 import { brief, el, visible } from "./dom.js";
 
@@ -47,14 +48,16 @@ export function selection(choices) {
   return el("select", {}, Object.entries(choices).map(([value, text]) => el("option", { value }, text)));
 }
 
-/** Return the name of a type, with the range of its numbers. */
-export function typeText(type) {
-  const { code, bits, lanes } = parseDtype(type) ?? {};
+/** Return the numbers of a type as a hint: how many, their type and its range. */
+function hintOf(type, shape) {
+  const { code, bits, lanes } = parseDtype(type);
   const one = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
-  const vector = lanes > 1 ? `${lanes} numbers of ` : "";
-  if (code !== 0 && code !== 1) return vector + one;
+  const lengths = lanes > 1 ? [...shape, lanes] : shape;
+  const count = lengths.length ? `${lengths.join(" × ")} numbers of ` : "";
+  const all = lengths.length ? "; one number fills all" : "";
+  if ((code !== 0 && code !== 1) || bits < 1) return `${count}${one}${all}`;
   const high = 2n ** BigInt(code === 0 ? bits - 1 : bits) - 1n;
-  return `${vector}${one}, ${code === 0 ? `−${high + 1n}` : 0} to ${high}`;
+  return `${count}${one}, ${code === 0 ? `−${high + 1n}` : 0} to ${high}${all}`;
 }
 
 /**
@@ -89,9 +92,9 @@ export function numberField(name, type, known, shape = []) {
   }
   const count = shape.reduce((product, length) => product * length, lanes);
   const whole = /^u?int/.test(one);
-  const hint = shape.length ? `${shape.join(" × ")} of ${typeText(type)}; one number fills all` : typeText(type);
   const value = new Array(count > 16 ? 1 : count).fill(known).join(", ");
-  const field = labelled(label, textInput(value, { inputMode: whole && count === 1 ? "numeric" : "text" }), hint);
+  const field = labelled(label, textInput(value, { inputMode: whole && count === 1 ? "numeric" : "text" }), hintOf(type, shape));
+  field.element.classList.toggle("wide", count > 4);
   const read = () => {
     const words = field.input.value.split(/[\s,;]+/).filter(Boolean);
     if (words.length !== count && !(words.length === 1 && count > 1)) {
@@ -120,7 +123,7 @@ function nested(numbers, shape) {
 /** Return a field for a struct of `size` bytes: a group with a field for each member, or its bytes if the members are unknown. */
 export function structField(name, size, members) {
   if (!members.length || inputsOf(members) > MOST_INPUTS) return bytesField(name, size);
-  return group(el("code", {}, brief(name, 80)), members);
+  return isValue(members) ? memberField(name, members[0], members[0].shape) : group(el("code", {}, brief(name, 80)), members);
 }
 
 function inputsOf(members) {
@@ -132,9 +135,9 @@ function inputsOf(members) {
 }
 
 function group(legend, members) {
-  const parts = members.map((member) => memberField(member.name, member, member.shape));
+  const parts = members.map((member, at) => memberField(member.name || `member ${at + 1}`, member, member.shape));
   const element = el("fieldset", { class: "struct" }, el("legend", {}, legend), el("div", { class: "fields" }, parts.map((part) => part.element)));
-  const read = () => Object.fromEntries(members.map(({ name }, at) => [name, parts[at].read()]));
+  const read = () => parts.map((part) => part.read()); // in order, because members may have no names
   return { element, fields: parts.flatMap((part) => part.fields), read };
 }
 

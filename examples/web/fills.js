@@ -11,9 +11,9 @@ const ARRAYS = { float32: Float32Array, int32: Int32Array, uint32: Uint32Array, 
  * typed array of one lane. Structs and unknown types are bytes.
  */
 export function elementOf(type, align) {
-  const { lanes = 1 } = parseDtype(type) ?? {};
+  const lanes = Math.max(parseDtype(type)?.lanes ?? 1, 1);
   const base = lanes > 1 ? type.slice(0, type.lastIndexOf("x")) : type;
-  if (align || !Object.hasOwn(ARRAYS, base)) return { base: "uint8", lanes: Math.max(lanes, 1), stride: Math.max(lanes, 1), Array: Uint8Array, opaque: true };
+  if (align || !Object.hasOwn(ARRAYS, base)) return { base: "uint8", lanes, stride: lanes, Array: Uint8Array, opaque: true };
   return { base, lanes, stride: lanes === 3 && base !== "uint8" ? 4 : lanes, Array: ARRAYS[base], opaque: false };
 }
 

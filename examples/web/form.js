@@ -29,8 +29,18 @@ function paramsOf({ interface: known, argTypes }) {
   });
 }
 
+/** The forms by module and function: what a user has entered stays while another module is shown. */
+const forms = new WeakMap();
+
 /** Return the form of a kernel. */
 export function kernelForm(module, name, info) {
+  if (!forms.has(module)) forms.set(module, new Map());
+  const known = forms.get(module);
+  if (!known.has(name)) known.set(name, newForm(module, name, info));
+  return known.get(name);
+}
+
+function newForm(module, name, info) {
   const block = info.interface?.block ?? null;
   const flat = (block?.[1] ?? 1) > 1;
   const params = paramsOf(info);
@@ -135,7 +145,7 @@ function fieldOf(param, flat) {
   const isStruct = bytes !== null && (param.members.length > 0 || param.align > 0 || Number(bytes[1]) > 4);
   const part = isStruct
     ? structField(param.name, Number(bytes[1]), param.members)
-    : numberField(param.name, param.type, /^u?int/.test(param.type) ? String(length) : "1");
+    : numberField(param.name, param.type, /^u?int(16|32|64)(x|$)/.test(param.type) ? String(length) : "1");
   return { ...part, isGroup: isStruct, main: part.fields[0] };
 }
 
@@ -148,7 +158,7 @@ function constantFields(listed) {
     return labelled(el("code", {}, brief(String(name || id), 80)), textInput(""), hint);
   });
   const read = () => {
-    const result = {};
+    const result = Object.create(null);
     fields.forEach((field, at) => {
       const { name, id, type, default: value } = known[at];
       const text = field.input.value.trim();
