@@ -270,6 +270,16 @@ def test_a_local_with_a_default_may_be_omitted(devices: list[toy.ToyDevice]) -> 
     assert [values[2] for _, values in devices[0].default_stream.queued] == [b"\1\0\0\0"] * 11
 
 
+def test_defaults_may_precede_the_arguments(devices: list[toy.ToyDevice]) -> None:
+    first, second = (Param(name, "local", "float32", default=Local(size)) for name, size in (("s", 8), ("t", 16)))
+    f = make(first, Param("n", "scalar", "int32"), second, Param("m", "scalar", "int32"))
+    for _ in range(2):
+        f(1, 2, grid=1, block=1)
+        f(m=2, t=Local(4), n=1, grid=1, block=1)
+    given = [("local", 8), b"\1\0\0\0", ("local", 16), b"\2\0\0\0"], [("local", 8), b"\1\0\0\0", ("local", 4), b"\2\0\0\0"]
+    assert [values for _, values in devices[0].default_stream.queued] == [*given] * 2
+
+
 def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevice]) -> None:
     f = scratch(Local(64))
     x = devices[0].empty(4, "float32")
@@ -376,8 +386,10 @@ def test_the_current_stream_of_a_function_without_arrays(devices: list[toy.ToyDe
 def test_a_stream_may_be_entered_several_times(devices: list[toy.ToyDevice]) -> None:
     stream, other = devices[0].stream(), devices[0].stream()
     with stream:
-        with stream, other, stream:
-            pass
+        with other:
+            with stream:
+                assert devices[0].current_stream is stream
+            assert devices[0].current_stream is other
         assert devices[0].current_stream is stream
     assert devices[0].current_stream is devices[0].default_stream
 
