@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from threading import RLock
 
-from devmod.backend import fork_safe
+from devmod.backend import Once
 from devmod_vulkan._driver import ffi, make, vk
 
 TYPE_CHECKING = False
@@ -47,20 +46,18 @@ class Download:
     `finish` does the second part when the semaphore of the stream has `value`. Several threads may wait for it.
     """
 
-    __slots__ = ("_is_done", "_lock", "_out", "_staged", "value")
+    __slots__ = ("_once", "_out", "_staged", "value")
 
     def __init__(self, value: int, staged: Memory, out: memoryview) -> None:
         self.value = value
-        self._staged: Memory | None = staged
+        self._staged = staged
         self._out = out
-        self._lock = fork_safe(RLock())
+        self._once = Once()
 
     def finish(self) -> None:
         """Copy to the host's memory, once."""
-        with self._lock:
-            if self._staged is not None:
-                ffi.memmove(self._out, ffi.cast("char *", self._staged.address), self._out.nbytes)
-                self._staged = None
+        source = ffi.cast("char *", self._staged.address)
+        self._once.get("copied", lambda: ffi.memmove(self._out, source, self._out.nbytes))
 
 
 def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import atexit
 import weakref
 
-from devmod import Device, Event, Stream
-from devmod.backend import Once, check_driver, check_earlier_event, check_event, open_driver
+from devmod import Device
+from devmod.backend import Once, check_driver, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
-from devmod_webgpu import _driver
+from devmod_webgpu import _copy, _driver
 from devmod_webgpu._driver import launch_error, wgpu
+from devmod_webgpu._stream import WebGPUStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from devmod import Stream
+
 _once = Once()
 _USAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-_READ = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+#: wgpu's poller raises the last two for a lost device.
+_COPY_ERRORS = (_driver.Error, RuntimeError, AttributeError)
 _RESOLVE = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
 
 
@@ -51,9 +55,12 @@ class WebGPUDevice(Device):
         self.backend = _driver.backend_name(adapter)
         self.summary = str(adapter.summary)
         self._limits = _driver.limits_of(adapter)
+        self._limits["view_alignment"] = self._limits["minStorageBufferOffsetAlignment"]
         self._once = Once()
-        #: The buffers that `allocate` returned. No other code destroys them.
-        self._own: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: Copies to the host that the next wait finishes.
+        self._downloads: dict[int, _copy.Download] = {}
+        #: The buffers that `allocate` returned, with the requested bytes. No other code destroys them.
+        self._own: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
@@ -107,9 +114,13 @@ class WebGPUDevice(Device):
         return WebGPUStream(self, self.gpu)
 
     def synchronize(self) -> None:
+        gpu = self.gpu
         try:
-            _driver.wait(self.gpu)
-        except _driver.Error as error:
+            _driver.wait(gpu)
+            for number, download in tuple(self._downloads.items()):
+                download.finish()
+                self._downloads.pop(number, None)
+        except _COPY_ERRORS as error:
             raise launch_error("waiting for the device failed", self, error) from error
 
     def allocate(self, nbytes: int) -> Any:
@@ -117,17 +128,19 @@ class WebGPUDevice(Device):
         size = -(-nbytes // 4) * 4
         most = self._limits["maxBufferSize"]
         if size > most:
-            raise LaunchError(f"{self} cannot allocate {nbytes} bytes: its maxBufferSize is {most}", kind="webgpu")
+            raise self.memory_error(nbytes, f"its maxBufferSize is {most}")
         try:
             buffer = self.gpu.create_buffer(size=size, usage=_USAGE)
+        except wgpu.GPUOutOfMemoryError as error:
+            raise self.memory_error(nbytes, _driver.describe_error(error)) from error
         except _driver.Error as error:
             raise launch_error(f"{self} cannot allocate {nbytes} bytes", self, error) from error
-        self._own.add(buffer)
+        self._own[buffer] = nbytes
         return buffer
 
     def owns(self, memory: Any) -> bool:
-        """Return whether `allocate` returned this memory."""
-        return memory in self._own
+        """Return whether `allocate` returned this memory, or the buffer that it is a part of."""
+        return (memory.buffer if type(memory) is _copy.Region else memory) in self._own
 
     def uniform(self, size: int) -> Any:
         """Return a buffer for a block of scalars of `size` bytes."""
@@ -136,30 +149,43 @@ class WebGPUDevice(Device):
         except _driver.Error as error:
             raise launch_error(f"{self} cannot allocate a uniform buffer of {size} bytes", self, error) from error
 
+    def slice(self, memory: Any, offset: int, nbytes: int) -> _copy.Region:
+        check_driver("webgpu")
+        return _copy.Region(memory, offset, nbytes, is_last=offset + nbytes == self._own.get(memory, memory.size))
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        pass  # a new buffer of WebGPU is zero
+
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        whole = data.nbytes // 4 * 4
-        queue = self.gpu.queue
+        gpu = self.gpu
         try:
-            if whole:
-                queue.write_buffer(memory, 0, data[:whole])
-            if whole < data.nbytes:  # the last word belongs to this buffer, so padding it is safe
-                queue.write_buffer(memory, whole, bytes(data[whole:]).ljust(4, b"\0"))
-        except _driver.Error as error:
+            _copy.write(gpu, memory, data)
+        except _COPY_ERRORS as error:
             raise launch_error(f"a copy of {data.nbytes} bytes to {self} failed", self, error) from error
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
         gpu = self.gpu
-        size = -(-out.nbytes // 4) * 4
         try:
-            staging = gpu.create_buffer(size=size, usage=_READ)
-            encoder = gpu.create_command_encoder()
-            encoder.copy_buffer_to_buffer(memory, 0, staging, 0, size)
-            gpu.queue.submit([encoder.finish()])
-            staging.map_sync(wgpu.MapMode.READ)
-            out[:] = staging.read_mapped(copy=False)[: out.nbytes]
-            staging.unmap()
-        except (_driver.Error, RuntimeError, AttributeError) as error:  # wgpu's poller raises the last two for a lost device
+            _copy.download(gpu, memory, out).finish()
+        except _COPY_ERRORS as error:
             raise launch_error(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
+
+    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        gpu = self.gpu
+        try:
+            download = _copy.download(gpu, memory, out)
+        except _COPY_ERRORS as error:
+            raise launch_error(f"a copy of {out.nbytes} bytes from {self} failed", self, error) from error
+        self._downloads[id(download)] = download
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        gpu = self.gpu
+        try:
+            is_queued = _copy.copy(gpu, source, target, nbytes, _USAGE)
+        except _COPY_ERRORS as error:
+            raise launch_error(f"a copy of {nbytes} bytes on {self} failed", self, error) from error
+        if not is_queued:
+            super().copy(source, target, nbytes, stream)
 
     # -- timestamps
 
@@ -183,74 +209,6 @@ class WebGPUDevice(Device):
         self.read(buffer, out, self.default_stream)
         step = self._once.get("step", lambda: _driver.timestamp_period(gpu.queue)) * 1e-9
         return [ticks * step for ticks in out.cast("Q")]
-
-
-class WebGPUStream(Stream):
-    """The device's queue. A WebGPU device has one queue, so the work of all its streams runs in order.
-
-    Attributes
-    ----------
-    gpu
-        The GPUDevice of wgpu.
-    """
-
-    device: WebGPUDevice
-
-    def __init__(self, device: WebGPUDevice, gpu: Any) -> None:
-        self.device = device
-        self.gpu = gpu
-
-    def synchronize(self) -> None:
-        self.device.synchronize()
-
-    def record(self) -> WebGPUEvent:
-        device = self.device
-        if not device.timed:
-            return WebGPUEvent(device, None)
-        try:
-            queries = device.queries(1)
-            encoder = device.gpu.create_command_encoder()
-            encoder.begin_compute_pass(timestamp_writes=_driver.pass_times(queries, 0)).end()
-            device.gpu.queue.submit([encoder.finish()])
-        except _driver.Error as error:
-            raise launch_error(f"{device} cannot record an event", device, error) from error
-        return WebGPUEvent(device, queries)
-
-    def wait(self, event: Event) -> None:
-        event = check_event(event, WebGPUEvent, self.device)
-        check_driver("webgpu")
-        if event.device is not self.device:
-            event.synchronize()  # queues of two devices cannot wait for each other
-
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
-
-class WebGPUEvent(Event):
-    """A point in the queue. `queries` has its timestamp, or is None without timestamps."""
-
-    __slots__ = ("device", "queries")
-
-    def __init__(self, device: WebGPUDevice, queries: Any) -> None:
-        self.device = device
-        self.queries = queries
-
-    def synchronize(self) -> None:
-        # WebGPU can only wait for the whole queue.
-        self.device.synchronize()
-
-    def elapsed(self, earlier: Event) -> float:
-        earlier = check_earlier_event(earlier, WebGPUEvent, self.device)
-        device = self.device
-        if self.queries is None or earlier.queries is None:
-            raise LaunchError(f"{device} cannot time events: it does not support the feature timestamp-query", kind="webgpu")
-        try:
-            return device.times(self.queries, 1)[0] - device.times(earlier.queries, 1)[0]
-        except _driver.Error as error:
-            raise launch_error(f"{device} cannot read the time of an event", device, error) from error
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
 
 
 def devices() -> list[WebGPUDevice]:

@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod import Device
+
 __all__ = [
     "Error",
     "adapters",
@@ -180,7 +182,7 @@ def is_lost(error: BaseException) -> bool:
     return "device is lost" in str(error).lower()
 
 
-def launch_error(what: str, device: object, error: BaseException) -> LaunchError:
+def launch_error(what: str, device: Device, error: BaseException) -> LaunchError:
     """Return the LaunchError for a failed call of wgpu."""
     if is_lost(error):
         return LaunchError(
@@ -188,4 +190,6 @@ def launch_error(what: str, device: object, error: BaseException) -> LaunchError
             "process to use the device again",
             kind="webgpu",
         )
+    if isinstance(error, wgpu.GPUOutOfMemoryError):
+        return device.memory_error(0, f"{what}: {describe_error(error)}")
     return LaunchError(f"{what}: {describe_error(error)}", kind="webgpu")

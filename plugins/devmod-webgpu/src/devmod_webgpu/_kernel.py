@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from devmod import Interface
 from devmod.backend import Kernel, LaunchConfig, constants_of
-from devmod.errors import CompileError, FormatError, LaunchError
+from devmod.errors import ArgumentError, CompileError, FormatError, LaunchError
 from devmod_targets.wgsl import naga_message
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings
-from devmod_webgpu._device import WebGPUDevice, WebGPUStream
+from devmod_webgpu._copy import Region
+from devmod_webgpu._device import WebGPUDevice
 from devmod_webgpu._driver import launch_error
 from devmod_webgpu._pipeline import build_pipeline
+from devmod_webgpu._stream import WebGPUStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class WebGPUKernel(Kernel):
         self._interface = interface
         self._blocks = [each for each in bindings.listed if each.type == "uniform"]
         self._buffers = [each for each in bindings.listed if each.type != "uniform"]
+        #: Whether the shader declares some buffers as read-only and others as writable.
+        self._is_mixed = len({each.type for each in self._buffers}) > 1
         # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
         # queued, because the next write follows the launch in the queue.
         self._free: list[list[Any]] = []
@@ -210,7 +214,7 @@ class WebGPUKernel(Kernel):
                 groups = self._groups(uniforms, values)
                 _dispatch(gpu, self._pipeline, groups, x, y, z)
             except error_type as error:
-                raise self._failed(error, values) from error
+                raise self._failed(error) from error
             free.append(uniforms)
 
         return call
@@ -224,8 +228,7 @@ class WebGPUKernel(Kernel):
             self._fill(uniforms, values, pack)
             groups = self._groups(uniforms, values)
         except error_type as error:
-            raise self._failed(error, values) from error
-        self._check_shared(values)
+            raise self._failed(error) from error
         if not all(self._device.owns(values[each.argument]) for each in self._buffers):
             # The caller may destroy or map its own buffers. Binding such a buffer raises; submitting it would end the process.
             arguments = tuple(values)
@@ -234,7 +237,7 @@ class WebGPUKernel(Kernel):
                 try:
                     _dispatch(gpu, self._pipeline, self._groups(uniforms, arguments), x, y, z)
                 except error_type as error:
-                    raise self._failed(error, arguments) from error
+                    raise self._failed(error) from error
 
             return launch_checked
         encode, submit, pipeline = gpu.create_command_encoder, gpu.queue.submit, self._pipeline
@@ -276,7 +279,7 @@ class WebGPUKernel(Kernel):
             start, end = device.times(queries, 2)
             return max(end - start, 0.0)
         except _driver.Error as error:
-            raise self._failed(error, values) from error
+            raise self._failed(error) from error
 
     def _uniforms(self) -> list[Any]:
         """Return new uniform buffers, in the order of `_blocks`."""
@@ -301,6 +304,8 @@ class WebGPUKernel(Kernel):
 
     def _groups(self, uniforms: list[Any], values: Sequence[Any]) -> list[tuple[int, Any]]:
         """Return the bind groups of a call."""
+        if self._is_mixed:
+            self._check_shared(values)
         entries: list[list[dict[str, Any]]] = [[] for _ in range(self._bindings.groups)]
         for each, buffer in zip(self._blocks, uniforms, strict=True):
             entries[each.group].append({"binding": each.number, "resource": buffer})
@@ -308,6 +313,14 @@ class WebGPUKernel(Kernel):
             memory = values[each.argument]
             if memory.size < each.least or memory.map_state != "unmapped":
                 memory = self._replacement(each, memory)
+            if type(memory) is Region:
+                if memory.splits_a_word:
+                    raise self._invalid_argument(
+                        each,
+                        f"is a view of {memory.nbytes} bytes, and WebGPU binds whole words of 4 bytes: the last word has elements that are "
+                        "not in the view; end it at a word",
+                    )
+                memory = memory.resource
             entries[each.group].append({"binding": each.number, "resource": memory})
         create = self._device.gpu.create_bind_group
         try:
@@ -348,21 +361,29 @@ class WebGPUKernel(Kernel):
         return f"argument {binding.argument + 1} {name!r}" if name else f"argument {binding.argument + 1}"
 
     def _check_shared(self, values: Sequence[Any]) -> None:
-        """Raise LaunchError if one buffer is bound as read-only and as writable. WebGPU forbids that in one dispatch."""
+        """Raise ArgumentError if one buffer is bound as read-only and as writable. WebGPU forbids that in one dispatch."""
         first: dict[int, Binding] = {}
         for each in self._buffers:
-            other = first.setdefault(id(values[each.argument]), each)
+            memory = values[each.argument]
+            is_view = type(memory) is Region
+            other = first.setdefault(id(memory.buffer if is_view else memory), each)
             if other.type != each.type:
-                raise LaunchError(
-                    f"the webgpu function {self._name!r} cannot be launched: {self._label(other)} and {self._label(each)} are the "
-                    "same buffer, and the shader declares one of them as read-only. WebGPU forbids this; pass a copy for one of them",
-                    kind="webgpu",
-                    function=self._name,
+                views = is_view or type(values[other.argument]) is Region
+                raise self._invalid_argument(
+                    each,
+                    f"and {self._label(other)} are {'views of one buffer' if views else 'the same buffer'}, and the shader declares one of "
+                    "them as read-only. WebGPU forbids this in one launch; pass a copy for one of them",
                 )
 
-    def _failed(self, error: Exception, values: Sequence[Any] = ()) -> LaunchError:
-        if values and not _driver.is_lost(error):
-            self._check_shared(values)
+    def _invalid_argument(self, binding: Binding, text: str) -> ArgumentError:
+        return ArgumentError(
+            f"the webgpu function {self._name!r}: {self._label(binding)} {text}",
+            kind="webgpu",
+            function=self._name,
+            argument=self._interface.params[binding.argument].name or str(binding.argument + 1),
+        )
+
+    def _failed(self, error: Exception) -> LaunchError:
         return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
 
     def _invalid_launch(self, text: str, argument: str = "") -> LaunchError:

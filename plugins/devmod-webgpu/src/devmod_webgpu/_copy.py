@@ -1,0 +1,119 @@
+"""Copies within a device's memory, and between it and the host. The queue runs them in order.
+
+WebGPU copies whole words of four bytes. A part of a buffer may begin and end within a word, so its words are completed on the host.
+"""
+
+from __future__ import annotations
+
+from devmod.backend import Once
+from devmod_webgpu._driver import wgpu
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_READ = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+
+
+class Region:
+    """A part of a buffer.
+
+    Attributes
+    ----------
+    buffer, offset, nbytes
+        The GPUBuffer, the first byte in it, and the number of bytes.
+    size : int
+        The bytes of the words that the part begins in.
+    splits_a_word : bool
+        Whether its last word has bytes that do not belong to it, and are not padding.
+    resource : dict
+        The part as the resource of a binding.
+    """
+
+    __slots__ = ("buffer", "nbytes", "offset", "resource", "size", "splits_a_word")
+
+    map_state = "unmapped"
+
+    def __init__(self, buffer: Any, offset: int, nbytes: int, *, is_last: bool) -> None:
+        self.buffer, self.offset, self.nbytes = buffer, offset, nbytes
+        self.size = -(-nbytes // 4) * 4
+        self.splits_a_word = (offset + nbytes) % 4 > 0 and not is_last
+        self.resource = {"buffer": buffer, "offset": offset, "size": self.size}
+
+
+class Download:
+    """A copy to a staging buffer, and then to the host's memory `out`."""
+
+    __slots__ = ("_once", "_out", "_skip", "_staging")
+
+    def __init__(self, staging: Any, skip: int, out: memoryview) -> None:
+        self._staging, self._skip, self._out = staging, skip, out
+        self._once = Once()
+
+    def finish(self) -> None:
+        """Wait for the copy to the staging buffer, and copy its bytes to the host's memory, once."""
+        self._once.get("copied", self._copy)
+
+    def _copy(self) -> None:
+        self._staging.map_sync(wgpu.MapMode.READ)
+        self._out[:] = self._staging.read_mapped(copy=False)[self._skip : self._skip + self._out.nbytes]
+        self._staging.unmap()
+
+
+def download(gpu: Any, memory: Any, out: memoryview) -> Download:
+    """Queue a copy of the start of `memory` to a staging buffer."""
+    buffer, offset = _place(memory)
+    skip = offset % 4
+    size = -(-(skip + out.nbytes) // 4) * 4
+    staging = gpu.create_buffer(size=size, usage=_READ)
+    _submit(gpu, buffer, offset - skip, staging, 0, size)
+    return Download(staging, skip, out)
+
+
+def write(gpu: Any, memory: Any, data: memoryview) -> None:
+    """Copy bytes to the start of `memory`. The caller may change `data` when this returns."""
+    buffer, offset = _place(memory)
+    head = min(-offset % 4, data.nbytes)
+    tail = (data.nbytes - head) % 4
+    if head:
+        _write_in_word(gpu, buffer, offset, data[:head])
+    if data.nbytes > head + tail:
+        gpu.queue.write_buffer(buffer, offset + head, data[head : data.nbytes - tail])
+    if tail and type(memory) is Region and memory.splits_a_word:
+        _write_in_word(gpu, buffer, offset + data.nbytes - tail, data[-tail:])
+    elif tail:
+        gpu.queue.write_buffer(buffer, offset + data.nbytes - tail, bytes(data[-tail:]).ljust(4, b"\0"))
+
+
+def _write_in_word(gpu: Any, buffer: Any, offset: int, data: memoryview) -> None:
+    """Write bytes within one word, and keep its other bytes."""
+    start = offset // 4 * 4
+    word = bytearray(4)
+    download(gpu, Region(buffer, start, 4, is_last=False), memoryview(word)).finish()
+    word[offset - start : offset - start + data.nbytes] = data
+    gpu.queue.write_buffer(buffer, start, word)
+
+
+def copy(gpu: Any, source: Any, target: Any, nbytes: int, usage: int) -> bool:
+    """Queue a copy within the device. Return False if it would begin or end within a word of other arrays."""
+    (first, start), (second, offset) = _place(source), _place(target)
+    if start % 4 or offset % 4 or (type(target) is Region and target.splits_a_word):
+        return False
+    size = -(-nbytes // 4) * 4
+    if first is second:  # WebGPU forbids a copy within one buffer
+        between = gpu.create_buffer(size=size, usage=usage)
+        _submit(gpu, first, start, between, 0, size)
+        first, start = between, 0
+    _submit(gpu, first, start, second, offset, size)
+    return True
+
+
+def _submit(gpu: Any, source: Any, start: int, target: Any, offset: int, size: int) -> None:
+    encoder = gpu.create_command_encoder()
+    encoder.copy_buffer_to_buffer(source, start, target, offset, size)
+    gpu.queue.submit([encoder.finish()])
+
+
+def _place(memory: Any) -> tuple[Any, int]:
+    """Return the buffer of a memory object, and the first byte in it."""
+    return (memory.buffer, memory.offset) if type(memory) is Region else (memory, 0)
