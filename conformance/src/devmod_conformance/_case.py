@@ -176,6 +176,9 @@ class Conformance:
     bad_payloads : sequence of Sample
         Invalid payloads, for which the first get_function must raise FormatError or CompileError. Empty: the kit derives one from
         the first sample.
+    several_devices : Mapping[str, str]
+        The environment variables with which the driver lists several devices of this machine, such as PoCL's
+        ``{"POCL_DEVICES": "pthread pthread"}``. Empty: it lists those that the machine has.
     timeout : float
         The seconds after which a process of one row, or the threads of one build, count as hanging. ``devmod conformance`` allows
         three times as long for a row.
@@ -186,6 +189,7 @@ class Conformance:
     driver_modules: Sequence[str] = ()
     driver_libraries: Sequence[str] = ()
     bad_payloads: Sequence[Sample] = ()
+    several_devices: Mapping[str, str] = {}
     timeout: float = 120
 
     @contextmanager

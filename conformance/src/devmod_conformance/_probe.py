@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from devmod.worker import answer_writer
+from devmod_conformance._devices_task import several
 from devmod_conformance._fork_task import forks
 from devmod_conformance._payload import Payload, error_of
 
@@ -283,4 +284,5 @@ TASKS: dict[str, Callable[[dict[str, Any], Watch, Send], None]] = {
     "damaged": damaged,
     "leave": leave,
     "forks": lambda request, watch, send: forks(request, send),
+    "several": lambda request, watch, send: several(request, send),
 }

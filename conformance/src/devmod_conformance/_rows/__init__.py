@@ -8,6 +8,7 @@ from devmod_conformance._rows import (
     builds,
     compilation,
     creation,
+    devices,
     execution,
     files,
     messages,
@@ -16,7 +17,7 @@ from devmod_conformance._rows import (
     serialization,
 )
 
-_PARTS = (registry, creation, serialization, compilation, files, messages, builds, arguments, execution, processes)
+_PARTS = (registry, creation, serialization, compilation, files, messages, builds, arguments, execution, devices, processes)
 _ALL = [each for part in _PARTS for each in vars(part).values() if isinstance(each, Row)]
 
 #: All rows, in the order of the contract.

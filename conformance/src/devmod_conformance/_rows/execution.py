@@ -122,18 +122,6 @@ def devices(case: Conformance) -> None:
         )
 
 
-@row("R33-several")
-def several_devices(case: Conformance) -> None:
-    """One module runs on several devices."""
-    all_devices = list_devices(case)
-    if len(all_devices) < 2:
-        raise Skip(f"this machine has one {case.kind} device")
-    for sample, call in samples_with_calls(case):
-        function = get_function(runtime_module(case, sample), call.function)
-        for device in all_devices:
-            _on_device(case, function, call, device, f"on {device}")
-
-
 @row("R37-host")
 def host_arrays(case: Conformance) -> None:
     """Launches on NumPy arrays compute the reference's results."""

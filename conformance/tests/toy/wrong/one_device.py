@@ -5,7 +5,7 @@ from devmod_toy._module import ToyLauncher, ToyModule, entries
 import devmod
 
 ROWS = ("R33-several",)
-REASON = "LaunchError: only the first device is supported"
+REASON = "a process that uses the backend ends with exit status 1: …LaunchError: only the first device is supported"
 
 
 class Launcher(ToyLauncher):

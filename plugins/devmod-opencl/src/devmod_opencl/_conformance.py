@@ -5,6 +5,10 @@ from __future__ import annotations
 from devmod import FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _LINEAR = """
 __kernel void axpy(__global const float *x, __global float *y, float a, int n)
 {
@@ -51,6 +55,7 @@ class OpenCLConformance(Conformance):
 
     kind = "opencl"
     driver_modules = ("pyopencl",)
+    several_devices: Mapping[str, str] = {"POCL_DEVICES": "pthread pthread"}
     samples = (
         Sample(
             _LINEAR.encode(),
