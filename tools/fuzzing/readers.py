@@ -130,7 +130,7 @@ def check_structs(info: devmod.FunctionInfo) -> None:
     import numpy as np
 
     for param, argument in zip(info.interface.params, Signature(info).arguments, strict=True):
-        dtype = attempt(lambda param=param: param.dtype) if param.members else None
+        dtype = attempt(partial(getattr, param, "dtype")) if param.members else None
         if dtype is None or argument.pack is None:
             continue
         record = np.zeros((), dtype) if dtype.names else np.zeros(dtype.shape, dtype.base)
