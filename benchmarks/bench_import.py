@@ -38,28 +38,28 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 def process(program: str) -> float:
     """The milliseconds that a new process with that program takes, from start to end."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, check=True)
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - start) * 1e3
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=31)
-    given = parser.parse_args()
+    options = parser.parse_args()
     named = ["devmod", "importlib.metadata", "pluggy", "numpy", "stevedore"]
     programs = {"bare Python": "pass"} | {name: f"import {name}" for name in named if importlib.util.find_spec(name) is not None}
-    taken: dict[str, list[float]] = {name: [] for name in programs}
-    for round_ in range(given.processes + 2):
+    durations: dict[str, list[float]] = {name: [] for name in programs}
+    for round_ in range(options.processes + 2):
         for name, program in programs.items():
             took = process(program)
             if round_ >= 2:  # the first two warm the caches
-                taken[name].append(took)
-    quartile = {name: sorted(took)[given.processes // 4] for name, took in taken.items()}
+                durations[name].append(took)
+    quartile = {name: sorted(took)[options.processes // 4] for name, took in durations.items()}
     bare = quartile["bare Python"]
     over = {name: took - bare for name, took in quartile.items()}
-    print(f"import in a new process; lower quartiles of {given.processes}; bare Python {bare:.1f} ms")
+    print(f"import in a new process; lower quartiles of {options.processes}; bare Python {bare:.1f} ms")
     print(f"  {'':22}{'ms over bare':>14}{'of importlib.metadata':>24}{'at most':>10}")
     for name in programs:
         if name != "bare Python":

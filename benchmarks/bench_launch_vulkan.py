@@ -80,20 +80,20 @@ class ByHand:
         self.recorded = self._prepared(1)
         self.anew()  # warm
 
-    def _same_device(self, found: Any) -> Any:
+    def _same_device(self, result: Any) -> Any:
         name = devmod.device("vulkan").name
-        return next(each for each in found if self.vk.vkGetPhysicalDeviceProperties(each).deviceName == name)
+        return next(each for each in result if self.vk.vkGetPhysicalDeviceProperties(each).deviceName == name)
 
     def _buffer(self, physical: Any) -> Any:
         vk = self.vk
-        made = vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=4 * N, usage=vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT), None)
-        needs = vk.vkGetBufferMemoryRequirements(self.device, made)
+        result = vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=4 * N, usage=vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT), None)
+        needs = vk.vkGetBufferMemoryRequirements(self.device, result)
         types = vk.vkGetPhysicalDeviceMemoryProperties(physical).memoryTypes
         local = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
         number = next(each for each in range(32) if needs.memoryTypeBits >> each & 1 and types[each].propertyFlags & local)
         memory = vk.vkAllocateMemory(self.device, vk.VkMemoryAllocateInfo(allocationSize=needs.size, memoryTypeIndex=number), None)
-        vk.vkBindBufferMemory(self.device, made, memory, 0)
-        return made
+        vk.vkBindBufferMemory(self.device, result, memory, 0)
+        return result
 
     def _pools(self) -> tuple[Any, Any]:
         vk = self.vk
@@ -116,8 +116,8 @@ class ByHand:
             for number, buffer in enumerate(self.buffers)
         ]
         vk.vkUpdateDescriptorSets(self.device, len(writes), writes, 0, None)
-        wanted = vk.VkCommandBufferAllocateInfo(commandPool=commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
-        buffer = vk.vkAllocateCommandBuffers(self.device, wanted)[0]
+        expected = vk.VkCommandBufferAllocateInfo(commandPool=commands, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
+        buffer = vk.vkAllocateCommandBuffers(self.device, expected)[0]
         vk.vkBeginCommandBuffer(buffer, vk.VkCommandBufferBeginInfo(flags=flags))
         compute, stage = vk.VK_PIPELINE_BIND_POINT_COMPUTE, vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT
         for _ in range(launches):
@@ -209,22 +209,22 @@ def main() -> int:
     """Measure and print; gives the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=401)
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        made = contenders()
+        result = contenders()
     except (devmod.DeviceNotFoundError, devmod.ToolchainNotFoundError) as error:
         print(f"vulkan: not measured: {error}")
         return 0
-    taken: dict[str, list[float]] = {name: [] for name in made}
-    for round_ in range(given.rounds + 5):
-        for name, run in made.items():
+    durations: dict[str, list[float]] = {name: [] for name in result}
+    for round_ in range(options.rounds + 5):
+        for name, run in result.items():
             if "64" in name and round_ % 4:  # they take long enough
                 continue
-            began = time.perf_counter()
+            start = time.perf_counter()
             run()
             if round_ >= 5:  # the first ones warm up
-                taken[name].append((time.perf_counter() - began) * 1e6)
-    medians = {name: statistics.median(times) for name, times in taken.items()}
+                durations[name].append((time.perf_counter() - start) * 1e6)
+    medians = {name: statistics.median(times) for name, times in durations.items()}
     for name, median in medians.items():
         print(f"{name:<38} {median:9.1f} µs")
     missed = False

@@ -96,9 +96,9 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
 def turn(device: devmod.Device, loop: Callable[[int], None], launches: int) -> float:
     """The microseconds that one of so many launches takes."""
     device.synchronize()
-    began = time.perf_counter()
+    start = time.perf_counter()
     loop(launches)
-    took = time.perf_counter() - began
+    took = time.perf_counter() - start
     device.synchronize()
     return took / launches * 1e6
 
@@ -108,20 +108,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--launches", type=int, default=50)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints where there is none
-        device, made = contenders()
-        taken: dict[str, list[float]] = {name: [] for name in made}
-        order = list(made)
-        for round_ in range(given.rounds + 2):
+        device, result = contenders()
+        durations: dict[str, list[float]] = {name: [] for name in result}
+        order = list(result)
+        for round_ in range(options.rounds + 2):
             # Who comes behind whom makes a tenth: the next one meets what the last one left in wgpu's queue and caches.
             random.Random(round_).shuffle(order)
             for name in order:
-                took = turn(device, made[name], given.launches)
+                took = turn(device, result[name], options.launches)
                 if round_ >= 2:  # the first two warm up
-                    taken[name].append(took)
-    medians = {name: statistics.median(times) for name, times in taken.items()}
+                    durations[name].append(took)
+    medians = {name: statistics.median(times) for name, times in durations.items()}
     missed = False
     print(f"{'launch':<28} {'µs':>7} {'ratio':>6} {'most':>5}   on {device.name}")
     for name, median in medians.items():

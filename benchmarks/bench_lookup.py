@@ -117,10 +117,10 @@ def quartiles(programs: dict[str, str], folder: Path, cache: Path, processes: in
     rows: dict[str, list[list[float]]] = {name: [] for name in programs}
     for _ in range(processes + 2):
         for name, program in programs.items():
-            done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-            rows[name].append([float(word) for word in done.stdout.split()])
+            process = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+            rows[name].append([float(word) for word in process.stdout.split()])
     # The first two rounds warm the caches.
-    return {name: [sorted(column)[processes // 4] for column in zip(*found[2:], strict=True)] for name, found in rows.items()}
+    return {name: [sorted(column)[processes // 4] for column in zip(*result[2:], strict=True)] for name, result in rows.items()}
 
 
 def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
@@ -172,11 +172,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--distributions", type=int, nargs="+", default=[1000, 2000])
     parser.add_argument("--processes", type=int, default=15)
-    given = parser.parse_args()
+    options = parser.parse_args()
     within_bounds = True
     with tempfile.TemporaryDirectory() as base:
-        for count in given.distributions:
-            within_bounds = report(count, measure(count, given.processes, Path(base))) and within_bounds
+        for count in options.distributions:
+            within_bounds = report(count, measure(count, options.processes, Path(base))) and within_bounds
     return 0 if within_bounds else 1
 
 

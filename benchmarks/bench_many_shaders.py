@@ -152,9 +152,9 @@ def first_call(path: Path, name: str) -> tuple[float, float]:
     params = devmod.load(path).functions[name].interface.params  # type: ignore[union-attr]
     values = {"x": x, "n": 64}
     arguments = [values.get(param.name, zeros if param.kind == "buffer" else 0) for param in params]
-    began, busy = time.perf_counter(), time.thread_time()
+    start, busy = time.perf_counter(), time.thread_time()
     devmod.load(path)[name](*arguments, grid=1)
-    seconds, busy = time.perf_counter() - began, time.thread_time() - busy
+    seconds, busy = time.perf_counter() - start, time.thread_time() - busy
     number = int(name[1:])
     assert x[0] == number % 37 + 2 + number, f"{name} gave {x[0]}"
     return seconds * 1e3, busy * 1e3

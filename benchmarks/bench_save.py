@@ -69,9 +69,9 @@ print(memory("VmHWM") - before, first, sorted(times)[25])
 
 def timed(work: Callable[[], object]) -> float:
     """Return the milliseconds that `work` takes."""
-    began = time.perf_counter()
+    start = time.perf_counter()
     work()
-    return (time.perf_counter() - began) * 1e3
+    return (time.perf_counter() - start) * 1e3
 
 
 def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `distribution` or `plugin` runs once for each that is found: a later backend joins by itself."""
-    found = {str(table["name"]): table for table in map(project, distributions())}
+    results = {str(table["name"]): table for table in map(project, distributions())}
     arguments = {
-        "distribution": list(found),
-        "code_distribution": [name for name in found if name != "devmod"],
-        "speaking_distribution": [name for name in found if "entry-points" in found[name]],
-        "plugin": [name for name in found if is_backend(found[name])],
+        "distribution": list(results),
+        "code_distribution": [name for name in results if name != "devmod"],
+        "speaking_distribution": [name for name in results if "entry-points" in results[name]],
+        "plugin": [name for name in results if is_backend(results[name])],
     }
     for argument, names in arguments.items():
         if argument in metafunc.fixturenames:
@@ -83,18 +83,18 @@ class Environment:
         """Run its Python; gives what it printed, and checks the exit code."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
         clean |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", **(env or {})}
-        done = subprocess.run(
+        process = subprocess.run(
             [str(self.python), *arguments], cwd=self.folder / "empty", env=clean, capture_output=True, text=True, check=False, timeout=300
         )
-        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
+        assert process.returncode == code, f"exit code {process.returncode}\n{process.stdout}\n{process.stderr}"
+        return process.stdout + process.stderr
 
 
 @pytest.fixture(scope="session")
 def _browsers() -> Iterator[list[Browser]]:
-    made: list[Browser] = []
-    yield made
-    for each in made:
+    results: list[Browser] = []
+    yield results
+    for each in results:
         each.close()
 
 
@@ -116,9 +116,9 @@ def environment(tmp_path: Path, wheels: Wheels) -> Callable[..., Environment]:
     def made(*requirements: str, interpreter: str = sys.executable) -> Environment:
         nonlocal count
         count += 1
-        found = Environment(tmp_path / f"box{count}", interpreter, wheels)
+        result = Environment(tmp_path / f"box{count}", interpreter, wheels)
         if requirements:
-            found.install(*requirements)
-        return found
+            result.install(*requirements)
+        return result
 
     return made

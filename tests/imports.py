@@ -13,12 +13,12 @@ SOURCES += sorted((ROOT / "examples").glob("*/src"))
 
 def modules() -> dict[str, Path]:
     """Return the file of every module."""
-    found = {}
+    results = {}
     for source in SOURCES:
         for path in source.rglob("*.py"):
             parts = path.relative_to(source).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+            results[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return results
 
 
 def imports() -> dict[str, set[str]]:
@@ -32,7 +32,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -48,12 +48,12 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
             group = stack[at:]
             del stack[at:]
             if len(group) > 1:
-                found.append(sorted(group))
+                results.append(sorted(group))
 
     for node in sorted(graph):
         if node not in index:
             visit(node)
-    return found
+    return results
 
 
 def _imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:

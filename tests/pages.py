@@ -13,8 +13,8 @@ _MATCH = doctest.OutputChecker()
 
 def blocks(page: str) -> Iterator[tuple[str, str, str]]:
     """Yield each marked block: its mark, the file that it names, and its text."""
-    for found in _BLOCK.finditer(page):
-        yield found[1], found[2] or "", found[3]
+    for result in _BLOCK.finditer(page):
+        yield result[1], result[2] or "", result[3]
 
 
 def commands(text: str) -> Iterator[tuple[list[str], str]]:

@@ -31,8 +31,8 @@ def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(version: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((GOLDEN / version / golden.CONTENTS).read_text(encoding="utf-8"))["files"]
-    return found
+    data: dict[str, Any] = json.loads((GOLDEN / version / golden.CONTENTS).read_text(encoding="utf-8"))["files"]
+    return data
 
 
 FILES = [GOLDEN / version / name for version in VERSIONS for name in contents(version)]
@@ -46,11 +46,11 @@ def test_nothing_is_missing_and_nothing_was_changed() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == {*VERSIONS, "bad", "README.md"}
     assert golden.FOLDER.name == VERSIONS[-1]
     for version in VERSIONS:
-        listed = contents(version)
-        assert {path.name for path in (GOLDEN / version).iterdir()} == {*listed, golden.CONTENTS}
-        assert {f"{kind}.bytes" for kind in KINDS} | {"tree.devmod"} <= set(listed)
-        for name, said in listed.items():
-            assert hashlib.sha256((GOLDEN / version / name).read_bytes()).hexdigest() == said["sha256"], name
+        items = contents(version)
+        assert {path.name for path in (GOLDEN / version).iterdir()} == {*items, golden.CONTENTS}
+        assert {f"{kind}.bytes" for kind in KINDS} | {"tree.devmod"} <= set(items)
+        for name, entry in items.items():
+            assert hashlib.sha256((GOLDEN / version / name).read_bytes()).hexdigest() == entry["sha256"], name
 
 
 @pytest.mark.row("R17", "R19", "R20", "R21", "R42")
@@ -69,18 +69,18 @@ def test_a_golden_file_is_saved_back_as_it_is(path: Path, tmp_path: Path) -> Non
 
 @pytest.mark.row("R17", "R19")
 def test_a_golden_tree_has_the_golden_modules_in_it() -> None:
-    found: dict[str, devmod.Module] = {}
+    results: dict[str, devmod.Module] = {}
     pending = [devmod.load(golden.FOLDER / "tree.devmod")]
     while pending:
         module = pending.pop()
         pending += module.imports
-        found[module.kind] = module
-    assert found.pop("bundle").imports
-    for kind, module in found.items():
+        results[module.kind] = module
+    assert results.pop("bundle").imports
+    for kind, module in results.items():
         assert module.save_to_bytes() == (golden.FOLDER / f"{kind}.bytes").read_bytes()
-    assert {*found} == {*KINDS} - {"const_loader"}
-    assert found["cuda"].functions["add"] == golden.PLAIN
-    assert found["webgpu"].functions["scale"] == golden.SHADER
+    assert {*results} == {*KINDS} - {"const_loader"}
+    assert results["cuda"].functions["add"] == golden.PLAIN
+    assert results["webgpu"].functions["scale"] == golden.SHADER
 
 
 @pytest.mark.row("R17", "R18", "R38")
@@ -98,5 +98,5 @@ def test_a_file_that_is_made_anew_is_also_kept() -> None:
 def test_the_same_bytes_in_any_process(seed: str) -> None:
     script = "import hashlib, golden, json; print(json.dumps({n: hashlib.sha256(d).hexdigest() for n, d in golden.files().items()}))"
     env = {"PYTHONPATH": str(ROOT / "tools"), "PYTHONHASHSEED": seed, "DEVMOD_COMPILE_FORCE_FALLBACK": "1"}
-    found = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=env).stdout)
-    assert found == {name: said["sha256"] for name, said in contents(VERSIONS[-1]).items()}
+    data = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, env=env).stdout)
+    assert data == {name: entry["sha256"] for name, entry in contents(VERSIONS[-1]).items()}

@@ -85,7 +85,7 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
 
 
 def test_no_message_says_too_little_or_hands_on_a_strangers_command() -> None:
-    for name, said in EXPECTED.items():
-        assert said["error"] == "FormatError", name
-        assert 15 < len(said["message"]) < 400, name
-        assert "rm -rf" not in said["message"], name
+    for name, entry in EXPECTED.items():
+        assert entry["error"] == "FormatError", name
+        assert 15 < len(entry["message"]) < 400, name
+        assert "rm -rf" not in entry["message"], name

@@ -37,9 +37,9 @@ def test_inspect_reads_or_refuses_a_file(capsys: pytest.CaptureFixture[str], pat
         assert "bad" in path.parts or path.suffix[1:] not in GOOD
         return
     assert err == ""
-    found: dict[str, Any] = json.loads(text, parse_constant=pytest.fail)
-    assert found["bytes"] == path.stat().st_size
-    assert out.startswith(f"{path}: {found['format']}, ")
+    data: dict[str, Any] = json.loads(text, parse_constant=pytest.fail)
+    assert data["bytes"] == path.stat().st_size
+    assert out.startswith(f"{path}: {data['format']}, ")
 
 
 def _run(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> tuple[int, str, str]:

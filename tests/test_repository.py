@@ -16,9 +16,9 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 def test_make_help_lists_every_task() -> None:
     tasks = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
     phony = set(" ".join(re.findall(r"^\.PHONY:(.*)$", MAKEFILE, re.MULTILINE)).split())
-    shown = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert tasks == phony
-    assert {line.split()[1] for line in shown.splitlines()} == tasks
+    assert {line.split()[1] for line in output.splitlines()} == tasks
     assert {"demo", "test", "lint", "types", "format", "bench", "golden", "clean", "wheels", "setup"} <= tasks
 
 
@@ -89,11 +89,11 @@ def test_the_browser_has_the_table_of_types() -> None:
 
 
 def test_no_file_names_a_machine_or_a_registry_host() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if listed.returncode:
+    process = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if process.returncode:
         pytest.skip("not a git checkout: git lists no files")
     here = str(ROOT)
-    for name in listed.stdout.splitlines():
+    for name in process.stdout.splitlines():
         path = ROOT / name
         if not path.is_file() or path.suffix in {".png", ".devmod", ".tvmimports", ".so"}:
             continue

@@ -40,11 +40,11 @@ def test_pips_settings_reach_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, environments, python=(0, config))
     for name in ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_FIND_LINKS", "SSL_CERT_FILE"):
         monkeypatch.delenv(name, raising=False)
-    found = environments.uv_settings()
-    assert found["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
-    assert found["UV_FIND_LINKS"] == "/one,/two"
-    assert found["UV_INDEX"] == "file:///a file:///b"
-    assert found["SSL_CERT_FILE"] == "/ca.pem"
+    result = environments.uv_settings()
+    assert result["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
+    assert result["UV_FIND_LINKS"] == "/one,/two"
+    assert result["UV_INDEX"] == "file:///a file:///b"
+    assert result["SSL_CERT_FILE"] == "/ca.pem"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://mine.example/simple")
     assert environments.uv_settings()["UV_DEFAULT_INDEX"] == "https://mine.example/simple"
 
@@ -83,8 +83,8 @@ def test_a_missing_venv_module_is_installed_where_one_may(
     ran = answers(monkeypatch, system)
     assert setup.can_make_venvs()
     assert ran[-1] == ["sudo", "-n", "apt-get", "install", "--yes", "--no-install-recommends", package]
-    said = capsys.readouterr().err
-    assert f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install" in said
+    message = capsys.readouterr().err
+    assert f"on Debian and Ubuntu it is in the package {package}. Running: sudo -n apt-get install" in message
 
 
 def test_a_missing_venv_module_is_named_where_one_may_not(
@@ -135,10 +135,10 @@ def test_an_older_python_starts_a_newer_one_or_says_so(monkeypatch: pytest.Monke
     assert setup.start_with_newer_python() == 1
     assert "devmod needs Python 3.11 or newer" in capsys.readouterr().err
     monkeypatch.setattr(setup.shutil, "which", lambda name: f"/opt/{name}" if name == "python3.12" else None)
-    called = []
-    monkeypatch.setattr(setup.subprocess, "call", lambda command, **_: called.append(command) or 0)
+    calls = []
+    monkeypatch.setattr(setup.subprocess, "call", lambda command, **_: calls.append(command) or 0)
     assert setup.start_with_newer_python() == 0
-    assert called[-1][0] == "/opt/python3.12"
+    assert calls[-1][0] == "/opt/python3.12"
 
 
 def test_setup_covers_every_distribution_and_every_extra() -> None:

@@ -36,11 +36,11 @@ class Reader:
         env |= {"DEVMOD_CACHE_DIR": str(self.folder / "cache"), "PYTHONUTF8": "1", "COLUMNS": "160"}
         if not self.installed:
             env["PYTHONPATH"] = str(self.folder / "src")
-        done = subprocess.run(
+        process = subprocess.run(
             [str(self.box.python), *arguments], cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=300
         )
-        assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        assert process.returncode == 0, f"{' '.join(arguments)}\n{process.stdout}\n{process.stderr}"
+        return process.stdout
 
     def requirement(self, word: str) -> str:
         """Return the requirement that installs what `word` names: a wheel of the folder, of this repository, or of an index."""
@@ -83,8 +83,8 @@ def test_the_blocks_print_what_the_page_shows(wheels: Wheels, environment: Calla
             assert same(text, printed), f"expected\n{text}\ngot\n{printed}"
         else:
             for words, expected in commands(text):
-                got = reader.command(words)
-                assert same(expected, got), f"$ {shlex.join(words)}\nexpected\n{expected}\ngot\n{got}"
+                result = reader.command(words)
+                assert same(expected, result), f"$ {shlex.join(words)}\nexpected\n{expected}\ngot\n{result}"
     assert reader.installed
 
 
@@ -103,8 +103,8 @@ def test_the_package_of_the_page_passes_ruff(tmp_path: Path) -> None:
     ruff = [sys.executable, "-m", "ruff"]
     settings = ["--config", str(ROOT / "pyproject.toml"), "--no-cache"]
     for command in (["check", "--ignore", "D1,A001,I001", *settings], ["format", "--check", *settings]):
-        done = subprocess.run([*ruff, *command, "src", "tests"], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        process = subprocess.run([*ruff, *command, "src", "tests"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 @pytest.mark.row("R1")

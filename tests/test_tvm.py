@@ -97,9 +97,11 @@ def python_with_tvm(pytestconfig: pytest.Config) -> str:
 def with_tvm(python: str, script: str, *arguments: object) -> str:
     env = os.environ | {"TVM_COMPILE_FORCE_FALLBACK": "1"}
     env.pop("PYTHONPATH", None)
-    done = subprocess.run([python, "-c", script, *map(str, arguments)], capture_output=True, text=True, env=env, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(
+        [python, "-c", script, *map(str, arguments)], capture_output=True, text=True, env=env, check=False, timeout=300
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.row("R21", "R24")
@@ -136,14 +138,14 @@ def test_tvms_matmul_runs_and_agrees_with_numpy_also_by_way_of_a_file(tmp_path: 
 def test_a_kernel_that_tvm_compiles_now_runs_where_there_is_no_tvm(python_with_tvm: str, tmp_path: Path) -> None:
     path = tmp_path / "axpy.tvmimports"
     with_tvm(python_with_tvm, COMPILE, path)
-    done = subprocess.run([sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, check=False, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run([sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, check=False, timeout=300)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 @pytest.mark.row("R20")
 def test_tvm_loads_the_constants_that_devmod_dumps(python_with_tvm: str, tmp_path: Path) -> None:
     tensors = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(3, np.int64), "h": np.ones(0, np.float16)}
-    made = devmod.const_loader(tensors, {"__init__": ["b", "w"], "later": []})
+    module = devmod.const_loader(tensors, {"__init__": ["b", "w"], "later": []})
     path = tmp_path / "constants"
-    path.write_bytes(devmod.interop.tvm.dump_module_bytes(made))
+    path.write_bytes(devmod.interop.tvm.dump_module_bytes(module))
     assert with_tvm(python_with_tvm, LOADED_BY_TVM, path) == "const_loader\n"

@@ -61,7 +61,7 @@ def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] 
                     del left[old]
             files[name.replace(f"-{now}.dist-info/", f"-{version}.dist-info/")] = text
     assert not left, f"not found in {wheel.name}: {list(left)}"
-    made = folder / wheel.name.replace(f"-{now}-", f"-{version}-")
+    result = folder / wheel.name.replace(f"-{now}-", f"-{version}-")
     record = f"{stem}-{version}.dist-info/RECORD"
     files[record] = (
         "".join(
@@ -71,10 +71,10 @@ def altered(wheel: Path, folder: Path, version: str, changes: Mapping[str, str] 
         ).encode()
         + f"{record},,\n".encode()
     )
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(result, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    return made
+    return result
 
 
 def core_speaking(wheels: Any, folder: Path, *protocols: str) -> Path:
@@ -92,9 +92,9 @@ def targets_of(wheels: Any, folder: Path) -> Path:
 
 
 def use(box: Any, kind: str, distribution: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(box.run("-c", USE, kind, distribution.replace("-", "_")))
-    assert found["other"] == "devmod"
-    return found
+    data: dict[str, Any] = json.loads(box.run("-c", USE, kind, distribution.replace("-", "_")))
+    assert data["other"] == "devmod"
+    return data
 
 
 def problems(box: Any, distribution: str) -> set[str]:
@@ -105,11 +105,11 @@ def problems(box: Any, distribution: str) -> set[str]:
 
 def refused(box: Any, kind: str, plugin: str, said: str) -> None:
     """Nothing of the plugin is imported, and there is no silent fallback; `devmod plugins` shows the same words."""
-    found = use(box, kind, plugin)
+    result = use(box, kind, plugin)
     first = "create" if kind in devmod.targets.KINDS else "targets"
-    assert found["made"] == f"PluginError: devmod.{first}.{kind} cannot be used: {said}"
-    assert found["loaded"] == f"PluginError: devmod.load_from_bytes.{kind} cannot be used: {said}"
-    assert found["imported"] == []
+    assert result["made"] == f"PluginError: devmod.{first}.{kind} cannot be used: {said}"
+    assert result["loaded"] == f"PluginError: devmod.load_from_bytes.{kind} cannot be used: {said}"
+    assert result["imported"] == []
     assert problems(box, plugin) == {said}
 
 
@@ -128,11 +128,11 @@ def test_a_later_plugin_on_this_core(environment: Callable[..., Any], wheels: An
     box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))
     assert use(box, kind, plugin)["made"] == plugin.replace("-", "_")
     box.install("--no-deps", str(later))
-    said = (
+    message = (
         f"{plugin} {LATER} supports version 2 and 3 of devmod's plugin protocol, and devmod-core {NOW} supports version 1. Upgrade devmod-core: "
         "pip install --upgrade devmod-core"
     )
-    refused(box, kind, plugin, said)
+    refused(box, kind, plugin, message)
 
 
 def test_an_installer_does_not_put_them_together(environment: Callable[..., Any], wheels: Any, tmp_path: Path) -> None:
@@ -143,10 +143,10 @@ def test_an_installer_does_not_put_them_together(environment: Callable[..., Any]
     later = altered(wheels["devmod-opencl"], tmp_path / "later", LATER, {bound: f"Requires-Dist: devmod-core>={LATER}"})
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     command = [uv, "pip", "install", "--offline", "--python", str(box.python), str(later), str(wheels["devmod-core"])]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode
-    said = " ".join(done.stderr.split())
-    assert f"devmod-opencl=={LATER} depends on devmod-core>={LATER}" in said
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode
+    message = " ".join(process.stderr.split())
+    assert f"devmod-opencl=={LATER} depends on devmod-core>={LATER}" in message
 
 
 @pytest.mark.row("R8", "R28", "R44")
@@ -158,11 +158,11 @@ def test_this_plugin_on_a_later_core(
         [str(targets_of(wheels, tmp_path / "later"))] if any("devmod-targets" in each for each in projects[plugin]["dependencies"]) else []
     )
     box = environment(str(core_speaking(wheels, tmp_path / "later", "2", "3")), *build_side, wheels.direct(plugin))
-    said = (
+    message = (
         f"{plugin} {version} supports version 1 of devmod's plugin protocol, and devmod-core {LATER} supports version 2 and 3. Upgrade {plugin}: pip "
         f"install --upgrade {plugin}"
     )
-    refused(box, kind, plugin, said)
+    refused(box, kind, plugin, message)
 
 
 @pytest.mark.row("R44")
@@ -196,9 +196,9 @@ def test_a_later_plugin_of_the_same_protocol_that_needs_a_name_of_a_later_core(
             archive.writestr(name, data if not name.endswith("/RECORD") else "".join(f"{each},,\n" for each in files))
     box = environment(wheels.direct("devmod-core"), wheels.direct("devmod-opencl"))
     box.install("--no-deps", str(later))
-    found = use(box, "opencl", "devmod-opencl")
-    said = re.sub(r"\(/\S+backend\.py\)", "(…)", found["made"])
-    assert said == (
+    result = use(box, "opencl", "devmod-opencl")
+    message = re.sub(r"\(/\S+backend\.py\)", "(…)", result["made"])
+    assert message == (
         f"PluginError: devmod.create.opencl cannot be used: devmod-opencl {LATER}: importing devmod_opencl failed (ImportError: cannot import "
         f"name 'Tomorrow' from 'devmod.backend' (…)), so it was written for another version of devmod-core than the {NOW} installed here. "
         "Upgrade both: pip install --upgrade devmod-core devmod-opencl"

@@ -29,14 +29,14 @@ def metadata(wheel: Path) -> dict[str, list[str]]:
 
 def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(wheels: dict[str, Path], code_distribution: str) -> None:
     package = "devmod" if code_distribution == "devmod-core" else code_distribution.replace("-", "_")
-    found = contents(wheels[code_distribution])
-    assert f"{package}/py.typed" in found
-    assert f"{package}/__init__.py" in found
-    top = {path.split("/")[0] for path in found}
+    result = contents(wheels[code_distribution])
+    assert f"{package}/py.typed" in result
+    assert f"{package}/__init__.py" in result
+    top = {path.split("/")[0] for path in result}
     assert top == {package, next(part for part in top if part.endswith(".dist-info"))}
-    assert not [path for path in found if "/tests/" in path or path.rpartition("/")[2].startswith(("test_", "conftest"))]
+    assert not [path for path in result if "/tests/" in path or path.rpartition("/")[2].startswith(("test_", "conftest"))]
     stray = (".pyc", ".pyo", ".so", ".o", ".cl", ".log", ".orig", ".rej", ".swp", "~", ".DS_Store", ".gitignore")
-    assert not [path for path in found if path.endswith(stray) or "__pycache__" in path]
+    assert not [path for path in result if path.endswith(stray) or "__pycache__" in path]
 
 
 def test_a_wheel_holds_what_its_source_folder_does(wheels: dict[str, Path], code_distribution: str) -> None:
@@ -58,23 +58,23 @@ def test_a_wheel_carries_the_licence(wheels: dict[str, Path], distribution: str)
 
 
 def test_a_wheel_records_each_of_its_files(wheels: dict[str, Path], distribution: str) -> None:
-    found = contents(wheels[distribution])
-    (record,) = (path for path in found if path.endswith(".dist-info/RECORD"))
-    rows = {name: (digest, size) for name, digest, size in csv.reader(found[record].decode().splitlines())}
-    assert set(rows) == set(found)
-    for name, data in found.items():
+    result = contents(wheels[distribution])
+    (record,) = (path for path in result if path.endswith(".dist-info/RECORD"))
+    rows = {name: (digest, size) for name, digest, size in csv.reader(result[record].decode().splitlines())}
+    assert set(rows) == set(result)
+    for name, data in result.items():
         if name != record:
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             assert rows[name] == (f"sha256={digest}", str(len(data)))
 
 
 def test_what_a_wheel_declares_is_in_it(wheels: dict[str, Path], code_distribution: str, projects: Mapping[str, Any]) -> None:
-    found = contents(wheels[code_distribution])
+    result = contents(wheels[code_distribution])
     for group, entries in projects[code_distribution].get("entry-points", {}).items():
         for value in entries.values():
             stem = value.partition(":")[0].replace(".", "/")
             if group != "devmod.protocol":  # its value is the side that it speaks with
-                assert f"{stem}.py" in found or f"{stem}/__init__.py" in found, (group, value)
+                assert f"{stem}.py" in result or f"{stem}/__init__.py" in result, (group, value)
 
 
 def test_core_is_small(wheels: dict[str, Path]) -> None:
@@ -89,36 +89,36 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
 
 
 def test_the_metadata_says_who_it_is(wheels: dict[str, Path], distribution: str) -> None:
-    said = metadata(wheels[distribution])
-    assert said["Name"] == [distribution]
-    assert wheels[distribution].name == f"{distribution.replace('-', '_')}-{said['Version'][0]}-py3-none-any.whl"
-    assert said["Description-Content-Type"] == ["text/markdown"]
-    assert said["License-Expression"] == ["Apache-2.0"]
-    assert said["Requires-Python"] == [">=3.11"]
-    assert said["Summary"][0]
+    fields = metadata(wheels[distribution])
+    assert fields["Name"] == [distribution]
+    assert wheels[distribution].name == f"{distribution.replace('-', '_')}-{fields['Version'][0]}-py3-none-any.whl"
+    assert fields["Description-Content-Type"] == ["text/markdown"]
+    assert fields["License-Expression"] == ["Apache-2.0"]
+    assert fields["Requires-Python"] == [">=3.11"]
+    assert fields["Summary"][0]
 
 
 def test_core_needs_four_small_distributions_and_names_its_extras(wheels: dict[str, Path]) -> None:
-    said = metadata(wheels["devmod-core"])
-    needed = {line.split(">")[0] for line in said["Requires-Dist"] if "extra ==" not in line}
+    fields = metadata(wheels["devmod-core"])
+    needed = {line.split(">")[0] for line in fields["Requires-Dist"] if "extra ==" not in line}
     assert needed == {"msgpack", "pluggy", "importlib-metadata", "click"}
-    assert {"build-opencl", "build", "cli"} <= set(said["Provides-Extra"])
+    assert {"build-opencl", "build", "cli"} <= set(fields["Provides-Extra"])
 
 
 def test_a_plugin_names_the_core_it_was_written_for(wheels: dict[str, Path], plugin: str) -> None:
-    said = metadata(wheels[plugin])
+    fields = metadata(wheels[plugin])
     core = metadata(wheels["devmod-core"])["Version"][0]
-    (needed,) = (line for line in said["Requires-Dist"] if line.startswith("devmod-core") and "extra ==" not in line)
+    (needed,) = (line for line in fields["Requires-Dist"] if line.startswith("devmod-core") and "extra ==" not in line)
     assert needed == f"devmod-core>={core}"
 
 
 def test_the_metapackage_has_an_extra_for_each_plugin(wheels: dict[str, Path], projects: Mapping[str, Any]) -> None:
-    said = metadata(wheels["devmod"])
+    fields = metadata(wheels["devmod"])
     plugins = {path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")}
     extras = {name.removeprefix("devmod-") for name in plugins}
-    assert extras <= set(said["Provides-Extra"])
+    assert extras <= set(fields["Provides-Extra"])
     for extra in extras:
-        (needed,) = (line for line in said["Requires-Dist"] if line.endswith(f"extra == '{extra}'"))
+        (needed,) = (line for line in fields["Requires-Dist"] if line.endswith(f"extra == '{extra}'"))
         assert needed.startswith(f"devmod-{extra}>={projects[f'devmod-{extra}']['version']}")
 
 

@@ -55,9 +55,9 @@ def section(command: click.Command, context: click.Context, level: int) -> Itera
             yield f"{title}\n\n```text\n{cleandoc(body)}\n```\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None
-            yield from section(found, click.Context(found, info_name=name, parent=context), level + 1)
+            result = command.get_command(context, name)
+            assert result is not None
+            yield from section(result, click.Context(result, info_name=name, parent=context), level + 1)
 
 
 def cell(text: str) -> str:

@@ -75,9 +75,9 @@ def main() -> None:
     run(a, ROOT / "examples" / "demo" / "build.py", ROOT, OUT)
     run(a, "-m", "devmod", "inspect", OUT / "kernels.devmod")
 
-    wanted = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
-    step(f"environment B, where it runs: devmod-core, {', '.join(wanted)}")
-    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in {"devmod-core[cli]": core, **wanted}.items()]
+    expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
+    step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
+    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in {"devmod-core[cli]": core, **expected}.items()]
     b = environment("device-box", [*requirements, build_side, *BESIDES], [core, targets, *runtimes.values()])
     run(b, "-m", "devmod", "devices")
     step("loading the file, running everything")

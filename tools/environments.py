@@ -40,11 +40,11 @@ def find_uv(*, fetch: bool = False) -> str | None:
     own = python_of(VENV).with_name("uv.exe" if os.name == "nt" else "uv")
     if own.exists():
         return str(own)
-    found = shutil.which("uv")
-    if found is None and fetch:
+    result = shutil.which("uv")
+    if result is None and fetch:
         _run([str(python_of(VENV)), "-m", "pip", "install", "--quiet", "uv"])
         return str(own) if own.exists() else None
-    return found
+    return result
 
 
 def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) -> Path:
@@ -91,26 +91,26 @@ def uninstall(python: Path, names: Iterable[str]) -> None:
 def uv_settings() -> Mapping[str, str]:
     """Return the environment variables for uv that follow pip's configuration; variables that are set stay."""
     base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip to ask
-    listed = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    process = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     # pip takes the best version of all indexes; uv would stop at the first index that has the name.
-    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
-    for line in listed.splitlines():
+    results = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    for line in process.splitlines():
         key, _, value = line.partition("=")
         name, between = _UV_NAMES.get(key.rpartition(".")[2], ("", ""))
         if name:
             try:
-                found[name] = between.join(str(ast.literal_eval(value)).split())
+                results[name] = between.join(str(ast.literal_eval(value)).split())
             except (ValueError, SyntaxError):
                 continue
-    return found | os.environ
+    return results | os.environ
 
 
 def _run(command: Sequence[str], *, env: Mapping[str, str] | None = None, required: bool = False) -> str:
     """Run a command; return "" if it succeeds, else its output. With `required`, raise InstallError with the output."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    if not done.returncode:
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    if not process.returncode:
         return ""
-    output = f"{' '.join(command)}\nfailed with exit code {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
+    output = f"{' '.join(command)}\nfailed with exit code {process.returncode}:\n{(process.stdout + process.stderr).strip()}"
     if required:
         raise InstallError(output)
     return output

@@ -34,16 +34,19 @@ def main() -> int:
     parser.add_argument("--readers", nargs="*", choices=READERS, metavar="READER", help="only these")
     parser.add_argument("--seed", default=time.strftime("%Y%m%d%H%M%S"), help="without atheris, the same seed gives the same inputs")
     parser.add_argument("--unguided", action="store_true", help="do without atheris")
-    given = parser.parse_args()
-    guided = not given.unguided and has_atheris()
-    chosen = [READERS[name] for name in given.readers or READERS]
+    options = parser.parse_args()
+    guided = not options.unguided and has_atheris()
+    choice = [READERS[name] for name in options.readers or READERS]
     shutil.rmtree(FOLDER, ignore_errors=True)
-    print(f"{len(chosen)} readers, {given.seconds:.0f} s, seed {given.seed}, {'guided by atheris' if guided else 'not guided'}", flush=True)
-    begun = time.monotonic()
-    runs = run_all(chosen, given.seconds, given.jobs, given.seed, guided)
+    print(
+        f"{len(choice)} readers, {options.seconds:.0f} s, seed {options.seed}, {'guided by atheris' if guided else 'not guided'}",
+        flush=True,
+    )
+    start = time.monotonic()
+    runs = run_all(choice, options.seconds, options.jobs, options.seed, guided)
     findings = sum(len(run.findings) for run in runs)
     total = sum(max(run.executions, 0) for run in runs)
-    print(f"{total} inputs in {time.monotonic() - begun:.0f} s, {findings} findings{f' in {FOLDER}' if findings else ''}")
+    print(f"{total} inputs in {time.monotonic() - start:.0f} s, {findings} findings{f' in {FOLDER}' if findings else ''}")
     return 1 if findings else 0
 
 
@@ -69,20 +72,20 @@ def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided:
     def run(reader: Reader) -> list[Run]:
         share = seconds * jobs * reader.weight / weight
         end = time.monotonic() + share
-        made: list[Run] = []
-        while not made or end - time.monotonic() > 1:
+        results: list[Run] = []
+        while not results or end - time.monotonic() > 1:
             left = end - time.monotonic()
-            arguments = ("--seconds", f"{left:.1f}", "--seed", f"{seed}-{len(made)}")
+            arguments = ("--seconds", f"{left:.1f}", "--seed", f"{seed}-{len(results)}")
             steered = guided and not reader.native and left > _GUIDED
-            found = run_reader(reader.name, FOLDER / reader.name, *arguments, guided=steered, timeout=left + 120)
-            made.append(found)
-            print(f"{reader.name:26} {found.executions:9} inputs, {len(found.findings)} findings", flush=True)
-            for line in found.findings:
+            result = run_reader(reader.name, FOLDER / reader.name, *arguments, guided=steered, timeout=left + 120)
+            results.append(result)
+            print(f"{reader.name:26} {result.executions:9} inputs, {len(result.findings)} findings", flush=True)
+            for line in result.findings:
                 print(f"    {line}", flush=True)
-        return made
+        return results
 
     with ThreadPoolExecutor(jobs) as pool:
-        return [each for made in pool.map(run, readers) for each in made]
+        return [each for results in pool.map(run, readers) for each in results]
 
 
 if __name__ == "__main__":

@@ -24,15 +24,15 @@ PACKAGES = ("core", "targets", "conformance")
 
 def find() -> dict[tuple[int, int], str]:
     """Return a working interpreter for each version: on PATH, or one that pyenv has built."""
-    found: dict[tuple[int, int], str] = {sys.version_info[:2]: sys.executable}
+    results: dict[tuple[int, int], str] = {sys.version_info[:2]: sys.executable}
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     for version in TESTED:
         name = "python{}.{}".format(*version)
         built = sorted(root.glob("versions/{}.{}.*/bin/python".format(*version)), reverse=True)
         for candidate in [shutil.which(name), *map(str, built)]:
-            if candidate and version not in found and works(candidate):
-                found[version] = candidate
-    return found
+            if candidate and version not in results and works(candidate):
+                results[version] = candidate
+    return results
 
 
 def works(interpreter: str) -> bool:
@@ -43,8 +43,8 @@ def works(interpreter: str) -> bool:
 def environment(version: tuple[int, int], interpreter: str) -> Path:
     """Return the interpreter of an environment with the tested distributions and the test tools; it stays between runs."""
     venv = ROOT / "build" / "python-{}.{}".format(*version)
-    stamp, wanted = venv / "devmod-setup", hashlib.sha256(f"{interpreter}\n{ROOT}\n{fingerprint()}".encode()).hexdigest()
-    if not (stamp.exists() and stamp.read_text() == wanted and python_of(venv).exists()):
+    stamp, expected = venv / "devmod-setup", hashlib.sha256(f"{interpreter}\n{ROOT}\n{fingerprint()}".encode()).hexdigest()
+    if not (stamp.exists() and stamp.read_text() == expected and python_of(venv).exists()):
         make_venv(venv, python=interpreter)
         install(
             python_of(venv),
@@ -56,24 +56,24 @@ def environment(version: tuple[int, int], interpreter: str) -> Path:
             ],
             cached=True,
         )
-        stamp.write_text(wanted)
+        stamp.write_text(expected)
     return python_of(venv)
 
 
 def main() -> int:
     """Run the tests and return the exit code."""
     failed = []
-    found = find()
+    result = find()
     for version in TESTED:
         name = "Python {}.{}".format(*version)
         if version == sys.version_info[:2]:
             continue
-        if version not in found:
+        if version not in result:
             print(f"== {name}: not on this machine, no test was run with it", flush=True)
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         try:
-            python = environment(version, found[version])
+            python = environment(version, result[version])
         except InstallError as error:
             print(error)
             failed.append(name)

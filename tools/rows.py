@@ -34,13 +34,13 @@ def rows_of_the_contract() -> list[str]:
 
 def tests_by_row() -> dict[str, dict[str, list[str]]]:
     """Return row → test file (from the root) → names of its tests, in the order of the files and of each file."""
-    found: dict[str, dict[str, list[str]]] = {}
+    results: dict[str, dict[str, list[str]]] = {}
     for path in sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/test_*.py")):
         for row, name in _marked(ast.parse(path.read_text())):
-            names = found.setdefault(row, {}).setdefault(path.relative_to(ROOT).as_posix(), [])
+            names = results.setdefault(row, {}).setdefault(path.relative_to(ROOT).as_posix(), [])
             if name not in names:
                 names.append(name)
-    return found
+    return results
 
 
 def _marked(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -73,21 +73,21 @@ def _rows(mark: ast.expr) -> Iterator[str]:
 
 def page() -> str:
     """Return the text of docs/rows.md."""
-    found, made = tests_by_row(), [HEAD]
+    result, results = tests_by_row(), [HEAD]
     for row in rows_of_the_contract():
-        made.append(f"## {row}\n")
-        made += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in found.get(row, {}).items()]
-        made.append("")
-    return "\n".join(made).rstrip() + "\n"
+        results.append(f"## {row}\n")
+        results += [f"- `{file}`: {', '.join(f'`{name}`' for name in names)}" for file, names in result.get(row, {}).items()]
+        results.append("")
+    return "\n".join(results).rstrip() + "\n"
 
 
 def main() -> int:
     """Write the page, or print the tests of rows; return the exit code."""
-    wanted = sys.argv[1:]
-    if not wanted:
+    expected = sys.argv[1:]
+    if not expected:
         PAGE.write_text(page())
         print(PAGE.relative_to(ROOT))
-    for row in wanted:
+    for row in expected:
         for file, names in tests_by_row().get(row, {}).items():
             print(*(f"{row}  {file}::{name}" for name in names), sep="\n")
     return 0

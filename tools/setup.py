@@ -32,17 +32,17 @@ def main() -> int:
     """Make or update the environment and return the exit code."""
     if sys.version_info < OLDEST:
         return start_with_newer_python()
-    stamp, wanted = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
-    found = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
+    stamp, expected = VENV / STAMP, f"{interpreter()}\n{fingerprint()}\n"
+    result = stamp.read_text() if stamp.exists() and python_of(VENV).exists() else ""
     forced = "--force" in sys.argv
-    if found == wanted and not forced:
+    if result == expected and not forced:
         system.provide(system.RUN)
         return 0
     if not can_make_venvs():
         return 1
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
-        if forced or not found.startswith(interpreter() + "\n"):
+        if forced or not result.startswith(interpreter() + "\n"):
             report(f"making .venv with Python {platform.python_version()}")
             make_venv(VENV, pip=True)
         find_uv(fetch=True)
@@ -51,9 +51,9 @@ def main() -> int:
     except InstallError as error:
         report(str(error))
         return 1
-    stamp.write_text(wanted)
+    stamp.write_text(expected)
     system.provide(system.RUN, again=True)
-    report(f"done in {time.monotonic() - begun:.0f} s (with {tool})")
+    report(f"done in {time.monotonic() - start:.0f} s (with {tool})")
     return 0
 
 
@@ -79,20 +79,20 @@ def names() -> list[str]:
 
 def editable() -> list[str]:
     """Return each of them with all its extras, as arguments of an editable install."""
-    made = []
+    results = []
     for path in projects():
         extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
-        made += ["--editable", f"{path}[{','.join(sorted(extras))}]" if extras else str(path)]
-    return made
+        results += ["--editable", f"{path}[{','.join(sorted(extras))}]" if extras else str(path)]
+    return results
 
 
 def group(name: str) -> list[str]:
     """Return a dependency group of the root pyproject.toml, with the groups that it includes."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    made: list[str] = []
+    results: list[str] = []
     for entry in groups[name]:
-        made += group(entry["include-group"]) if isinstance(entry, dict) else [entry]
-    return made
+        results += group(entry["include-group"]) if isinstance(entry, dict) else [entry]
+    return results
 
 
 def fingerprint() -> str:
@@ -118,9 +118,9 @@ def can_make_venvs() -> bool:
 def start_with_newer_python() -> int:
     """Run this file with a newer Python of PATH, if there is one."""
     for minor in (13, 12, 11, 14):
-        found = shutil.which(f"python3.{minor}")
-        if found and subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL) == 0:
-            return subprocess.call([found, *sys.argv])
+        result = shutil.which(f"python3.{minor}")
+        if result and subprocess.call([result, "-c", ""], stderr=subprocess.DEVNULL) == 0:
+            return subprocess.call([result, *sys.argv])
     report(
         f"devmod needs Python 3.11 or newer; {sys.executable} is {platform.python_version()}, and there is no newer one on PATH.\n"
         "Install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv), or name it: make PYTHON=python3.12 …"

@@ -81,10 +81,10 @@ def apt(packages: Sequence[str], why: str) -> bool:
         report(f"{why}. Running: {' '.join(command)}")
         # A machine that has never asked apt for anything has no list of packages; one list serves both tries.
         for step in (command, [*as_root, "apt-get", "update"], command):
-            done = subprocess.run(step, capture_output=True, text=True, check=False)
-            if step is command and done.returncode == 0:
+            process = subprocess.run(step, capture_output=True, text=True, check=False)
+            if step is command and process.returncode == 0:
                 return True
-        report(f"apt-get failed:\n{done.stderr.strip()[-2000:]}")
+        report(f"apt-get failed:\n{process.stderr.strip()[-2000:]}")
         return False
     report(f"{why}.\nOn Debian and Ubuntu: {hint}")
     return False
@@ -99,20 +99,20 @@ def may_install() -> bool:
 
 def node_packages() -> None:
     """Install what the tests of the npm package need, if npm is installed. A change of its package.json repeats it."""
-    wanted = (_NPM / "package.json").read_text()
+    expected = (_NPM / "package.json").read_text()
     stamp = _NPM / "node_modules" / "devmod-setup"
-    if stamp.exists() and stamp.read_text() == wanted:
+    if stamp.exists() and stamp.read_text() == expected:
         return
     npm = shutil.which("npm")
     if npm is None:
         report("npm is not here, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
         return
     report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
-    done = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)
-    if done.returncode:
-        report(f"npm install failed, so the browser's tests are skipped:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+    process = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)
+    if process.returncode:
+        report(f"npm install failed, so the browser's tests are skipped:\n{(process.stdout + process.stderr).strip()[-2000:]}")
         return
-    stamp.write_text(wanted)
+    stamp.write_text(expected)
 
 
 def report(text: str) -> None:

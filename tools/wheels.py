@@ -35,9 +35,9 @@ def build(folder: Path) -> list[Path]:
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
         # One date for all files: the same sources give the same wheel.
         env = {"SOURCE_DATE_EPOCH": "1700000000"} | os.environ
-        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise InstallError(f"building the wheel of {project} failed:\n{done.stdout}{done.stderr}")
+        process = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise InstallError(f"building the wheel of {project} failed:\n{process.stdout}{process.stderr}")
     return sorted(folder.glob("*.whl"))
 
 

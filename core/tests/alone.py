@@ -37,12 +37,12 @@ def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def register() -> Iterator[Callable[[str, str, object], None]]:
     """Return `devmod.register`. The end of the test removes its registrations."""
-    done: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
 
     def add(group: str, name: str, obj: object) -> None:
         devmod.register(group, name, obj)
-        done.append((group, name))
+        result.append((group, name))
 
     yield add
-    for group, name in done:
+    for group, name in result:
         devmod.register(group, name, None, replace=True)

@@ -52,13 +52,13 @@ def file_of(index: Any, blobs: bytes = b"", *, version: int = 1, digest: bytes |
 
 def entry(blob: bytes, offset: int = 0, **changes: Any) -> dict[str, Any]:
     """A sound index entry for a blob of an opencl module, with changes; a change to None leaves the key out."""
-    made: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "offset": offset, "size": len(blob)}
-    made |= {"sha256": hashlib.sha256(blob).digest()} | changes
-    return {key: value for key, value in made.items() if value is not None}
+    fields: dict[str, Any] = {"kind": "opencl", "format": "cl", "functions": ["f"], "offset": offset, "size": len(blob)}
+    fields |= {"sha256": hashlib.sha256(blob).digest()} | changes
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def module_of(kind: str = "opencl", **changes: Any) -> devmod.Module:
     """A fallback of a kind's sample payload, with changes to its code, fmt or fmap."""
     code, fmt, fmap = sample(kind)
-    given = {"code": code, "fmt": fmt, "fmap": fmap} | changes
-    return devmod.create_with_fallback(kind, given["code"], given["fmt"], given["fmap"])
+    values = {"code": code, "fmt": fmt, "fmap": fmap} | changes
+    return devmod.create_with_fallback(kind, values["code"], values["fmt"], values["fmap"])

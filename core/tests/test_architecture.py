@@ -165,10 +165,10 @@ def test_a_reader_raises_on_no_bytes(sample: tuple[bytes, str], fmt: str, data: 
         code[at : at + 4] = data.draw(st.binary(min_size=1, max_size=4))
     code = code[: data.draw(st.integers(0, len(code)))]
     for form in (fmt, sample[1]):
-        found = variant(form, bytes(code))
-        assert isinstance(found, str)
-        assert found.isprintable()
-        assert isinstance(rank(KINDS[form], found, "sm_90"), int | None)
+        result = variant(form, bytes(code))
+        assert isinstance(result, str)
+        assert result.isprintable()
+        assert isinstance(rank(KINDS[form], result, "sm_90"), int | None)
 
 
 @settings(deadline=None)
@@ -245,7 +245,7 @@ def test_a_variant_runs_on_a_device(kind: str, payload: str, device: str, fits: 
 def test_the_closest_variant_ranks_highest(kind: str, device: str, best_first: list[str]) -> None:
     ranks = [rank(kind, payload, device) for payload in best_first]
     assert None not in ranks
-    assert ranks == sorted(ranks, key=lambda found: found or 0, reverse=True)
+    assert ranks == sorted(ranks, key=lambda result: result or 0, reverse=True)
     assert len(set(ranks)) == len(ranks)
 
 

@@ -55,36 +55,36 @@ TVM = {path.name: path.read_bytes() for path in sorted(VECTORS.glob("*.tvmimport
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     """Return `data` with a few changes, as accidents and attackers make them."""
-    made = bytearray(data)
+    result = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.integers(0, max(len(made) - 1, 0)))
+        at = draw(st.integers(0, max(len(result) - 1, 0)))
         match draw(st.sampled_from(["byte", "cut", "insert", "remove", "number", "repeat"])):
-            case "byte" if made:
-                made[at] = draw(st.integers(0, 255))
+            case "byte" if result:
+                result[at] = draw(st.integers(0, 255))
             case "cut":
-                del made[at:]
+                del result[at:]
             case "insert":
-                made[at:at] = draw(st.binary(max_size=9))
+                result[at:at] = draw(st.binary(max_size=9))
             case "remove":
-                del made[at : at + draw(st.integers(1, 20))]
+                del result[at : at + draw(st.integers(1, 20))]
             case "number":
-                made[at : at + 8] = draw(
+                result[at : at + 8] = draw(
                     st.sampled_from([b"\xff" * 8, bytes(8), b"\xff" * 7 + b"\x7f", b"\x01" + bytes(7), bytes(7) + b"\x80"])
                 )
             case "repeat":
-                made[at:at] = made[at : at + draw(st.integers(1, 40))]
-    return bytes(made)
+                result[at:at] = result[at : at + draw(st.integers(1, 40))]
+    return bytes(result)
 
 
 def walk(module: devmod.Module) -> list[devmod.Module]:
-    found: dict[int, devmod.Module] = {}
+    results: dict[int, devmod.Module] = {}
     pending = [module]
     while pending:
         each = pending.pop()
-        if id(each) not in found:
-            found[id(each)] = each
+        if id(each) not in results:
+            results[id(each)] = each
             pending.extend(each.imports)
-    return list(found.values())
+    return list(results.values())
 
 
 def use(module: devmod.Module) -> None:

@@ -127,6 +127,6 @@ print(os.listdir(closed) == ["k.devmod"])
 def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
-        done = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
+        process = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)
         Path(folder, "closed").chmod(0o700)
-    assert (done.stdout.split(), done.stderr) == (["True"] * 4, "")
+    assert (process.stdout.split(), process.stderr) == (["True"] * 4, "")

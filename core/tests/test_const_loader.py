@@ -134,17 +134,17 @@ class OnlyDLPack:
 )
 def test_any_host_array_is_accepted(tensor: Any, dtype: str, shape: tuple[int, ...]) -> None:
     module = devmod.load_from_bytes("const_loader", devmod.const_loader({"x": tensor}, {}).save_to_bytes())
-    found = module.get_global("x")
-    assert (found.dtype, found.shape) == (dtype, shape)
+    result = module.get_global("x")
+    assert (result.dtype, result.shape) == (dtype, shape)
     expected = tensor.value if isinstance(tensor, OnlyDLPack) else np.asarray(memoryview(tensor))
-    np.testing.assert_array_equal(np.asarray(found.numpy()).reshape(expected.shape), expected)
+    np.testing.assert_array_equal(np.asarray(result.numpy()).reshape(expected.shape), expected)
 
 
 def test_a_host_array_of_devmod_keeps_a_type_unknown_to_buffers() -> None:
     data = msgpack.packb({"x": [[4, 16, 1], [2], b"\x80\x3f\x00\x40"]}) + msgpack.packb({})
-    found = devmod.load_from_bytes("const_loader", data).get_global("x")
-    assert found.dtype == "bfloat16"
-    assert devmod.const_loader({"x": found}, {}).save_to_bytes() == data
+    result = devmod.load_from_bytes("const_loader", data).get_global("x")
+    assert result.dtype == "bfloat16"
+    assert devmod.const_loader({"x": result}, {}).save_to_bytes() == data
 
 
 def test_a_writable_array_is_copied() -> None:

@@ -371,12 +371,12 @@ def test_a_module_copies_a_writable_buffer(kind: str, view: Any, register: Regis
     spec = find_spec("opencl")
     assert spec is not None
     register("devmod.load_from_bytes", "opencl", lambda data: Receiver.from_wire(spec, data))
-    made = devmod.create_with_fallback("opencl", *sample("opencl")) if kind == "opencl" else devmod.const_loader({"w": b"abcd"}, {})
-    data = bytearray(made.save_to_bytes())
+    result = devmod.create_with_fallback("opencl", *sample("opencl")) if kind == "opencl" else devmod.const_loader({"w": b"abcd"}, {})
+    data = bytearray(result.save_to_bytes())
     module = devmod.load_from_bytes(kind, view(data))
     data[:] = bytes(len(data))
-    assert module.save_to_bytes() == made.save_to_bytes()
-    assert module.inspect_source() == made.inspect_source()
+    assert module.save_to_bytes() == result.save_to_bytes()
+    assert module.inspect_source() == result.inspect_source()
     if kind == "const_loader":
         assert bytes(memoryview(module.get_global("w"))) == b"abcd"
 

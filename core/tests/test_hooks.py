@@ -34,11 +34,11 @@ def no_compilers() -> Iterator[None]:
 
 
 def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    results = []
 
     class Manager(pluggy.PluginManager):
         def __init__(self, name: str) -> None:
-            made.append(name)
+            results.append(name)
             super().__init__(name)
 
     class Plugin:
@@ -52,10 +52,10 @@ def test_the_pluggy_manager_is_made_once_for_each_set_of_plugins(register: Regis
     monkeypatch.setattr(pluggy, "PluginManager", Manager)
     register("devmod.hooks", "devmod_compile.opencl", Plugin(b"first"))
     assert [run_compiler("opencl", b"kernel") for _ in range(3)] == [("cl", b"first")] * 3
-    assert len(made) == 1
+    assert len(results) == 1
     devmod.register("devmod.hooks", "devmod_compile.opencl", Plugin(b"second"), replace=True)
     assert [run_compiler("opencl", b"kernel") for _ in range(2)] == [("cl", b"second")] * 2
-    assert len(made) == 2
+    assert len(results) == 2
     devmod.register("devmod.hooks", "devmod_compile.opencl", None, replace=True)
     assert run_compiler("opencl", b"kernel") is None
 
@@ -76,7 +76,7 @@ class Receiver(RuntimeModule):
 def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
-    asked = {}
+    requests = {}
     for fmt in spec.formats:
         seen: list[bytes] = []
 
@@ -88,9 +88,9 @@ def test_a_compiler_receives_source_and_no_compiled_payload(kind: str) -> None:
         code: Any = {"f": b"payload"} if spec.shader_map else b"payload"
         module = Receiver(spec, fmt, {}, code)
         assert module.payload("f" if spec.shader_map else "") == (fmt, b"compiled" if seen else b"payload")
-        asked[fmt] = bool(seen)
+        requests[fmt] = bool(seen)
     source = {"cuda": ["cuda"], "rocm": ["hip"], "metal": ["metal"], "opencl": ["cl"], "webgpu": ["wgsl"]}.get(kind, [])
-    assert [fmt for fmt, was in asked.items() if was] == source
+    assert [fmt for fmt, was in requests.items() if was] == source
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_the_format_of_a_compilers_result_follows_from_magic_bytes_or_is_given(
                 kind,
                 returned,
                 devmod.FormatError,
-                f"the compiler set for {kind} returned {found}. Expected {expected}; for another payload, return (format, bytes), "
+                f"the compiler set for {kind} returned {result}. Expected {expected}; for another payload, return (format, bytes), "
                 f"with one of the formats {formats}",
             )
-            for kind, returned, found, expected, formats in (
+            for kind, returned, result, expected, formats in (
                 ("opencl", b"\x03\x02\x23\x07", "SPIR-V", *OPENCL),
                 ("opencl", b"MTLB", "a metallib", *OPENCL),
                 ("opencl", b"BC\xc0\xde", "bytes that are neither text nor of a known magic", *OPENCL),
@@ -312,8 +312,8 @@ def test_an_installed_plugin_is_an_object_or_a_module(tmp_path: Path, value: str
     install(tmp_path / "site", "acme-jit", groups={"devmod.hooks": {"devmod_compile.opencl": value}}, modules=package)
     install(tmp_path / "site", "acme-other", groups={"devmod.hooks": {"devmod_compile.cuda": "not_there"}})
     code = "from devmod.backend import run_compiler\nprint(run_compiler('opencl', b'made'))"
-    made = f"made by {value.replace(':', '.')}".encode()
-    assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', made)}\n"
+    result = f"made by {value.replace(':', '.')}".encode()
+    assert run(code, [tmp_path / "site"], tmp_path / "cache")[0] == f"{('cl', result)}\n"
 
 
 def test_one_plugin_under_two_names_is_called_once(register: Register) -> None:

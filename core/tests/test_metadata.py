@@ -71,10 +71,10 @@ metadata = mostly(
 @given(metadata)
 def test_any_json_is_an_fmap_or_a_format_error(data: Any) -> None:
     try:
-        found = devmod.load_metadata_from_json(json.dumps(data))
+        result = devmod.load_metadata_from_json(json.dumps(data))
     except devmod.FormatError:
         return
-    for name, info in found.items():
+    for name, info in result.items():
         assert isinstance(name, str)
         repr(info)
         assert devmod.FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, info.interface) == info

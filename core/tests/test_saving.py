@@ -63,9 +63,9 @@ def test_the_temporary_file_is_never_wider_than_the_file_that_it_replaces(
         devmod.save(payload(b"old"), tmp_path / "k.devmod")
         for file in tmp_path.iterdir():
             file.chmod(mode)
-    done = subprocess.run([sys.executable, "-c", WATCHED, str(tmp_path), act], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) <= seen
-    assert done.stdout.strip()
+    process = subprocess.run([sys.executable, "-c", WATCHED, str(tmp_path), act], capture_output=True, text=True, check=True)
+    assert set(process.stdout.split()) <= seen
+    assert process.stdout.strip()
     assert stat.S_IMODE(target.stat().st_mode) == (0o644 if mode is None else mode)
 
 
@@ -76,8 +76,8 @@ def test_the_owner_and_the_group_of_the_file_are_kept(tmp_path: Path) -> None:
     os.chown(path, 12345, 23456)
     path.chmod(0o640)
     devmod.save(module_of("cuda"), path)
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 23456, 0o640)
+    result = path.stat()
+    assert (result.st_uid, result.st_gid, stat.S_IMODE(result.st_mode)) == (12345, 23456, 0o640)
 
 
 AS_NOBODY = """
@@ -104,8 +104,8 @@ def test_a_group_that_cannot_be_kept_gives_its_permissions_to_no_other_group(tmp
     os.chown(path, 0, 0)
     path.chmod(0o662)  # others may write to it, and its group may read it
     subprocess.run([sys.executable, "-c", AS_NOBODY, str(path)], check=True)
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12345, 12345, 0o622)
+    result = path.stat()
+    assert (result.st_uid, result.st_gid, stat.S_IMODE(result.st_mode)) == (12345, 12345, 0o622)
 
 
 # -- a full disk
@@ -116,9 +116,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 256 KiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    process = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, text=True)
+    if process.returncode:
+        pytest.skip(f"no file system can be mounted here: {process.stderr.strip()}")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
 
@@ -170,8 +170,8 @@ except OSError as error:
 @pytest.mark.row("R22")
 def test_metadata_that_cannot_be_written_leaves_no_payload(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout == f"[Errno 27] File too large: {str(tmp_path / 'k.tvm_meta.json')!r}\n"
+    process = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True)
+    assert process.stdout == f"[Errno 27] File too large: {str(tmp_path / 'k.tvm_meta.json')!r}\n"
     assert names_in(tmp_path) == []
 
 
@@ -233,26 +233,26 @@ def test_the_file_of_a_save_that_still_writes_is_left_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize("what", ["removed", "removed and made again", "locked"])
 def test_a_temporary_file_that_another_save_takes_for_a_stale_one(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the moment between making it and locking it."""
-    taken: list[Path] = []
+    names: list[Path] = []
     holders = []
 
     def opened(partial: str, mode: str) -> Any:
-        if not taken:
-            taken.append(Path(partial))
+        if not names:
+            names.append(Path(partial))
             if what == "locked":
                 holders.append(open(partial, "r+b"))  # noqa: SIM115 - closed below
                 fcntl.flock(holders[0], fcntl.LOCK_EX)
             else:
                 os.unlink(partial)
             if what == "removed and made again":
-                taken[0].write_bytes(b"of a third save")
+                names[0].write_bytes(b"of a third save")
         return io.FileIO(partial, mode)
 
     monkeypatch.setattr("devmod._util.atomic.FileIO", opened)
     path = tmp_path / "k.devmod"
     devmod.save(module_of(), path)
     assert devmod.load(path).save_to_bytes() == module_of().save_to_bytes()
-    left = [] if what == "removed" else [taken[0].name]
+    left = [] if what == "removed" else [names[0].name]
     assert names_in(tmp_path) == sorted([*left, "k.devmod"])
     for each in holders:
         each.close()

@@ -370,9 +370,9 @@ def test_any_text_is_carried_or_refused(tmp_path_factory: pytest.TempPathFactory
     (folder / "x.h").write_bytes("".join(header).encode())
     text = "".join(main)
     try:
-        done = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)))
+        result = complete_source(CompileRequest(text, devmod.Target("opencl"), name="k.cl", folder=str(folder)))
     except devmod.CompileError:
         return
-    if done.text != text:
-        assert "x.h" in done.names.values()
-    assert str(folder) not in done.text
+    if result.text != text:
+        assert "x.h" in result.names.values()
+    assert str(folder) not in result.text

@@ -435,15 +435,15 @@ def test_npms_naga_checks_types(body: str, said: str, naga_wasm: None) -> None:
 def test_npms_naga_does_not_change_the_payload(naga_wasm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = HEAD + "@compute @workgroup_size(1) fn k() { x[0] = s.a; }"
     newer = "enable subgroups;\n" + HEAD + "@compute @workgroup_size(1) fn k() { x[0] = subgroupAdd(s.a); }"
-    made = devmod.compile(plain, "webgpu")
+    module = devmod.compile(plain, "webgpu")
     with pytest.warns(
         UserWarning, match="naga cannot check the WGSL source: <text>:1:8: the `subgroups` enable-extension is not yet supported"
     ):
         made_newer = devmod.compile(newer, "webgpu")
     monkeypatch.setenv("PATH", "")
-    assert made.save_to_bytes() == devmod.compile(plain, "webgpu").save_to_bytes()
+    assert module.save_to_bytes() == devmod.compile(plain, "webgpu").save_to_bytes()
     assert made_newer.save_to_bytes() == devmod.compile(newer, "webgpu").save_to_bytes()
-    assert made.origin == devmod.compile(plain, "webgpu").origin
+    assert module.origin == devmod.compile(plain, "webgpu").origin
 
 
 def put_naga(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
@@ -455,11 +455,11 @@ def put_naga(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")
 def test_naga_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "error: no definition in scope for identifier: `nonsense`\\n  ┌─ k.wgsl:1:34\\n  │\\n1 │ nonsense();\\n"
+    message = "error: no definition in scope for identifier: `nonsense`\\n  ┌─ k.wgsl:1:34\\n  │\\n1 │ nonsense();\\n"
     put_naga(
         tmp_path,
         monkeypatch,
-        f"assert sys.argv[1] == 'k.wgsl' and 'nonsense' in open(sys.argv[1]).read()\nsys.stderr.buffer.write('{said}'.encode()); sys.exit(1)",
+        f"assert sys.argv[1] == 'k.wgsl' and 'nonsense' in open(sys.argv[1]).read()\nsys.stderr.buffer.write('{message}'.encode()); sys.exit(1)",
     )
     path = tmp_path / "k.wgsl"
     path.write_text(K.replace("{ }", "{ nonsense(); }"), encoding="utf-8")
@@ -468,7 +468,7 @@ def test_naga_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == (
         "naga refuses the WGSL source: k.wgsl:1:34: no definition in scope for identifier: `nonsense`\n   nonsense();"
     )
-    assert caught.value.log == said.replace("\\n", "\n").strip()
+    assert caught.value.log == message.replace("\\n", "\n").strip()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the stand-in for naga is a script, which Windows does not run")

@@ -50,8 +50,8 @@ def test_an_error_of_devmod_is_none_unless_its_text_drives_a_terminal(tmp_path: 
 
     assert outcome(read, tmp_path, b"plain") == []
     for text in ("\x1b[2J", "\x9b31m", "\u202e"):
-        (found,) = outcome(read, tmp_path, text.encode())
-        assert found.startswith(f"Breach Raw holds U+{ord(text[0]):04X}")
+        (result,) = outcome(read, tmp_path, text.encode())
+        assert result.startswith(f"Breach Raw holds U+{ord(text[0]):04X}")
 
 
 def test_time_out_of_proportion_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -88,27 +88,27 @@ def test_mutators_give_the_same_for_the_same_seed_and_change_most_inputs(name: s
     reader = readers.READERS[name]
     pool = reader.seeds()
     assert pool
-    made = [[reader.mutate(pool[number % len(pool)], random) for number in range(60)] for random in (Random(7), Random(7))]
-    assert made[0] == made[1]
-    assert sum(data != pool[number % len(pool)] for number, data in enumerate(made[0])) > 40
+    results = [[reader.mutate(pool[number % len(pool)], random) for number in range(60)] for random in (Random(7), Random(7))]
+    assert results[0] == results[1]
+    assert sum(data != pool[number % len(pool)] for number, data in enumerate(results[0])) > 40
 
 
 def test_a_mutated_bundle_reaches_the_code_behind_the_digests() -> None:
     import devmod
 
     random, data = Random(0), seeds.golden("program.devmod")[0]
-    said = []
+    messages = []
     for _ in range(300):
         try:
             root = devmod.loads(mutation.mutate_bundle(data, random))
             for module in readers.walk(root):
                 dict(module.functions)
-            said.append("")
+            messages.append("")
         except devmod.FormatError as error:
-            said.append(str(error))
-    assert sum(text == "" for text in said) > 40
-    assert sum("fmap" in text for text in said) > 5
-    assert sum("SHA-256" in text for text in said) < 60
+            messages.append(str(error))
+    assert sum(text == "" for text in messages) > 40
+    assert sum("fmap" in text for text in messages) > 5
+    assert sum("SHA-256" in text for text in messages) < 60
 
 
 def test_a_view_that_is_longer_than_its_memory_is_a_breach() -> None:

@@ -25,8 +25,8 @@ FILES = {
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-m", "devmod", *arguments], capture_output=True, timeout=120, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    process = subprocess.run([sys.executable, "-m", "devmod", *arguments], capture_output=True, timeout=120, check=False)
+    return process.returncode, process.stdout.decode(), process.stderr.decode()
 
 
 @pytest.mark.parametrize(("suffix", "name"), [(suffix, name) for suffix, names in FILES.items() for name in names])
@@ -46,6 +46,6 @@ def test_inspect_of_a_hostile_file(suffix: str, name: str, tmp_path: Path) -> No
 def test_the_golden_files_as_json(path: Path) -> None:
     code, out, err = run("inspect", str(path), "--json")
     assert (code, err) == (0, "")
-    found = json.loads(out, parse_constant=pytest.fail)
-    assert found["format"] == "devmod bundle"
+    data = json.loads(out, parse_constant=pytest.fail)
+    assert data["format"] == "devmod bundle"
     assert not HOSTILE.search(out)

@@ -30,12 +30,12 @@ def import_instrumented() -> None:
                 package = import_module(name)
             except ImportError:
                 continue
-            for found in pkgutil.walk_packages(package.__path__, f"{name}.", onerror=lambda _: None):
-                if not any(part in found.name for part in _NOT):
+            for result in pkgutil.walk_packages(package.__path__, f"{name}.", onerror=lambda _: None):
+                if not any(part in result.name for part in _NOT):
                     try:
-                        import_module(found.name)
+                        import_module(result.name)
                     except Exception as error:  # noqa: BLE001 - what is not there is not measured
-                        print(f"not instrumented: {found.name} ({type(error).__name__})", file=sys.stderr)
+                        print(f"not instrumented: {result.name} ({type(error).__name__})", file=sys.stderr)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,13 +46,13 @@ def main(arguments: Sequence[str]) -> None:
     from fuzzing import worker  # the readers import devmod, so this comes after import_instrumented
     from fuzzing.mutation import MOST
 
-    given = worker.parse(arguments)
-    reader, findings, current = worker.prepare(given)
-    corpus = given.folder / "corpus"
+    values = worker.parse(arguments)
+    reader, findings, current = worker.prepare(values)
+    corpus = values.folder / "corpus"
     corpus.mkdir(exist_ok=True)
     for number, data in enumerate(reader.seeds()):
         (corpus / f"seed-{number}").write_bytes(data)
-    end, done, armed = time.monotonic() + given.seconds, 0, 0.0
+    end, done, armed = time.monotonic() + values.seconds, 0, 0.0
 
     def test(data: bytes) -> None:
         nonlocal done, armed
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str]) -> None:
             return reader.mutate(data, random)[:size]
         return bytes(atheris.Mutate(data, size))[:size]
 
-    flags = [f"-max_len={MOST}", "-timeout=60", "-rss_limit_mb=8000", f"-artifact_prefix={given.folder}/", "-verbosity=0"]
-    seed = 1 + sum(given.seed.encode()) % 100_000
+    flags = [f"-max_len={MOST}", "-timeout=60", "-rss_limit_mb=8000", f"-artifact_prefix={values.folder}/", "-verbosity=0"]
+    seed = 1 + sum(values.seed.encode()) % 100_000
     atheris.Setup([sys.argv[0], str(corpus), *flags, f"-seed={seed}"], test, custom_mutator=mutate)
     atheris.Fuzz()
 

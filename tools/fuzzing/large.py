@@ -278,60 +278,60 @@ def _entry(number: int, function: int) -> tuple[int, ...]:
 def spirv_structs(size: int) -> bytes:
     """Return structs that hold the one before twice, and a buffer of the last."""
     count = min(size // 48, 60)
-    made: list[tuple[int, ...]] = [*_HEAD, (15, 5, 9000, _NAME, 0), (16, 9000, 17, 1, 1, 1)]
+    results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 9000, _NAME, 0), (16, 9000, 17, 1, 1, 1)]
     ids = [3, *range(100, 100 + count)]
     for step, number in enumerate(ids[1:]):
         width = 4 << min(step, 28)
-        made += [(72, number, 0, 35, 0), (72, number, 1, 35, width)]
-    made += [(71, ids[-1], 2), (71, 8001, 34, 0), (71, 8001, 33, 0), *_TYPES]
-    made += [(30, number, before, before) for before, number in pairwise(ids)]
-    made += [(32, 8000, 12, ids[-1]), (59, 8000, 8001, 12), (54, 1, 9000, 0, 2), (248, 9001), (253,), (56,)]
-    return _spirv(10_000, *made)
+        results += [(72, number, 0, 35, 0), (72, number, 1, 35, width)]
+    results += [(71, ids[-1], 2), (71, 8001, 34, 0), (71, 8001, 33, 0), *_TYPES]
+    results += [(30, number, before, before) for before, number in pairwise(ids)]
+    results += [(32, 8000, 12, ids[-1]), (59, 8000, 8001, 12), (54, 1, 9000, 0, 2), (248, 9001), (253,), (56,)]
+    return _spirv(10_000, *results)
 
 
 def spirv_calls(size: int) -> bytes:
     """Return functions that call the one before twice."""
     count = size // 64
     last = 100 + 4 * (count - 1)
-    made: list[tuple[int, ...]] = [*_HEAD, (15, 5, last, _NAME, 0), (16, last, 17, 1, 1, 1), *_TYPES]
+    results: list[tuple[int, ...]] = [*_HEAD, (15, 5, last, _NAME, 0), (16, last, 17, 1, 1, 1), *_TYPES]
     for number in range(count):
         own = 100 + 4 * number
         calls = [(57, 1, own + 2, own - 4), (57, 1, own + 3, own - 4)] if number else []
-        made += [(54, 1, own, 0, 2), (248, own + 1), *calls, (253,), (56,)]
-    return _spirv(last + 10, *made)
+        results += [(54, 1, own, 0, 2), (248, own + 1), *calls, (253,), (56,)]
+    return _spirv(last + 10, *results)
 
 
 def spirv_entries(size: int) -> bytes:
     """Return many entries of one function that uses a buffer."""
     count = size // 52
-    made: list[tuple[int, ...]] = [*_HEAD, *(_entry(number, 9000) for number in range(count)), (16, 9000, 17, 1, 1, 1)]
-    made += [(71, 101, 6, 4), (72, 102, 0, 35, 0), (71, 102, 2), (71, 104, 34, 0), (71, 104, 33, 0), *_TYPES]
-    made += [(29, 101, 3), (30, 102, 101), (32, 103, 12, 102), (59, 103, 104, 12), (43, 4, 105, 0), (32, 106, 12, 3)]
-    made += [(54, 1, 9000, 0, 2), (248, 9001), (65, 106, 9002, 104, 105, 105), (61, 3, 9003, 9002), (253,), (56,)]
-    return _spirv(10_000, *made)
+    results: list[tuple[int, ...]] = [*_HEAD, *(_entry(number, 9000) for number in range(count)), (16, 9000, 17, 1, 1, 1)]
+    results += [(71, 101, 6, 4), (72, 102, 0, 35, 0), (71, 102, 2), (71, 104, 34, 0), (71, 104, 33, 0), *_TYPES]
+    results += [(29, 101, 3), (30, 102, 101), (32, 103, 12, 102), (59, 103, 104, 12), (43, 4, 105, 0), (32, 106, 12, 3)]
+    results += [(54, 1, 9000, 0, 2), (248, 9001), (65, 106, 9002, 104, 105, 105), (61, 3, 9003, 9002), (253,), (56,)]
+    return _spirv(10_000, *results)
 
 
 def spirv_constants(size: int) -> bytes:
     """Return specialization constants that are worked out from the one before twice; the last one is the workgroup's size."""
     count = size // 24
-    made: list[tuple[int, ...]] = [
+    results: list[tuple[int, ...]] = [
         *_HEAD,
         (15, 5, 50, _NAME, 0),
         (331, 50, 38, 99 + count, 99 + count, 99 + count),
         (71, 100, 1, 0),
         *_TYPES,
     ]
-    made += [(50, 4, 100, 1), *((52, 4, 100 + n, 128, 99 + n, 99 + n) for n in range(1, count))]
-    made += [(54, 1, 50, 0, 2), (248, 51), (253,), (56,)]
-    return _spirv(200 + count, *made)
+    results += [(50, 4, 100, 1), *((52, 4, 100 + n, 128, 99 + n, 99 + n) for n in range(1, count))]
+    results += [(54, 1, 50, 0, 2), (248, 51), (253,), (56,)]
+    return _spirv(200 + count, *results)
 
 
 def spirv_names(size: int) -> bytes:
     """Return many names and decorations of one id."""
-    made: list[tuple[int, ...]] = [*_HEAD, (15, 5, 50, _NAME, 0), (16, 50, 17, 1, 1, 1)]
-    made += [(5, 60, 0x61616161, 0)] * (size // 40) + [(71, 60, 34, 0), (71, 60, 33, 1)] * (size // 64)
-    made += [*_TYPES, (54, 1, 50, 0, 2), (248, 51), (253,), (56,)]
-    return _spirv(100, *made)
+    results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 50, _NAME, 0), (16, 50, 17, 1, 1, 1)]
+    results += [(5, 60, 0x61616161, 0)] * (size // 40) + [(71, 60, 34, 0), (71, 60, 33, 1)] * (size // 64)
+    results += [*_TYPES, (54, 1, 50, 0, 2), (248, 51), (253,), (56,)]
+    return _spirv(100, *results)
 
 
 # -- sources

@@ -50,29 +50,29 @@ _TYPES = (
 
 def mutate_bytes(data: bytes, random: Random) -> bytes:
     """Change, cut, insert, remove or repeat a few bytes; or write a number of 1, 2, 4 or 8 bytes."""
-    made = bytearray(data)
+    result = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 3, 5))):
-        at = random.randrange(len(made) + 1)
+        at = random.randrange(len(result) + 1)
         match random.randrange(8):
-            case 0 if made:
-                made[at % len(made)] ^= 1 << random.randrange(8)
-            case 1 if made:
-                made[at % len(made)] = random.randrange(256)
+            case 0 if result:
+                result[at % len(result)] ^= 1 << random.randrange(8)
+            case 1 if result:
+                result[at % len(result)] = random.randrange(256)
             case 2:
-                del made[at:]
+                del result[at:]
             case 3:
-                made[at:at] = random.randbytes(random.randrange(1, 9))
+                result[at:at] = random.randbytes(random.randrange(1, 9))
             case 4:
-                del made[at : at + random.randrange(1, 20)]
+                del result[at : at + random.randrange(1, 20)]
             case 5:
                 size = random.choice((1, 2, 4, 8))
-                made[at : at + size] = (random.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, random.choice(("little", "big")))
+                result[at : at + size] = (random.choice(NUMBERS) % (1 << 8 * size)).to_bytes(size, random.choice(("little", "big")))
             case 6:
-                part = made[at : at + random.randrange(1, 64)]
-                made[at:at] = part * random.choice((1, 1, 2, 30))
+                part = result[at : at + random.randrange(1, 64)]
+                result[at:at] = part * random.choice((1, 1, 2, 30))
             case _:
-                made[at:at] = random.choice(STRINGS).encode("utf-8", "surrogateescape")
-    return bytes(made[:MOST])
+                result[at:at] = random.choice(STRINGS).encode("utf-8", "surrogateescape")
+    return bytes(result[:MOST])
 
 
 # -- msgpack
@@ -89,12 +89,12 @@ def unpack_all(data: bytes) -> list[Any]:
     )
     unpacker.feed(data)
     try:
-        made = list(unpacker)
+        result = list(unpacker)
     except Exception as error:
         raise ValueError(str(error)) from error
     if unpacker.tell() != len(data):
         raise ValueError("the last object is cut")
-    return made
+    return result
 
 
 def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
@@ -136,13 +136,13 @@ def copy_tree(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _places(value: Any, made: list[tuple[list[Any], int]], depth: int = 0) -> None:
-    if depth > 40 or len(made) > 3000:
+def _places(value: Any, result: list[tuple[list[Any], int]], depth: int = 0) -> None:
+    if depth > 40 or len(result) > 3000:
         return
     if isinstance(value, list):
         for index, each in enumerate(value):
-            made.append((value, index))
-            _places(each[1] if isinstance(value, Pairs) else each, made, depth + 1)
+            result.append((value, index))
+            _places(each[1] if isinstance(value, Pairs) else each, result, depth + 1)
 
 
 def _interesting(random: Random, like: Any) -> Any:
@@ -172,12 +172,12 @@ def mutate_tree(objects: list[Any], random: Random) -> None:
             objects.append(_interesting(random, None))
             return
         parent, index = random.choice(places)
-        held = parent[index]
+        holder = parent[index]
         paired = isinstance(parent, Pairs)
-        value = held[1] if paired else held
+        value = holder[1] if paired else holder
 
-        def put(new: Any, parent: list[Any] = parent, index: int = index, held: Any = held, paired: bool = paired) -> None:
-            parent[index] = (held[0], new) if paired else new
+        def put(new: Any, parent: list[Any] = parent, index: int = index, holder: Any = holder, paired: bool = paired) -> None:
+            parent[index] = (holder[0], new) if paired else new
 
         match random.randrange(9):
             case 0 | 1 | 2:
@@ -185,12 +185,12 @@ def mutate_tree(objects: list[Any], random: Random) -> None:
             case 3:
                 del parent[index]
             case 4:
-                parent[index:index] = [copy_tree(held) if not paired else (held[0], copy_tree(value))] * random.choice((1, 1, 2, 40))
+                parent[index:index] = [copy_tree(holder) if not paired else (holder[0], copy_tree(value))] * random.choice((1, 1, 2, 40))
             case 5:
                 other, at = random.choice(places)
                 if at < len(other):
-                    taken = other[at][1] if isinstance(other, Pairs) else other[at]
-                    put(copy_tree(taken))
+                    subtree = other[at][1] if isinstance(other, Pairs) else other[at]
+                    put(copy_tree(subtree))
             case 6 if paired:
                 parent[index] = (random.choice(STRINGS), value)
             case 7:
@@ -261,13 +261,13 @@ def _entries(index: list[Any]) -> list[Any]:
 
 
 def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
-    made: list[bytes | None] = []
+    results: list[bytes | None] = []
     for entry in _entries(index):
-        found = {key: value for key, value in entry if isinstance(key, str)} if isinstance(entry, Pairs) else {}
-        offset, size = found.get("offset"), found.get("size")
+        result = {key: value for key, value in entry if isinstance(key, str)} if isinstance(entry, Pairs) else {}
+        offset, size = result.get("offset"), result.get("size")
         known = isinstance(offset, int) and isinstance(size, int) and 0 <= offset <= offset + size <= len(blobs)
-        made.append(blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None)
-    return made
+        results.append(blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None)
+    return results
 
 
 def mutate_bundle(data: bytes, random: Random) -> bytes:
@@ -283,9 +283,9 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     if choice == 1:
         return bundle_of(mutate_bytes(index, random), blobs)
     parts = _blobs_of(objects, blobs)
-    held = [number for number, part in enumerate(parts) if part is not None]
-    if choice < 7 and held:
-        number = random.choice(held)
+    references = [number for number, part in enumerate(parts) if part is not None]
+    if choice < 7 and references:
+        number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
         if random.randrange(3):  # the names that the index gives are those of the bytes
             _true_names(_entries(objects)[number], parts[number] or b"")
@@ -344,26 +344,26 @@ def _moved(numbers: Any, by: int) -> Any:
 
 def mutate_tvm(data: bytes, random: Random) -> bytes:
     """Change 64-bit counts and strings of TVM's serialization; the length in front of a blob becomes true (mostly)."""
-    made = bytearray(data)
+    result = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 3))):
-        small = [at for at in range(len(made) - 8) if made[at + 3 : at + 8] == b"\0\0\0\0\0"]
+        small = [at for at in range(len(result) - 8) if result[at + 3 : at + 8] == b"\0\0\0\0\0"]
         pick = random.randrange(5)
         if pick < 2 and small:
             at = random.choice(small)
-            now = int.from_bytes(made[at : at + 8], "little")
+            now = int.from_bytes(result[at : at + 8], "little")
             new = random.choice((now + 1, now - 1, 0, random.choice(NUMBERS), random.randrange(64)))
-            made[at : at + 8] = (new % (1 << 64)).to_bytes(8, "little")
+            result[at : at + 8] = (new % (1 << 64)).to_bytes(8, "little")
         elif pick == 2 and small:  # another string in the place of one, with its length
             at = random.choice(small)
-            size = int.from_bytes(made[at : at + 8], "little")
+            size = int.from_bytes(result[at : at + 8], "little")
             if size < 4096:
                 text = random.choice(STRINGS).encode("utf-8", "surrogateescape")
-                made[at : at + 8 + size] = len(text).to_bytes(8, "little") + text
+                result[at : at + 8 + size] = len(text).to_bytes(8, "little") + text
         else:
-            made[:] = mutate_bytes(bytes(made), random)
-    if random.randrange(8) and len(made) >= 8 and int.from_bytes(data[:8], "little") == len(data) - 8:
-        made[:8] = (len(made) - 8).to_bytes(8, "little")
-    return bytes(made[:MOST])
+            result[:] = mutate_bytes(bytes(result), random)
+    if random.randrange(8) and len(result) >= 8 and int.from_bytes(data[:8], "little") == len(data) - 8:
+        result[:8] = (len(result) - 8).to_bytes(8, "little")
+    return bytes(result[:MOST])
 
 
 # -- ELF
@@ -378,10 +378,10 @@ def mutate_elf(data: bytes, random: Random) -> bytes:
     """Change fields of the header, of the section and program headers and of symbols, or the bytes of a section."""
     if len(data) < 64 or data[:4] != b"\x7fELF" or data[4] != 2 or not random.randrange(6):
         return mutate_bytes(data, random)
-    made = bytearray(data)
+    result = bytearray(data)
 
     def number(at: int, size: int) -> int:
-        return int.from_bytes(made[at : at + size], "little")
+        return int.from_bytes(result[at : at + size], "little")
 
     for _ in range(random.choice((1, 1, 2, 3))):
         sections = [(number(40, 8) + 64 * index, _SECTION) for index in range(min(number(60, 2), 64))]
@@ -394,10 +394,10 @@ def mutate_elf(data: bytes, random: Random) -> bytes:
         start, form = random.choice(tables)
         offset, size = random.choice(list(form.items()))
         now = number(start + offset, size)
-        new = random.choice((random.choice(NUMBERS), now + 1, now - 1, len(made), len(made) - 1, random.randrange(max(len(made), 1))))
-        if start + offset + size <= len(made):
-            made[start + offset : start + offset + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
-    return bytes(made)
+        new = random.choice((random.choice(NUMBERS), now + 1, now - 1, len(result), len(result) - 1, random.randrange(max(len(result), 1))))
+        if start + offset + size <= len(result):
+            result[start + offset : start + offset + size] = (new % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(result)
 
 
 # -- SPIR-V

@@ -54,15 +54,15 @@ def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False,
     command = [sys.executable, "-m", module, reader, str(folder), *arguments]
     with (folder / "log").open("wb") as log:
         try:
-            done = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
+            process = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
         except subprocess.TimeoutExpired:
             return Run(reader, -1, [_ended(folder, f"did not end within {timeout:.0f} s")])
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    lines = process.stdout.decode("utf-8", "replace").splitlines()
     try:
-        found = json.loads(lines[-1])
-        return Run(reader, found["executions"], found["findings"])
+        data = json.loads(lines[-1])
+        return Run(reader, data["executions"], data["findings"])
     except (IndexError, ValueError, KeyError, TypeError):
-        return Run(reader, -1, [_ended(folder, f"ended with {_exit_words(done.returncode)}")])
+        return Run(reader, -1, [_ended(folder, f"ended with {_exit_words(process.returncode)}")])
 
 
 def _exit_words(code: int) -> str:
@@ -87,5 +87,5 @@ def _ended(folder: Path, what: str) -> str:
 
 
 def _shown(lines: Sequence[str]) -> str:
-    told = [line.strip() for line in lines if not line.startswith(("INFO", "WARNING"))]
-    return " | ".join([*told[:4], *told[4:][-3:]])[:900]
+    message = [line.strip() for line in lines if not line.startswith(("INFO", "WARNING"))]
+    return " | ".join([*message[:4], *message[4:][-3:]])[:900]

@@ -25,7 +25,7 @@ class Least(devmod.Module):
             raise function_not_found(self.kind, name, self.functions)
         if self.code != b"x *= a":
             raise devmod.FormatError("the least payload: expected x *= a", kind="least", function=name)
-        return lambda *given, **shape: scale(name, *given, **shape)
+        return lambda *value, **shape: scale(name, *value, **shape)
 
     def save_to_bytes(self):
         return json.dumps([self.code.decode("latin-1"), {key: info.name for key, info in self.functions.items()}]).encode()

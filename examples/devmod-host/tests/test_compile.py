@@ -120,11 +120,11 @@ def test_options_that_run_programs_are_refused() -> None:
 def test_a_payload_does_not_depend_on_the_build_machine(tmp_path: Path) -> None:
     """Without a C compiler, in another folder and with other headers the bytes are the same."""
     script = "import sys, devmod; sys.stdout.buffer.write(devmod.compile(open('k.c').read(), 'host').save_to_bytes())"
-    found = set()
+    results = set()
     for name, path in (("a", os.environ["PATH"]), ("b", str(tmp_path))):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "k.c").write_text("#include <math.h>\nvoid k(float *x) { *x = sqrtf(*x); }")
         env = {"PATH": path, "DEVMOD_COMPILE_FORCE_FALLBACK": "1", "C_INCLUDE_PATH": str(folder)}
-        found.add(subprocess.run([sys.executable, "-c", script], cwd=folder, env=env, capture_output=True, check=True).stdout)
-    assert len(found) == 1
+        results.add(subprocess.run([sys.executable, "-c", script], cwd=folder, env=env, capture_output=True, check=True).stdout)
+    assert len(results) == 1

@@ -70,7 +70,7 @@ print("some ran" if ran else "none ran")
 @pytest.mark.row("R40")
 @pytest.mark.parametrize("seed", [1, 2, 4])
 def test_random_interfaces(seed: int, device: Any) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(seed=seed)], capture_output=True, text=True, env=dict(os.environ), check=False, timeout=120
     )
-    assert (done.returncode, done.stdout) == (0, "some ran\n"), done.stderr
+    assert (process.returncode, process.stdout) == (0, "some ran\n"), process.stderr

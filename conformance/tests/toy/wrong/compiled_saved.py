@@ -8,9 +8,9 @@ REASON = "the saved bytes after get_function: expected 281 bytes, got 293; they 
 
 class Wrong(ToyModule):
     def launcher(self, name, info):
-        made = super().launcher(name, info)
+        result = super().launcher(name, info)
         self._code = bytes(self.code) + b"# sm_9"
-        return made
+        return result
 
 
 create, load_from_bytes, load_from_file = entries(Wrong)

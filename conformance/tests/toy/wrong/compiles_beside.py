@@ -9,10 +9,10 @@ REASON = "'axpy' with a replaced compiler: argument 2 is wrong in 40 of 50 eleme
 
 class Wrong(ToyModule):
     def launcher(self, name, info):
-        found = super().launcher(name, info)
+        result = super().launcher(name, info)
         if self.code[:3] != b"toy":
-            found.run = lambda threads, *values: driver().KERNELS["negate"](threads, values[0])
-        return found
+            result.run = lambda threads, *values: driver().KERNELS["negate"](threads, values[0])
+        return result
 
 
 create, load_from_bytes, load_from_file = entries(Wrong)

@@ -15,6 +15,6 @@ def load_from_bytes(data):
     fmap = dict(stored)
     for name, info in fmap.items():
         there = info.interface
-        kept = there and Interface(there.params, there.blocks, there.block)
-        fmap[name] = FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, kept)
+        references = there and Interface(there.params, there.blocks, there.block)
+        fmap[name] = FunctionInfo(info.name, info.arg_types, info.launch_param_tags, info.arg_extra_tags, references)
     return ToyModule(TARGET, fmt, fmap, code)

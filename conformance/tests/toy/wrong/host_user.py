@@ -13,7 +13,7 @@ REASON = "sample 1 saves other bytes with another user, folder, time and environ
 
 def create(code, fmt, fmap, source):
     tag = os.path.expanduser("~")
-    told = {
+    functions = {
         name: FunctionInfo(info.name, info.arg_types, [*info.launch_param_tags, tag], (), info.interface) for name, info in fmap.items()
     }
-    return ToyModule(TARGET, fmt, told, code, source)
+    return ToyModule(TARGET, fmt, functions, code, source)

@@ -18,10 +18,10 @@ class Wrong(ToyModule):
         kernel_type = WrongKernel
 
     def launcher(self, name, info):
-        made = super().launcher(name, info)
+        result = super().launcher(name, info)
         if "tirx.use_cooperative_launch" in info.launch_param_tags:
-            made.run = lambda threads, *values: None
-        return made
+            result.run = lambda threads, *values: None
+        return result
 
 
 create, load_from_bytes, load_from_file = entries(Wrong)

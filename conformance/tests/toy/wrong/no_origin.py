@@ -10,5 +10,5 @@ TARGET = target("no_origin:compile")
 
 
 def compile(request):
-    made = payload(request)
-    return Payload(made.kind, made.code, made.fmt, made.fmap, made.source)
+    module = payload(request)
+    return Payload(module.kind, module.code, module.fmt, module.fmap, module.source)
