@@ -107,7 +107,7 @@ class FrameworkDouble:
                 )
             ),
             "libdispatch": types.SimpleNamespace(dispatch_data_create=self._data),
-            "objc": types.SimpleNamespace(autorelease_pool=self._pool, registerMetaDataForSelector=self._register),
+            "objc": types.SimpleNamespace(autorelease_pool=self._pool, registerMetaDataForSelector=self._register, pyobjc_id=id),
         }
 
     def object(self, kind: str, **answers: Any) -> Object:
@@ -145,6 +145,7 @@ class FrameworkDouble:
             maxThreadgroupMemoryLength=32768,
             maxBufferLength=1 << 30,
             recommendedMaxWorkingSetSize=1 << 33,
+            currentAllocatedSize=1 << 20,
             newCommandQueue=lambda: self.queue(),
             newBufferWithLength_options_=lambda nbytes, options: self.buffer(nbytes),
             newSharedEvent=lambda: self.object("event"),
@@ -174,6 +175,7 @@ class FrameworkDouble:
         return self.object(
             "commands",
             computeCommandEncoder=lambda: self.object("encoder"),
+            blitCommandEncoder=lambda: self.object("encoder"),
             status=lambda: 5 if self.command_error else 4,
             error=lambda: self.error(self.command_error),
             GPUStartTime=1.0,

@@ -51,6 +51,13 @@ class Buffer:
         return f"buffer of {len(self.data)}"
 
 
+class Part(Buffer):
+    """An argument that begins within a buffer."""
+
+    def __init__(self, buffer: Buffer, offset: int) -> None:
+        self.data = memoryview(buffer.data)[offset:]  # type: ignore[assignment]
+
+
 class Event:
     value = 0
 
@@ -165,7 +172,8 @@ class Double:
 
     def launch(self, queue: Any, pipeline: Any, buffers: Any, values: Any, local: Any, grid: Any, block: Any) -> Any:
         self._record("launch", queue, pipeline.found.symbol, tuple(buffers), tuple(values), tuple(local), grid, block)
-        given = {("buffer", index): buffer for index, buffer in buffers}
+        assert all(offset % 32 == 0 for _, _, offset in buffers), "a misaligned argument"
+        given = {("buffer", index): Part(buffer, offset) if offset else buffer for index, buffer, offset in buffers}
         given |= {("buffer", index): data for index, data in values}
         given |= {("local", index): nbytes for index, nbytes in local}
         assert len(given) == len(buffers) + len(values) + len(local), "two arguments at one index"
@@ -188,6 +196,22 @@ class Double:
             )
 
         return Commands(queue, run)
+
+    def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+        self._record("copy", queue, start, offset, nbytes)
+        assert start % 4 == offset % 4 == nbytes % 4 == 0, "Metal copies whole words"
+        assert source is not target or abs(start - offset) >= nbytes, "an overlapping copy"
+
+        def run() -> None:
+            target.data[offset : offset + nbytes] = source.data[start : start + nbytes]
+
+        return Commands(queue, run)
+
+    def address(self, buffer: Any) -> int:
+        return id(buffer)
+
+    def allocated(self, device: Any) -> int:
+        return 1 << 29
 
     def event(self, device: Any) -> Any:
         self._record("event", device)

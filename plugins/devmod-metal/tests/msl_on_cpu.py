@@ -63,7 +63,7 @@ def program(text: str, name: str) -> Callable[[Mapping[tuple[str, int], Any], An
         given = [bytearray(data) if isinstance(data, int) else data for data in (arguments[key] for key in keys)]
         arrays = [
             (ctypes.c_char * len(data)).from_buffer(data)
-            if isinstance(data, bytearray)
+            if isinstance(data, (bytearray, memoryview))
             else ctypes.create_string_buffer(bytes(data), len(data))
             for data in given
         ]

@@ -39,7 +39,7 @@ def sent(framework: FrameworkDouble, start: int = 0) -> list[str]:
 
 def test_pyobjcs_metadata_have_every_selector_of_the_driver() -> None:
     source = (Path(__file__).parents[1] / "src" / "devmod_metal" / "_driver.py").read_text()
-    own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create"}
+    own = {"autorelease_pool", "registerMetaDataForSelector", "MTLCopyAllDevices", "MTLSizeMake", "dispatch_data_create", "pyobjc_id"}
     python = {"cast", "ljust", "partition", "rpartition", "startswith"}
     called = {node.func.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
     assert called - own - python == set(KNOWN["selectors"]) | set(PLAIN) | set(REGISTERED)
@@ -59,13 +59,13 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
     pipeline = driver.pipeline(device, driver.compile(device, "kernel void k() {}", ()), "k", ())
     assert (pipeline.max_threads, pipeline.static_memory, pipeline.execution_width) == (512, 64, 16)
     start, pools = len(framework.log), framework.pools
-    commands = driver.launch(queue, pipeline.handle, [(0, buffer), (3, buffer)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
+    commands = driver.launch(queue, pipeline.handle, [(0, buffer, 0), (3, buffer, 32)], [(1, b"\1\0\0\0")], [(0, 32)], (4, 2, 1), (8, 8, 1))
     assert framework.log[start:] == [
         ("queue", "commandBuffer"),
         ("commands", "computeCommandEncoder"),
         ("encoder", "setComputePipelineState_", pipeline.handle),
         ("encoder", "setBuffer_offset_atIndex_", buffer, 0, 0),
-        ("encoder", "setBuffer_offset_atIndex_", buffer, 0, 3),
+        ("encoder", "setBuffer_offset_atIndex_", buffer, 32, 3),
         ("encoder", "setBytes_length_atIndex_", b"\1\0\0\0", 4, 1),
         ("encoder", "setThreadgroupMemoryLength_atIndex_", 32, 0),
         ("encoder", "dispatchThreadgroups_threadsPerThreadgroup_", (4, 2, 1), (8, 8, 1)),
@@ -79,6 +79,24 @@ def test_a_launch_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -
     assert driver.times(commands) == (1.0, 1.5)
     framework.command_error = "Caused GPU Timeout Error"
     assert driver.failure(commands) == "Caused GPU Timeout Error"
+
+
+def test_a_copy_is_encoded_in_order(framework: FrameworkDouble, driver: Any) -> None:
+    device = driver.devices()[0]
+    queue, source, target = driver.queue(device), driver.buffer(device, 64), driver.buffer(device, 64)
+    start, pools = len(framework.log), framework.pools
+    commands = driver.copy(queue, source, 4, target, 32, 16)
+    assert framework.log[start:] == [
+        ("queue", "commandBuffer"),
+        ("commands", "blitCommandEncoder"),
+        ("encoder", "copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_", source, 4, target, 32, 16),
+        ("encoder", "endEncoding"),
+        ("commands", "commit"),
+    ]
+    assert framework.pools == pools + 1
+    driver.wait(commands)
+    assert driver.address(source) == id(source)
+    assert driver.allocated(device) == 1 << 20
 
 
 def test_memory_is_shared_and_not_copied(framework: FrameworkDouble, driver: Any) -> None:

@@ -137,6 +137,7 @@ def test_properties_of_a_device(double: Any) -> None:
         "maxThreadsPerThreadgroup.depth": 64,
         "maxThreadgroupMemoryLength": 32768,
         "maxBufferLength": 1 << 28,
+        "view_alignment": 32,
     }
 
 

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from itertools import count
-from threading import RLock
 
-from devmod import Device, Event, Stream
-from devmod.backend import Once, check_driver, check_earlier_event, check_event, fork_safe, lend, open_driver
+from devmod import Device, Stream
+from devmod.backend import Once, check_driver, lend, open_driver
 from devmod.errors import DeviceNotFoundError, LaunchError
 from devmod_metal._interface import MetalError
 from devmod_metal._open import metal
+from devmod_metal._stream import MetalStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from devmod.backend import Lease
 
 #: DLPack's kDLMetal.
 _DLPACK_METAL = 8
-#: The number of recorded commands of a stream above which completed ones are removed.
-_MAX_RECORDED = 32
 _once = Once()
 
 
 class Memory:
-    """A buffer that host and device share: `handle` is Metal's buffer, `view` its bytes."""
+    """A buffer that host and device share, or a part of one: `handle` is Metal's buffer, `offset` the first byte, `view` the bytes."""
 
-    __slots__ = ("handle", "view")
+    __slots__ = ("handle", "offset", "view")
 
-    def __init__(self, handle: Any, view: memoryview) -> None:
+    def __init__(self, handle: Any, view: memoryview, offset: int = 0) -> None:
         self.handle = handle
         self.view = view
+        self.offset = offset
 
 
 class MetalDevice(Device):
@@ -61,6 +59,9 @@ class MetalDevice(Device):
             **dict(zip((f"maxThreadsPerThreadgroup.{axis}" for axis in ("width", "height", "depth")), properties.threads, strict=True)),
             "maxThreadgroupMemoryLength": properties.threadgroup_memory,
             "maxBufferLength": properties.buffer_length,
+            # Apple's table of features: the alignment of buffers in the constant address space is 4 or 32 bytes. In the device address
+            # space it is that of the type, at most 16.
+            "view_alignment": 32,
         }
         self._once = Once()
         self._number = count()
@@ -102,11 +103,11 @@ class MetalDevice(Device):
         check_driver("metal")
         limit = self.limits["maxBufferLength"]
         if nbytes > limit:
-            raise LaunchError(f"{self} cannot hold an array of {nbytes} bytes: its maxBufferLength is {limit}", kind="metal")
+            raise self.memory_error(nbytes, f"its maxBufferLength is {limit}")
         try:
             handle = metal().buffer(self.handle, nbytes)
         except MetalError as error:
-            raise LaunchError(f"{self} gives no memory of {nbytes} bytes: {error}", kind="metal") from error
+            raise self.memory_error(nbytes, str(error)) from error
         return Memory(handle, metal().contents(handle, nbytes))
 
     def write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
@@ -118,6 +119,35 @@ class MetalDevice(Device):
         stream.synchronize()
         out.cast("B")[:] = memory.view[: out.nbytes]
 
+    def start_write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
+        staged = self.allocate(data.nbytes)
+        staged.view[: data.nbytes] = data.cast("B")
+        self.copy(staged, memory, data.nbytes, stream)
+
+    def copy(self, source: Memory, target: Memory, nbytes: int, stream: Stream) -> None:
+        check_driver("metal")
+        assert isinstance(stream, MetalStream)
+        if source.offset % 4 or target.offset % 4 or nbytes % 4:  # Metal copies whole words
+            super().copy(source, target, nbytes, stream)
+            return
+        places = (source.handle, source.offset, target.handle, target.offset)
+        try:
+            stream.commands.commit(lambda: metal().copy(stream.queue, *places, nbytes))
+        except MetalError as error:
+            raise LaunchError(f"a copy of {nbytes} bytes on {self} failed: {error}", kind="metal") from error
+
+    def slice(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        return Memory(memory.handle, memory.view[offset : offset + nbytes], offset)
+
+    def clear(self, memory: Memory, nbytes: int, stream: Stream) -> None:
+        memory.view[:nbytes] = bytes(nbytes)  # nothing queued uses new memory
+
+    def pointer(self, memory: Memory) -> tuple[int, int]:
+        return metal().address(memory.handle), memory.offset
+
+    def free_memory(self) -> int:
+        return max(self.memory - metal().allocated(self.handle), 0)
+
     def view(self, memory: Memory) -> memoryview:
         import ctypes
 
@@ -125,155 +155,6 @@ class MetalDevice(Device):
         shared = (ctypes.c_ubyte * memory.view.nbytes).from_buffer(memory.view)
         shared.owner = memory.handle  # type: ignore[attr-defined]
         return memoryview(shared).cast("B")
-
-
-class Commands:
-    """The commands that were committed to a queue and may still run, in order.
-
-    An interrupt may occur between a commit and its record. `_is_incomplete` is therefore set before a commit. If it is set, `wait` commits
-    another command and waits for it, since it runs after all others. A command stays recorded until it has completed.
-    """
-
-    def __init__(self, queue: Any, make_event: Callable[[], Any]) -> None:
-        self._queue = queue
-        self._make_event = make_event
-        self._recorded: dict[int, Any] = {}
-        self._number = count()
-        self._failure = ""
-        self._is_incomplete = False
-        self._event = Once()
-        self._count = count(1)
-        self._lock = fork_safe(RLock())
-
-    def commit(self, commit: Callable[[], Any]) -> Any:
-        """Commit a command in the order of the stream, and record it."""
-        with self._lock:
-            was_incomplete, self._is_incomplete = self._is_incomplete, True
-            commands = commit()
-            self._recorded[next(self._number)] = commands
-            self._is_incomplete = was_incomplete
-            if len(self._recorded) > _MAX_RECORDED:
-                for number in tuple(self._recorded):
-                    if not metal().is_complete(self._recorded[number]):
-                        break
-                    self._remove(number)
-        return commands
-
-    def signal(self) -> tuple[Any, int, Any]:
-        """Commit a command that sets the stream's event. Return the event, its value and the command."""
-        event = self._event.get("event", self._make_event)
-        with self._lock:
-            value = next(self._count)
-            return event, value, self.commit(lambda: metal().signal(self._queue, event, value))
-
-    def wait(self) -> str:
-        """Wait for all commands. Return the first failure since the last call, or ""."""
-        if self._is_incomplete:
-            with self._lock:
-                self.signal()
-                self._is_incomplete = False
-        for number, commands in tuple(self._recorded.items()):
-            metal().wait(commands)
-            self._remove(number)
-        failure, self._failure = self._failure, ""
-        return failure
-
-    def _remove(self, number: int) -> None:
-        commands = self._recorded.get(number)
-        if commands is not None:
-            self._failure = self._failure or metal().failure(commands)
-            self._recorded.pop(number, None)
-
-
-class MetalStream(Stream):
-    """A command queue, which runs commands in order.
-
-    Attributes
-    ----------
-    queue
-        Metal's command queue.
-    commands : Commands
-        The commands of the queue.
-    """
-
-    device: MetalDevice
-
-    def __init__(self, device: MetalDevice, queue: Any) -> None:
-        self.device = device
-        self.queue = queue
-        self.commands = Commands(queue, lambda: metal().event(device.handle))
-        #: The token of the stream's lease.
-        self.token: object = None
-        self._last_launch: Any = None
-
-    def launch(self, commit: Callable[[], Any]) -> Any:
-        """Commit a launch in the order of the stream, and record it."""
-        commands = self._last_launch = self.commands.commit(commit)
-        return commands
-
-    def wait_for_commands(self) -> str:
-        """Wait for all commands. Return the first failure since the last call, or ""."""
-        check_driver("metal")
-        return self.commands.wait()
-
-    def synchronize(self) -> None:
-        failure = self.wait_for_commands()
-        if failure:
-            raise self.device.launch_error(failure)
-
-    def record(self) -> MetalEvent:
-        check_driver("metal")
-        try:
-            event, value, commands = self.commands.signal()
-        except MetalError as error:
-            raise LaunchError(f"{self.device} gives no event: {error}", kind="metal") from error
-        # Commands that only signal may have no times.
-        return MetalEvent(self.device, event, value, commands, self._last_launch or commands)
-
-    def wait(self, event: Event) -> None:
-        event = check_event(event, MetalEvent, self.device)
-        check_driver("metal")
-        try:
-            self.commands.commit(lambda: metal().wait_for(self.queue, event.handle, event.value))
-        except MetalError as error:
-            raise LaunchError(f"{self.device} cannot wait for an event: {error}", kind="metal") from error
-
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
-
-class MetalEvent(Event):
-    """A value that a queue sets a shared event to. The end of the commands `timed` is the time of the event."""
-
-    __slots__ = ("commands", "device", "handle", "timed", "value")
-
-    def __init__(self, device: MetalDevice, handle: Any, value: int, commands: Any, timed: Any) -> None:
-        self.device, self.handle, self.value = device, handle, value
-        self.commands, self.timed = commands, timed
-
-    def synchronize(self) -> None:
-        check_driver("metal")
-        failure = wait_for([self.timed, self.commands])
-        if failure:
-            raise self.device.launch_error(failure)
-
-    def elapsed(self, earlier: Event) -> float:
-        earlier = check_earlier_event(earlier, MetalEvent, self.device)
-        earlier.synchronize()
-        self.synchronize()
-        return metal().times(self.timed)[1] - metal().times(earlier.timed)[1]
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"
-
-
-def wait_for(commands: list[Any]) -> str:
-    """Wait for commands. Return the first failure, or ""."""
-    driver, failure = metal(), ""
-    for each in commands:
-        driver.wait(each)
-        failure = failure or driver.failure(each)
-    return failure
 
 
 def devices() -> list[MetalDevice]:

@@ -129,7 +129,7 @@ class Framework:
         self,
         queue: Any,
         pipeline: Any,
-        buffers: Sequence[tuple[int, Any]],
+        buffers: Sequence[tuple[int, Any, int]],
         values: Sequence[tuple[int, bytes]],
         local: Sequence[tuple[int, int]],
         grid: Dims,
@@ -139,8 +139,8 @@ class Framework:
             commands = _not_none(queue.commandBuffer(), "no command buffer")
             encoder = _not_none(commands.computeCommandEncoder(), "no command encoder")
             encoder.setComputePipelineState_(pipeline)
-            for index, buffer in buffers:
-                encoder.setBuffer_offset_atIndex_(buffer, 0, index)
+            for index, buffer, offset in buffers:
+                encoder.setBuffer_offset_atIndex_(buffer, offset, index)
             for index, data in values:
                 encoder.setBytes_length_atIndex_(data, len(data), index)
             for index, nbytes in local:
@@ -149,6 +149,21 @@ class Framework:
             encoder.endEncoding()
             commands.commit()
             return commands
+
+    def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+        with objc.autorelease_pool():
+            commands = _not_none(queue.commandBuffer(), "no command buffer")
+            encoder = _not_none(commands.blitCommandEncoder(), "no command encoder")
+            encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(source, start, target, offset, nbytes)
+            encoder.endEncoding()
+            commands.commit()
+            return commands
+
+    def address(self, buffer: Any) -> int:
+        return int(objc.pyobjc_id(buffer))
+
+    def allocated(self, device: Any) -> int:
+        return int(device.currentAllocatedSize())
 
     def event(self, device: Any) -> Any:
         return _not_none(device.newSharedEvent(), "no event")

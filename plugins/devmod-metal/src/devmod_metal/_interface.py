@@ -81,13 +81,25 @@ class Metal(Protocol):
         self,
         queue: Any,
         pipeline: Any,
-        buffers: Sequence[tuple[int, Any]],
+        buffers: Sequence[tuple[int, Any, int]],
         values: Sequence[tuple[int, bytes]],
         local: Sequence[tuple[int, int]],
         grid: Dims,
         block: Dims,
     ) -> Any:
-        """Commit one launch and return its commands. Buffers, values and sizes of threadgroup memory each have an index."""
+        """Commit one launch and return its commands. Buffers, values and sizes of threadgroup memory each have an index.
+
+        A buffer has the first byte of the argument in it.
+        """
+
+    def copy(self, queue: Any, source: Any, start: int, target: Any, offset: int, nbytes: int) -> Any:
+        """Commit a copy from one buffer to another, and return its commands. All numbers are multiples of 4."""
+
+    def address(self, buffer: Any) -> int:
+        """Return the address of the buffer's object, as DLPack has it."""
+
+    def allocated(self, device: Any) -> int:
+        """Return the bytes that this process has allocated on a device."""
 
     def event(self, device: Any) -> Any:
         """Create an event with the value 0, for queues of all devices."""

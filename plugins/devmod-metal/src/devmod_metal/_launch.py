@@ -5,9 +5,10 @@ from __future__ import annotations
 from devmod import Block, Interface, Param
 from devmod.backend import Kernel, LaunchConfig, Launcher, block_packer, constants_of, specialize_constants
 from devmod.errors import CompileError, FormatError, LaunchError, list_names
-from devmod_metal._device import Memory, MetalDevice, MetalStream, devices, wait_for
+from devmod_metal._device import Memory, MetalDevice, devices
 from devmod_metal._interface import ConstantValue, MetalError
 from devmod_metal._open import metal
+from devmod_metal._stream import MetalStream, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class MetalKernel(Kernel):
     def _committer(self, stream: MetalStream, shape: tuple[Dims, Dims], values: Sequence[Any]) -> Callable[[], Any]:
         assert self._pipeline is not None
         local = [(index, values[number]) for number, index in self._local]
-        buffers = [(index, values[number].handle) for number, index in self._buffers]
+        buffers = [(index, values[number].handle, values[number].offset) for number, index in self._buffers]
         data = [(index, bytes(values[number])) for number, index in self._values]
         if self._pack is not None:
             data += [(at, block) for at, block in zip(self._blocks, self._pack(values), strict=True) if isinstance(at, int)]
@@ -226,7 +227,7 @@ class MetalKernel(Kernel):
             if len(value) > _MAX_VALUE_BYTES:
                 memory: Memory = self._device.allocate(len(value))
                 memory.view[:] = value
-                buffers.append((index, memory.handle))
+                buffers.append((index, memory.handle, 0))
         data = [each for each in data if len(each[1]) <= _MAX_VALUE_BYTES]
         driver, queue, pipeline = metal(), stream.queue, self._pipeline.handle
 
