@@ -68,7 +68,10 @@ def test_it_shows_signatures_arrays_and_an_error(executed: Any) -> None:
     described = text(executed, "help(mandelbrot)")
     for line in ("escape : float32* ", "steps : int32", "threads= or grid=", "opencl/cl", "webgpu/wgsl"):
         assert line in described
-    assert text(executed, "blurred").startswith("<")
+    assert "opencl LaunchConfig(grid=(" in text(
+        executed, "    print(device.kind, mandelbrot.on(device).launch_config(threads=(WIDTH, HEIGHT)))"
+    )
+    assert text(executed, "blurred").startswith("<Array uint32[320, 480] on ")
     assert "has no argument 'bands'" in text(executed, "except devmod.ArgumentError as error:")
 
 
