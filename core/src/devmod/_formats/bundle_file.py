@@ -151,7 +151,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     ArgumentError
         `data` is not a buffer.
     """
-    from devmod._formats.wire import snapshot
+    from devmod._util.buffers import snapshot
 
     return _open(snapshot(data, "loads(data)", "devmod.load(path)"), "the bundle in memory", prefer)
 

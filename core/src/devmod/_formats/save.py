@@ -6,7 +6,7 @@ No payload is copied, and hashing overlaps with writing. The comment above the r
 from __future__ import annotations
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, read_index, read_origin
-from devmod._formats.wire import flat, pack
+from devmod._formats.wire import pack
 from devmod._modules.bundle import BundleModule
 from devmod._modules.library import LibraryModule
 from devmod._modules.module import LIBRARY, Module
@@ -14,6 +14,7 @@ from devmod._modules.stored import StoredModule
 from devmod._modules.tree import ordered
 from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
+from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of
 from devmod._util.names import is_valid_name
 from devmod.errors import FormatError

@@ -6,17 +6,16 @@ The payload is neither parsed nor copied. `encode` returns it as a separate part
 from __future__ import annotations
 
 from _collections_abc import Mapping  # collections.abc, without the package collections
-from os import PathLike
 
 from devmod._formats.msgpack import MAX_VALUES, Reader
+from devmod._util.buffers import flat
 from devmod._values.dtypes import DType, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo, Interface
-from devmod.errors import ArgumentError, FormatError, list_names, quote_name
+from devmod.errors import FormatError, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from devmod._values.code import Binary, Code
     from devmod._values.spec import TargetSpec
@@ -94,55 +93,6 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionIn
             code = reader.read_bin()
     reader.finish()
     return fmt, fmap, code
-
-
-def flat(data: Any) -> memoryview:
-    """Return any buffer as a flat view of its bytes.
-
-    Raises
-    ------
-    FormatError
-        `data` is not a buffer, or is not contiguous.
-    """
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise FormatError(f"expected bytes or another buffer, not {type(data).__name__}") from None
-    if not view.c_contiguous:
-        raise FormatError("expected a contiguous buffer; this one has strides")
-    if view.ndim == 1 and view.format == "B":
-        return view
-    return view.cast("B") if view.nbytes else memoryview(b"")
-
-
-def snapshot(data: Any, call: str, path_call: str = "") -> memoryview:
-    """Return a caller's bytes as a flat read-only view. A writable or a strided buffer is copied.
-
-    Raises
-    ------
-    ArgumentError
-        `data` is not a buffer. The message names `call`; if `data` is a path, it also names `path_call`, which takes a path.
-    """
-    try:
-        view = memoryview(data)
-    except TypeError:
-        is_path = path_call and isinstance(data, (str, PathLike))
-        raise ArgumentError(
-            f"{call}: data is bytes or another buffer, not {type(data).__name__}{f'. {path_call} takes a path' if is_path else ''}",
-            argument="data",
-        ) from None
-    return flat(view if view.readonly and view.c_contiguous else view.tobytes())
-
-
-def read_only_view(data: Binary) -> memoryview:
-    """Return bytes for a module to keep, as a flat read-only view. They are copied if the object that owns them is writable.
-
-    A read-only view of a bytearray changes with it. A mapped file and bytes are not copied.
-    """
-    view = data if isinstance(data, memoryview) else flat(data)
-    under = view.obj  # None for a buffer from C; its own flag is then right
-    fixed = view.readonly and (under is None or memoryview(under).readonly)
-    return flat(view if fixed and view.c_contiguous else view.tobytes())
 
 
 # -- writing

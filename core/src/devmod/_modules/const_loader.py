@@ -7,6 +7,7 @@ from functools import partial
 from devmod._formats import wire as _wire
 from devmod._formats.msgpack import Reader
 from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod._util.buffers import flat, read_only_view
 from devmod._values.dtypes import STRUCT_FORMATS, DType, array_bytes, dtype_name, parse_dtype
 from devmod._values.info import FunctionInfo
 from devmod.errors import ArgumentError, FormatError, function_not_found, list_names, quote_name
@@ -177,7 +178,7 @@ def load_from_bytes(data: memoryview) -> Module:
     FormatError
         `data` is not the bytes of such a module; the message has the constant and the offset.
     """
-    reader = Reader(_wire.read_only_view(data), f"the bytes of the {KIND} module", KIND)
+    reader = Reader(read_only_view(data), f"the bytes of the {KIND} module", KIND)
     tensors: dict[str, ConstantTensor] = {}
     reader.field = "constants"
     for _ in range(reader.read_map()):
@@ -252,7 +253,7 @@ def _constant(name: str, tensor: Any) -> ConstantTensor:
         return _through_numpy(name, tensor)
     dtype = _dtype_of(name, view)
     if view.readonly and view.c_contiguous:
-        return ConstantTensor(dtype, view.shape or (), _wire.flat(view))
+        return ConstantTensor(dtype, view.shape or (), flat(view))
     return ConstantTensor(dtype, view.shape or (), view.tobytes())
 
 

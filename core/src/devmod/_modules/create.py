@@ -9,6 +9,7 @@ from devmod._modules.module import Module
 from devmod._plugins import entries, registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_loader
+from devmod._util.buffers import flat
 from devmod._util.environment import environment_flag
 from devmod.errors import ArgumentError, FormatError, NotRegisteredError, describe_error
 
@@ -134,10 +135,7 @@ def load_from_bytes(kind: str, data: Buffer) -> Module:
             kind=kind,
             argument="data",
         ) from None
-    if not view.c_contiguous:
-        view = memoryview(view.tobytes())
-    elif view.format != "B" or view.ndim != 1:
-        view = view.cast("B") if view.nbytes else memoryview(b"")
+    view = flat(view if view.c_contiguous else view.tobytes())
     spec = spec_of_loader(kind)
     return _check_result(registry.call_entry(LOAD_FROM_BYTES, kind, loader, view), LOAD_FROM_BYTES, kind, spec.kind if spec else "")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from devmod._formats import wire as _wire
 from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
 from devmod._modules.tree import owner_of
+from devmod._util.buffers import read_only_view
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, function_not_found
 
@@ -173,7 +174,7 @@ def _immutable(data: bytes | bytearray | memoryview) -> Binary:
     """Return `data` unchanged if it is immutable (a payload may be large), else a copy."""
     if type(data) is bytes:
         return data
-    return _wire.read_only_view(data) if isinstance(data, memoryview) else bytes(data)
+    return read_only_view(data) if isinstance(data, memoryview) else bytes(data)
 
 
 def _check_source(kind: str, source: Source | None) -> Source:

@@ -109,7 +109,8 @@ class RuntimeModule(PayloadModule):
         FormatError
             `data` is not the bytes of such a module.
         """
-        from devmod._formats.wire import decode, read_only_view
+        from devmod._formats.wire import decode
+        from devmod._util.buffers import read_only_view
 
         data = read_only_view(data)  # the caller may reuse a writable buffer before the first use
         fmt, fmap, code = decode(spec, data)

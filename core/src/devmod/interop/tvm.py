@@ -21,6 +21,7 @@ from devmod._modules.tree import ordered
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
+from devmod._util.buffers import snapshot
 from devmod._util.names import is_valid_name
 from devmod._util.paths import path_to_str
 from devmod.errors import FormatError, function_not_found, quote_name
@@ -60,7 +61,7 @@ def load_module_bytes(kind: str, data: Buffer) -> Module:
     ArgumentError
         `data` is not a buffer.
     """
-    view = _wire.snapshot(data, "load_module_bytes(kind, data)")
+    view = snapshot(data, "load_module_bytes(kind, data)")
     spec = spec_of_loader(kind) if is_valid_name(kind) else None
     if spec is None and kind != CONST_LOADER:
         raise FormatError(f"a module of the kind {quote_name(kind)} is not supported", kind=kind)
@@ -94,7 +95,7 @@ def load_imports(data: Buffer) -> Module:
     ArgumentError
         `data` is not a buffer.
     """
-    return _load_imports(_wire.snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
+    return _load_imports(snapshot(data, "load_imports(data)", "load_library(path)"), "the imports blob")
 
 
 # The layout (tvm-ffi, src/ffi/extra/library_module.cc):

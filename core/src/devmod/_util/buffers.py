@@ -1,0 +1,62 @@
+"""Callers' buffers as flat views of their bytes."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod._values.code import Binary
+
+
+def flat(data: Any) -> memoryview:
+    """Return any buffer as a flat view of its bytes.
+
+    Raises
+    ------
+    FormatError
+        `data` is not a buffer, or is not contiguous.
+    """
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise FormatError(f"expected bytes or another buffer, not {type(data).__name__}") from None
+    if not view.c_contiguous:
+        raise FormatError("expected a contiguous buffer; this one has strides")
+    if view.ndim == 1 and view.format == "B":
+        return view
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def snapshot(data: Any, call: str, path_call: str = "") -> memoryview:
+    """Return a caller's bytes as a flat read-only view. A writable or a strided buffer is copied.
+
+    Raises
+    ------
+    ArgumentError
+        `data` is not a buffer. The message names `call`; if `data` is a path, it also names `path_call`, which takes a path.
+    """
+    try:
+        view = memoryview(data)
+    except TypeError:
+        is_path = path_call and isinstance(data, (str, PathLike))
+        raise ArgumentError(
+            f"{call}: data is bytes or another buffer, not {type(data).__name__}{f'. {path_call} takes a path' if is_path else ''}",
+            argument="data",
+        ) from None
+    return flat(view if view.readonly and view.c_contiguous else view.tobytes())
+
+
+def read_only_view(data: Binary) -> memoryview:
+    """Return bytes for a module to keep, as a flat read-only view. They are copied if the object that owns them is writable.
+
+    A read-only view of a bytearray changes with it. A mapped file and bytes are not copied.
+    """
+    view = data if isinstance(data, memoryview) else flat(data)
+    under = view.obj  # None for a buffer from C; its own flag is then right
+    fixed = view.readonly and (under is None or memoryview(under).readonly)
+    return flat(view if fixed and view.c_contiguous else view.tobytes())
