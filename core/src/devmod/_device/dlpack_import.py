@@ -17,6 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    import numpy as np
+else:
+    from devmod._util.numpy import np
+
 #: DLPack's codes of the types that NumPy reads: int, uint, float, complex, bool.
 _NUMPY_CODES = (0, 1, 2, 5, 6)
 _UINT = 1
@@ -28,6 +32,15 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 def is_capsule(value: object) -> bool:
     """Return whether a value is a capsule of DLPack, used or not."""
     return type(value).__name__ == "PyCapsule" and b"dltensor" in (_name(value) or b"")
+
+
+class _Writable:
+    """The memory of a read-only NumPy array, writable."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array  # a reference
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
 
 
 class Import:
@@ -47,6 +60,16 @@ class Import:
     def __init__(self, value: Any) -> None:
         self._value = value
         self.dtype = ""
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """Return a NumPy array over the memory.
+
+        NumPy takes capsules of DLPack before version 1, which have no flag for it, as read-only. PyTorch's tensors can be written.
+        """
+        array = np.from_dlpack(self)  # type: ignore[arg-type]  # the parameters and the capsule are the exporter's
+        if array.flags.writeable or type(self._value).__module__ != "torch":
+            return array
+        return np.asarray(_Writable(array))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if is_capsule(self._value):
@@ -74,9 +97,10 @@ def _tensor(capsule: object) -> Tensor:
     """
     name = _name(capsule)
     if name in (b"used_dltensor", b"used_dltensor_versioned"):
-        raise ConversionError("is a DLPack capsule that was used before; a capsule is used once: export the array again")
+        raise ConversionError("has a DLPack capsule that was used before; a capsule can be used once: export the array again")
     if name not in (b"dltensor", b"dltensor_versioned"):
-        raise ConversionError(f"exports a capsule named {(name or b'').decode(errors='replace')!r}, which is not one of DLPack")
+        found = repr((name or b"").decode(errors="replace"))
+        raise ConversionError(f"exports a capsule named {found}, expected 'dltensor' or 'dltensor_versioned'")
     layout = Versioned if name == b"dltensor_versioned" else Managed
     tensor: Tensor = layout.from_address(_pointer(capsule, name)).tensor
     return tensor

@@ -140,7 +140,7 @@ def _as_numpy(value: Any) -> tuple[np.ndarray[Any, Any], str] | None:
                 f"is {describe_value(value)} on {name} device {number}, whose memory this backend cannot use; copy it to the host first: "
                 "tensor.cpu() in PyTorch, array.get() in CuPy, jax.device_get(array) in JAX"
             )
-        array = np.from_dlpack(source)  # type: ignore[arg-type]  # the parameters and the capsule are the exporter's
+        array = source.numpy()
     except ConversionError:
         raise
     except (TypeError, ValueError, RuntimeError, BufferError, NotImplementedError) as error:
