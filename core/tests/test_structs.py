@@ -125,6 +125,12 @@ def test_a_record_of_the_declared_layout_may_have_other_names() -> None:
     assert str(caught.value) == "the toy function 'f': argument 2 'p': member 'p.a': unknown; expected 'n', 'in'"
 
 
+def test_a_record_with_the_declared_names_is_converted_by_name() -> None:
+    param = Param("p", "scalar", "uint8x8", members=[Member("x", "float32", 0), Member("y", "float32", 4)])
+    swapped = np.array((1, 2), [("y", "f4"), ("x", "f4")])
+    assert packed(param, swapped) == np.array([2, 1], "f4").tobytes()
+
+
 def test_the_bytes_of_a_struct_are_passed_unchanged() -> None:
     assert packed(P, b"\xff" * 96) == b"\xff" * 96
 
@@ -277,6 +283,7 @@ def test_a_struct_of_one_byte_is_a_struct() -> None:
     param = Param("p", "scalar", "uint8", align=1, members=[Member("flag", "int8", 0)])
     assert packed(param, {"flag": -1}) == b"\xff"
     assert packed(param, (2,)) == b"\x02"
+    assert packed(Param("p", "scalar", "uint8", align=1), b"\x03") == b"\x03"
 
 
 # -- layouts

@@ -118,6 +118,7 @@ def test_wgsl_structs_that_contain_each_other_many_times_take_no_time() -> None:
         ("union P { int a; float b; }; kernel void f(union P p) {}", "opencl", "uint8x4"),
         (METAL + "struct B { int a; }; struct P : B { int b; }; kernel void f(constant P &p) {}", "metal", "uint8x8"),
         (METAL + "struct P { int a : 3; int b : 5; char c; }; kernel void f(constant P &p) {}", "metal", "uint8x4"),
+        (METAL + "struct P { int a : 8; int b; }; kernel void f(constant P &p) {}", "metal", "uint8x8"),
         (f"struct P {{ {' '.join(f'int m{n};' for n in range(1025))} }}; kernel void f(struct P p) {{}}", "opencl", "uint8x4100"),
     ],
 )

@@ -64,7 +64,8 @@ def test_an_opencl_kernel_of_global_ids_alone_is_open(body: str) -> None:
         "other(x);",
         "x[0] = APPLY(get_local_id, 0);",
         "x[0] = APPLY(square, 1);",  # a macro's argument is called: unknown
-        "x[0] = JOIN(get_local_, id)(0);",
+        "x[0] = JOIN(get_lo, cal_id)(0);",
+        "x[0] = vendor_lane;",
         "x[0] = vendor_lane(0);",
         "x[0] = sub_group_reduce_add(x[0]);",
         "x[0] = work_group_reduce_add(x[0]);",
@@ -85,6 +86,8 @@ def test_an_opencl_kernel_that_may_depend_on_its_block_is_not_open(body: str) ->
         "#define KERNEL(name) kernel void name(global float *x)\nKERNEL(k) { x[get_global_id(0)] = 1; }",
         "#define BEGIN {\nkernel void k(global float *x) BEGIN x[get_local_id(0)] = 1; }",
         "kernel void k(global float *x) {\n#ifdef A\nif (x[0]) {\n#else\n{\n#endif\nx[get_global_id(0)] = 1; } }",
+        "#define BEGIN {\n#define END }\nstatic float f(float x) BEGIN x += 1; return get_local_id(0); END\n"
+        "kernel void k(global float *x) { x[0] = f(1); }",
         "typedef local float *Shared; kernel void k(global float *x, Shared t) { x[get_global_id(0)] = 1; }",
     ],
 )
@@ -136,6 +139,7 @@ METAL_HEAD = (
         (OWN + ", uint l [[threads_per_grid]]", "x[i] = l;", False),
         (OWN + ", uint l [[thread_index_in_simdgroup]]", "x[i] = l;", False),
         (OWN, "x[i] = unknown_function(1);", False),
+        (OWN, "x[i] = unknown_lane;", False),
     ],
 )
 def test_a_metal_kernel_of_grid_positions_alone_is_open(arguments: str, body: str, expected: bool) -> None:

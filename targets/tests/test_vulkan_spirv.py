@@ -347,7 +347,7 @@ def nested(depth: int, count: int = 1, size: int = 4) -> tuple[str, str]:
     [
         (8, 1, 4, True),
         (9, 1, 4, False),  # nested too deeply
-        (6, 3, 0, False),  # members at one place
+        (4, 3, 0, False),  # members at one place
         (8, 3, 4, False),  # more than 1024 members, which overlap
     ],
 )

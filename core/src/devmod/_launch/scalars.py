@@ -78,12 +78,12 @@ def packer(name: str, *, bool_bytes: int = 1, vec3_lanes: int = 4, align: int = 
         A struct's alignment. If it is more than 0, "uint8x3" is a struct of three bytes and not a vector.
     """
     code, bits, lanes = parse_dtype(name)
-    if lanes == 1:
-        return _packer_of_one(name, code, bits, bool_bytes)
-    one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
     is_bytes = code == 1 and bits == 8
     if is_bytes and align:
         return lambda value: _bytes_of(value, name, lanes)
+    if lanes == 1:
+        return _packer_of_one(name, code, bits, bool_bytes)
+    one = _packer_of_one(dtype_name((code, bits, 1)), code, bits, bool_bytes)
     width = len(_zero(one, code, bits, bool_bytes))
     padding = bytes(width * (vec3_lanes - 3)) if lanes == 3 else b""
 
