@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from support import sample
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
+from devmod._cli import main
 
 pytestmark = pytest.mark.row("R12")
 
@@ -204,3 +206,53 @@ def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:
         devmod.bundle(mixed)
     with pytest.raises(devmod.FormatError, match="take different arguments"):
         devmod.bundle(*devmod.load(path).imports)
+
+
+SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        ((X, scalar("n", "int32")), (X, scalar("n", "int32")), "f(x: float32* rw, n: int32)"),
+        ((X.replace(access="r"), scalar("n", "int32")), (X.replace(type="float32x4", access="w"), scalar("n", "uint64")), "f(x: float32* rw, n: integer)"),
+        ((buffer("x", "", ""),), (buffer("x", "float16", ""),), "f(x: float16*)"),
+        ((scalar("v", "float32x3"), scalar("w", "")), (scalar("v", "float16x3"), scalar("w", "int8")), "f(v: floatx3, w: integer)"),
+        ((X, scalar("n", "int32")), (scalar("n", "int32"), X), "f(*, x: float32* rw, n: int32)"),
+        ((X, STRUCT), (X, *FLAT), "f(x: float32* rw, a: float32, n: integer)"),
+        ((X, STRUCT), (X, PADDED), "f(x: float32* rw, p: {a: float32, n: int32})"),
+        ((X, STRUCT), (X, scalar("p", "uint8x8", align=4)), "f(x: float32* rw, p: struct)"),
+        ((X, SCRATCH), (X,), "f(x: float32* rw, *, scratch: local float32 = Local(per_thread=4))"),
+        ((X, SCRATCH, FLAT[0]), (FLAT[0], X), "f(*, x: float32* rw, a: float32, scratch: local float32 = Local(per_thread=4))"),
+        ((X,), (X.replace(name="y"),), "f: its candidates take different arguments"),
+        ((X,), (X.replace(name=""),), ""),
+    ],
+)  # fmt: skip
+def test_inspect_and_notebooks_show_the_common_signature(
+    first: tuple[Param, ...], second: tuple[Param, ...], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = devmod.bundle(module("opencl", *first), devmod.bundle(module("vulkan", *second), mixed=True), mixed=True)
+    path = tmp_path / "k.devmod"
+    devmod.save(bundle, path)
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert [line.strip() for line in out.splitlines() if "every candidate" in line] == [f"every candidate: {text}"] * bool(text)
+    shown = text or "f(x: float32* rw)"
+    assert f"<tr><th>function</th><td>{shown}</td></tr>" in devmod.load(path)._repr_html_()
+    assert main(["inspect", "--json", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)["module"]
+    assert found["common"] == [{"name": "f", "signature": text}] * bool(text)
+    assert [each for each in found["imports"] if "common" in each] == []
+
+
+def test_the_common_block_is_that_of_all_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def text(*interfaces: Interface) -> str:
+        code, fmt, _ = sample("opencl")
+        made = [devmod.create_with_fallback("opencl", code, fmt, {"f": FunctionInfo("f", [], (), (), each)}) for each in interfaces]
+        devmod.save(devmod.bundle(*made), tmp_path / "k.devmod")
+        assert main(["inspect", str(tmp_path / "k.devmod")]) == 0
+        return capsys.readouterr().out.splitlines()[2].strip()
+
+    assert text(Interface(open_block=True), Interface(open_block=True)) == "every candidate: f() any block"
+    assert text(Interface(default_block=(8, 8, 1)), Interface(default_block=(8, 8, 1))) == "every candidate: f() default block 8×8×1"
+    assert text(Interface(block=(8, 8, 1)), Interface(open_block=True)) == "every candidate: f()"

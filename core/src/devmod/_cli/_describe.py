@@ -12,6 +12,7 @@ from devmod._cli._runtimes import missing_runtimes, runtime_of
 from devmod._formats.index import MAGIC, MAX_DEPTH
 from devmod._formats.raw import read_payload
 from devmod._launch.constants import constants_of
+from devmod._modules.agreement import common_signature, shared_functions
 from devmod._modules.fallback import FallbackModule
 from devmod._modules.module import BINARY_SERIALIZABLE, Module
 from devmod._modules.stored import StoredModule
@@ -45,8 +46,10 @@ def describe(path: Path, *, verify: bool = False) -> dict[str, Any]:
     with shared_scan():
         form, module, count = _open_stdin() if str(path) == STDIN else (*_open(path), path.stat().st_size)
         verified = sum(_verified(each) for each in walk(module)) if verify else None
-        tree = _tree(module, str(path))
-        missing = missing_runtimes(module)
+        tree, bundles = _tree(module, str(path))
+        missing = missing_runtimes(module)  # it has a limit on the candidates
+        for described, bundle in bundles:
+            described["common"] = list(_common_functions(bundle))
     return {"file": str(path), "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 
@@ -107,14 +110,16 @@ def _open_stdin() -> tuple[str, Module, int]:
         ) from error
 
 
-def _tree(root: Module, path: str) -> dict[str, Any]:
-    """Return the description of the root, with all others in it."""
+def _tree(root: Module, path: str) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
+    """Return the description of the root, with all others in it; and the bundles that are in no bundle, with their descriptions."""
+    bundles: list[tuple[dict[str, Any], Module]] = []
     count = 0
     numbers: dict[int, int] = {}
     top: list[Any] = []
-    path_to = [(iter((root,)), top)]  # an iterator over the undescribed imports of a module, and the list for their descriptions
+    # An iterator over the undescribed imports of a module, the list for their descriptions, and whether the module is a bundle.
+    path_to = [(iter((root,)), top, False)]
     while path_to:
-        children, into = path_to[-1]
+        children, into, in_bundle = path_to[-1]
         module = next(children, None)
         if module is None:
             path_to.pop()
@@ -126,11 +131,13 @@ def _tree(root: Module, path: str) -> dict[str, Any]:
         if len(path_to) > MAX_DEPTH:
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
         described = _module(module, number)
+        if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
+            bundles.append((described, module))
         into.append(described)
         count += 1
-        path_to.append((iter(module.imports), described["imports"]))
+        path_to.append((iter(module.imports), described["imports"], holds_candidates(module)))
     described_root: dict[str, Any] = top[0]
-    return described_root
+    return described_root, bundles
 
 
 def _module(module: Module, number: int) -> dict[str, Any]:
@@ -160,6 +167,14 @@ class _Functions:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (_function(name, info, self._readable) for name, info in self._functions.items())
+
+
+def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
+    """Yield the functions that several candidates have, each with the signature of a call that reaches all of them."""
+    for name, candidates in shared_functions([bundle]):
+        text = common_signature(name, candidates)
+        if text:
+            yield {"name": name, "signature": text}
 
 
 def _size(module: Module) -> int:

@@ -84,9 +84,10 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         head += f" — runtime: {runtime['installed'] or missing}"
     yield indent + head
     inner = indent + "  "
-    if module["kind"] != "bundle":  # its functions are those of its candidates
-        for function in module["functions"]:
-            yield inner + function["signature"]
+    for function in module["functions"]:  # none for a bundle: its functions are those of its candidates
+        yield inner + function["signature"]
+    for function in module.get("common", ()):
+        yield f"{inner}every candidate: {function['signature']}"
     origin = module["origin"]
     if origin:
         parts = [f"target {origin['target']!r}"] if origin.get("target") else []

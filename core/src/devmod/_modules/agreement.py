@@ -9,16 +9,18 @@ from __future__ import annotations
 from devmod._launch.order import LAUNCH_KEYWORDS
 from devmod._modules.choice import describe_candidate
 from devmod._modules.tree import holds_candidates, walk
+from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
 from devmod._values.dtypes import dtype_name, parse_dtype
 from devmod._values.layout import is_value
 from devmod._values.param import Param
-from devmod._values.signature import member_text, parameter_text
+from devmod._values.signature import block_text, member_text, parameter_text
 from devmod.errors import DevmodError, FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from devmod._modules.module import Module
     from devmod._values.info import Interface
@@ -61,16 +63,37 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     return Agreement(flattened, "" if same_order else "its candidates have different orders of arguments")
 
 
+def common_signature(name: str, candidates: Sequence[Module]) -> str:
+    """Return the signature of a call that reaches each candidate of a function; "" if fewer than two are comparable."""
+    interfaces = list(_interfaces(name, candidates).values())
+    if len(interfaces) < 2:
+        return ""
+    common = agreement(name, candidates)
+    if common is None:
+        return f"{name}: its candidates take different arguments"
+    forms = [_form(interface, common.flattened) for interface in interfaces]
+    parts = [_common_text([form[each] for form in forms]) for each in forms[0]]
+    defaults = {param.name: parameter_text(param) for interface in interfaces for param in interface.params if param.default is not None}
+    if common.keywords_only or defaults:
+        parts.insert(0 if common.keywords_only else len(parts), "*")
+    blocks = {block_text(interface) for interface in interfaces}
+    return f"{name}({', '.join([*parts, *defaults.values()])}) {blocks.pop() if len(blocks) == 1 else ''}".rstrip()
+
+
+def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, list[Module]]]:
+    """Yield each function that several candidates of bundles have, with these candidates."""
+    owners: dict[str, list[Module]] = {}
+    for candidate in walk(*modules, enter=holds_candidates):
+        for name in () if holds_candidates(candidate) else candidate:
+            owners.setdefault(name, []).append(candidate)
+    return ((name, several) for name, several in owners.items() if len(several) > 1)
+
+
 def check_agreement(modules: Sequence[Module]) -> None:
     """Raise FormatError if two candidates take different arguments in a function of one name. The message has both signatures."""
-    candidates = [each for each in walk(*modules, enter=holds_candidates) if not holds_candidates(each)]
-    owners: dict[str, list[Module]] = {}
-    for candidate in candidates:
-        for name in candidate:
-            owners.setdefault(name, []).append(candidate)
-    for name, several in owners.items():
-        if len(several) > 1:
-            _check(name, _interfaces(name, several))
+    with shared_scan():
+        for name, candidates in shared_functions(modules):
+            _check(name, _interfaces(name, candidates))
 
 
 def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
@@ -91,15 +114,16 @@ def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
 def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interface]:
     """Return the interfaces that can be compared."""
     found = {}
-    for candidate in candidates:
-        try:
-            interface = candidate.functions[name].interface
-        except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
-            continue
-        if interface is not None:
-            names = [param.name for param in interface.params]
-            if all(names) and len(set(names)) == len(names):
-                found[candidate] = interface
+    with shared_scan():
+        for candidate in candidates:
+            try:
+                interface = candidate.functions[name].interface
+            except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
+                continue
+            if interface is not None:
+                names = [param.name for param in interface.params]
+                if all(names) and len(set(names)) == len(names):
+                    found[candidate] = interface
     return found
 
 
@@ -149,7 +173,7 @@ def _value_of(param: Param | Member) -> Param | Member:
     return param.members[0] if isinstance(param, Param) and is_value(param.members) else param
 
 
-def _class_of(param: Param | Member) -> tuple[object, ...]:
+def _class_of(param: Param | Member) -> tuple[Any, ...]:
     """Return the kind of a parameter and what two of them must have in common; the kind alone if the type is unknown."""
     shape = () if isinstance(param, Param) else param.shape
     if isinstance(param, Param) and param.kind not in ("buffer", "scalar", "uniform"):
@@ -166,6 +190,25 @@ def _class_of(param: Param | Member) -> tuple[object, ...]:
         return ("value",)
     code, _, lanes = parse_dtype(param.type)
     return ("value", _CLASSES.get(code, "float"), lanes, shape)
+
+
+def _common_text(params: Sequence[Param | Member]) -> str:
+    """Return a parameter of several candidates. Where the types differ, it has what they have in common."""
+    texts = list(dict.fromkeys(map(_text, params)))
+    if len(texts) == 1:
+        return texts[0]
+    kind, *details = max(map(_class_of, map(_value_of, params)), key=len)
+    access = "".join(letter for letter in "rw" if any(letter in getattr(each, "access", "") for each in params))
+    if kind == "buffer":
+        return f"{params[0].name}: {details[0] if details else 'void'}* {access}".rstrip()
+    if not details:
+        return texts[0]
+    lanes = f"x{details[1]}" if details[0] != "struct" and details[1] != 1 else ""
+    return f"{params[0].name}: {details[0]}{lanes}{''.join(f'[{length}]' for length in details[-1])}"
+
+
+def _text(param: Param | Member) -> str:
+    return parameter_text(param) if isinstance(param, Param) else member_text(param)
 
 
 def _table(left: str, first: Form, right: str, second: Form) -> str:
@@ -185,5 +228,5 @@ def _table(left: str, first: Form, right: str, second: Form) -> str:
 def _cell(param: Param | Member | None) -> str:
     if param is None:
         return "-"
-    text = parameter_text(param) if isinstance(param, Param) else member_text(param)
+    text = _text(param)
     return escape_line(text if len(text) <= _MAX_CELL else f"{text[: _MAX_CELL - 1]}…")

@@ -208,18 +208,20 @@ class Module(ABC):
         """
         raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
 
-    def _repr_html_(self) -> str:
-        from devmod._util.html import html_table
+    def signature_of(self, name: str) -> str:
+        """Return a function's signature as one short line, or the reason why it cannot be read."""
         from devmod._values.signature import signature_text
 
-        def signature(name: str) -> str:
-            try:
-                return signature_text(name, self.functions[name], short=True)
-            except DevmodError as error:  # one damaged function
-                return f"{name}: {error}"
+        try:
+            return signature_text(name, self.functions[name], short=True)
+        except DevmodError as error:  # one damaged function
+            return f"{name}: {error}"
+
+    def _repr_html_(self) -> str:
+        from devmod._util.html import html_table
 
         names = list(self)
-        rows = [("function", signature(name)) for name in names[:_MAX_SHOWN]]
+        rows = [("function", self.signature_of(name)) for name in names[:_MAX_SHOWN]]
         if len(names) > _MAX_SHOWN:
             rows.append(("", f"and {len(names) - _MAX_SHOWN} more functions"))
         rows += [("candidate" if self.kind == "bundle" else "import", f"{each.kind} {each.format}".rstrip()) for each in self.imports]
