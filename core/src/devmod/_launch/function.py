@@ -88,7 +88,8 @@ class Function(KernelFunction):
         ----------
         *args
             The arguments in order: arrays (NumPy, buffers, DLPack on the host, devmod's, the backend's own), numbers, sequences of
-            lanes, bytes of a struct, `Local`. TVM's launch values may follow as plain integers in place of `grid` and `block`.
+            lanes, structs (records, mappings, tuples or bytes), `Local`. TVM's launch values may follow as plain integers in place of
+            `grid` and `block`.
         grid
             Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of `grid` and `threads` is given.
         block
