@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from devmod import Interface
 from devmod.backend import Kernel, LaunchConfig, constants_of
-from devmod.errors import ArgumentError, CompileError, FormatError, LaunchError
-from devmod_targets.wgsl import naga_message
+from devmod.errors import ArgumentError, FormatError, LaunchError
 from devmod_webgpu import _driver
 from devmod_webgpu._bindings import Bindings
 from devmod_webgpu._copy import Region
 from devmod_webgpu._device import WebGPUDevice
 from devmod_webgpu._driver import launch_error
+from devmod_webgpu._limits import check_limits, invalid_launch
 from devmod_webgpu._pipeline import build_pipeline
+from devmod_webgpu._shader import key_of
 from devmod_webgpu._stream import WebGPUStream
 
 TYPE_CHECKING = False
@@ -23,36 +24,8 @@ if TYPE_CHECKING:
     from devmod_webgpu._bindings import Binding
     from devmod_webgpu._module import WebGPUModule
 
-#: The key for the bytes of workgroup memory in an interface's `extra`.
-MEMORY = "workgroup_memory"
 #: The most blocks in x with which TVM's shaders are launched unfolded.
 _FOLD = 65535
-
-
-def key_of(constant: Any) -> str:
-    """Return the name under which WebGPU sets a constant."""
-    return constant.name if constant.id is None else str(constant.id)
-
-
-def compile_shader(device: WebGPUDevice, text: str, entry: str) -> Any:
-    """Return wgpu's shader module of a text. Messages name it `entry`.
-
-    Raises
-    ------
-    CompileError
-        naga rejects the text.
-    """
-    try:
-        return device.gpu.create_shader_module(code=text)
-    except _driver.Error as error:
-        if _driver.is_lost(error):
-            raise launch_error("a shader cannot be compiled", device, error) from error
-        raise CompileError(
-            f"{device.name} cannot build the webgpu source: {naga_message(str(error), f'{entry}.wgsl')}",
-            kind="webgpu",
-            function=entry,
-            log=str(error),
-        ) from error
 
 
 class WebGPUKernel(Kernel):
@@ -78,56 +51,11 @@ class WebGPUKernel(Kernel):
         # Uniform buffers that no call uses. `list.pop` and `list.append` are atomic. A buffer may be reused as soon as its launch is
         # queued, because the next write follows the launch in the queue.
         self._free: list[list[Any]] = []
-        self._check_limits()
+        check_limits(name, interface, bindings, device)
         self._missing = [each.label for each in constants_of(interface) if each.default is None and key_of(each) not in constants]
         # A function with images or samplers is refused at the call.
         if not self._missing and all(param.kind not in ("image", "sampler") for param in interface.params):
             self._build(module, text, info.name, constants)
-
-    def _check_limits(self) -> None:
-        limits = self._device.limits
-        features = self._interface.extra.get("features", [])
-        # A file may have a value that is not a list. The message then names that value.
-        missing = [each for each in (features if isinstance(features, list) else [features]) if str(each) not in self._device.features]
-        if missing:
-            raise FormatError(
-                f"the webgpu function {self._name!r} needs the feature {missing[0]}, which {self._device} does not support",
-                kind="webgpu",
-                function=self._name,
-            )
-        per_stage = {"storage": "maxStorageBuffersPerShaderStage", "uniform": "maxUniformBuffersPerShaderStage"}
-        for suffix, limit in per_stage.items():
-            count = sum(each.type.endswith(suffix) for each in self._bindings.listed)
-            if count > limits[limit]:
-                raise self._invalid_launch(f"its {limit} is {limits[limit]}, but the function uses {count}")
-        if self._bindings.groups > limits["maxBindGroups"]:
-            raise self._invalid_launch(
-                f"its maxBindGroups is {limits['maxBindGroups']}, but the function uses {self._bindings.groups} groups"
-            )
-        memory, most = self._interface.extra.get(MEMORY, 0), limits["maxComputeWorkgroupStorageSize"]
-        if isinstance(memory, int) and memory > most:
-            raise self._invalid_launch(
-                f"its maxComputeWorkgroupStorageSize is {most}, but the shader uses {memory} bytes of workgroup memory"
-            )
-        most = limits["maxUniformBufferBindingSize"]
-        for size in (block.size for block in self._interface.blocks):
-            if size > most:
-                raise self._invalid_launch(f"its maxUniformBufferBindingSize is {most}, but the function has a uniform of {size} bytes")
-        if self._interface.block is not None:
-            self._check_block(self._interface.block)
-
-    def _check_block(self, block: tuple[int, int, int]) -> None:
-        limits = self._device.limits
-        for axis, count in zip("XYZ", block, strict=True):
-            most = limits[f"maxComputeWorkgroupSize{axis}"]
-            if count > most:
-                raise self._invalid_launch(f"its maxComputeWorkgroupSize{axis} is {most}, but the shader's workgroup is {block}")
-        x, y, z = block
-        most = limits["maxComputeInvocationsPerWorkgroup"]
-        if x * y * z > most:
-            raise self._invalid_launch(
-                f"its maxComputeInvocationsPerWorkgroup is {most}, but the shader's workgroup {block} has {x * y * z} threads"
-            )
 
     def _build(self, module: WebGPUModule, text: str, entry: str, constants: Mapping[str, bool | int | float]) -> None:
         if "\0" in entry:  # C strings end there
@@ -176,25 +104,31 @@ class WebGPUKernel(Kernel):
                 function=self._name,
             )
         if launch.cluster != (1, 1, 1):
-            raise self._invalid_launch(f"WebGPU does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}")
+            raise invalid_launch(
+                self._name, self._device, f"WebGPU does not support clusters; expected cluster=(1, 1, 1), got {launch.cluster}"
+            )
         x, y, z = launch.grid
         most = self._device.limits["maxComputeWorkgroupsPerDimension"]
         pack, limit = b"", f"its maxComputeWorkgroupsPerDimension is {most}, but grid={launch.grid} has more blocks in"
         if self._bindings.folded:
             if z > 1:
-                raise self._invalid_launch(f"grid={launch.grid} has {z} blocks in z, expected 1: TVM's shaders fold large x into z")
+                raise invalid_launch(
+                    self._name, self._device, f"grid={launch.grid} has {z} blocks in z, expected 1: TVM's shaders fold large x into z"
+                )
             # As TVM's runtime does: halve x until it fits, so that few blocks are idle.
             while x > _FOLD:
                 x, z = -(-x // 2), z * 2
             if z > most:
-                raise self._invalid_launch(f"{limit} x than fit into x and z")
+                raise invalid_launch(self._name, self._device, f"{limit} x than fit into x and z")
             pack = (launch.grid[0] - 1).to_bytes(4, "little")
         for axis, count in zip("xyz", (x, y, z), strict=True):
             if count > most:
-                raise self._invalid_launch(f"{limit} {axis}", "" if self._bindings.folded else "grid")
+                raise invalid_launch(self._name, self._device, f"{limit} {axis}", "" if self._bindings.folded else "grid")
         # As in devmod-vulkan: Mesa's CPU device multiplies the three numbers in 32 bits.
         if launch.blocks >= 1 << 32 and self._device.name.startswith("llvmpipe"):
-            raise self._invalid_launch(f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks")
+            raise invalid_launch(
+                self._name, self._device, f"llvmpipe counts blocks in 32 bits, but grid={launch.grid} has {launch.blocks} blocks"
+            )
         return x, y, z, pack
 
     # -- launching
@@ -333,8 +267,8 @@ class WebGPUKernel(Kernel):
             for each in self._buffers:
                 size = values[each.argument].size
                 if size > most:
-                    raise self._invalid_launch(
-                        f"its maxStorageBufferBindingSize is {most}, but {self._label(each)} has {size} bytes"
+                    raise invalid_launch(
+                        self._name, self._device, f"its maxStorageBufferBindingSize is {most}, but {self._label(each)} has {size} bytes"
                     ) from error
             raise
 
@@ -385,14 +319,6 @@ class WebGPUKernel(Kernel):
 
     def _failed(self, error: Exception) -> LaunchError:
         return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
-
-    def _invalid_launch(self, text: str, argument: str = "") -> LaunchError:
-        return LaunchError(
-            f"the webgpu function {self._name!r} cannot be launched on {self._device}: {text}",
-            kind="webgpu",
-            function=self._name,
-            argument=argument,
-        )
 
 
 def _dispatch(gpu: Any, pipeline: Any, groups: Sequence[tuple[int, Any]], x: int, y: int, z: int, times: Any = None) -> None:

@@ -12,7 +12,9 @@ from devmod_targets.wgsl import read_wgsl
 from devmod_webgpu._bindings import Bindings, tvm_interface
 from devmod_webgpu._device import WebGPUDevice, devices
 from devmod_webgpu._driver import wgpu
-from devmod_webgpu._kernel import MEMORY, WebGPUKernel, key_of
+from devmod_webgpu._kernel import WebGPUKernel
+from devmod_webgpu._limits import MEMORY
+from devmod_webgpu._shader import key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

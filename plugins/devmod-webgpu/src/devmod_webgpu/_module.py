@@ -52,6 +52,6 @@ class WebGPUModule(RuntimeModule):
         CompileError
             wgpu rejects the text; `log` has naga's message.
         """
-        from devmod_webgpu._kernel import compile_shader
+        from devmod_webgpu._shader import compile_shader
 
         return self.once(("shader", device, text), lambda: compile_shader(device, text, entry))
