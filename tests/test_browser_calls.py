@@ -24,6 +24,7 @@ from browser_driver import run_in_node  # noqa: E402
 SCALARS = [Param(name, "scalar", "int32", at=(0, 4 * number)) for number, name in enumerate(("width", "height", "n", "steps"))]
 NONE = [Param("", "scalar", "int32", at=(0, 0)), Param("", "scalar", "int32", at=(0, 4))]
 TWICE = [Param("n", "scalar", "int32", at=(0, 0)), Param("n", "scalar", "int32", at=(0, 4)), Param("m", "scalar", "int32", at=(0, 8))]
+INHERITED = [Param("toString", "scalar", "int32", at=(0, 0)), Param("constructor", "scalar", "int32", at=(0, 4))]
 TAGS = ("blockIdx.x", "threadIdx.x")
 WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]] = {
     "an unknown name": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "stepps": 1}, {"grid": 1}),
@@ -31,6 +32,7 @@ WRONG: dict[str, tuple[list[Param] | None, tuple[str, ...], Any, dict[str, Any]]
     "an unknown name like no other": (SCALARS, (), {"width": 1, "height": 1, "n": 1, "q": 1}, {"grid": 1}),
     "a missing argument": (SCALARS, (), {"width": 1, "n": 1, "steps": 1}, {"grid": 1}),
     "missing arguments": (SCALARS, TAGS, {"width": 1, "n": 1}, {"grid": 1}),
+    "missing arguments with names of every object": (INHERITED, (), {"constructor": 1}, {"grid": 1}),
     "too few by position": (SCALARS, (), [1, 2], {"grid": 1}),
     "one too few without names": (None, (), [1], {"grid": 1}),
     "a name without names": (None, (), {"n": 1}, {"grid": 1}),

@@ -184,6 +184,27 @@ def test_random_numbers_follow_their_seed(browser: Browser, tmp_path: Path) -> N
     assert 0.4 < float(seen[0]["Mean"]) < 0.6
 
 
+def test_fills_skip_the_padding_of_three_vectors_and_round_to_float16(browser: Browser, tmp_path: Path) -> None:
+    open_kernel(browser, tmp_path, AXPY)
+    body = """
+    const { elementOf, filled, numberOf } = await import("./fills.js");
+    const made = (type, fill) => {
+      const element = elementOf(type, 0);
+      return [...filled(element, 3, fill, 1)].map((lane) => numberOf(element, lane));
+    };
+    return [made("float32x3", "range"), made("float32x2", "range"), made("float16x3", "range"), made("int32", "ones"), made("float16", "random")];
+    """
+    found = browser.evaluate(body)
+    padded = [0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0]
+    assert found[:4] == [padded, [0, 1, 2, 3, 4, 5], padded, [1, 1, 1]]
+    assert np.array_equal(found[4], np.float16(found[4]))
+    bits = browser.evaluate(
+        "const { numberOf } = await import('./fills.js'); return Array.from({ length: 65536 }, (_, at) => String(numberOf({ base: 'float16' }, at)))"
+    )
+    halves = np.arange(65536, dtype=np.uint16).view(np.float16).astype(float)
+    assert np.array_equal([float(each.replace("Infinity", "inf")) for each in bits], halves, equal_nan=True)
+
+
 def test_an_image_is_an_argument_and_a_picture_is_a_result(browser: Browser, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -233,11 +254,14 @@ def test_a_file_of_raw_numbers_is_an_argument(browser: Browser, tmp_path: Path) 
     browser.select(argument("x", "Fill"), "file")
     browser.files(argument("x", "File"), [str(tmp_path / "x.bin")])
     browser.wait("document.querySelector('.kernel .array input').value === '77'")
-    browser.fill(argument("y", "Shape"), "77")
+    browser.select(argument("y", "Fill"), "file")
+    browser.files(argument("y", "File"), [str(tmp_path / "x.bin")])
+    browser.wait("document.querySelectorAll('.kernel .array input[type=text]')[2].value === '77'")
     browser.fill(number("n"), "77")
     for _ in range(2):  # the file is copied for each run
         press_run(browser)
         found = result(browser, "y")
+    x *= 2
     numbers = [float(each.replace("Infinity", "inf")) for each in found["First"].removesuffix(", …").split(", ")]
     assert np.allclose(numbers, x[:16], rtol=1e-5, equal_nan=True)
     assert np.isclose(float(found["Minimum"]), np.nanmin(x), rtol=1e-5)
@@ -412,6 +436,7 @@ def test_names_of_a_file_are_text_in_a_form(browser: Browser, tmp_path: Path, mo
     browser.wait("document.querySelector('.kernel')")
     assert browser.evaluate("return document.querySelectorAll('main img').length") == 0
     assert '"><img src=x onerror=alert(1)>\\u{202e}gnp' in browser.text(".kernel")
+    assert "\u202e" not in browser.text("main")
     press_run(browser)
     assert browser.text(".kernel .bad") == "a constant of the interface is invalid: expected a name or an id, and a type"
     assert browser.messages() == []

@@ -463,14 +463,20 @@ def marked(browser: Browser) -> list[str]:
     return found
 
 
-def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, tmp_path: Path) -> None:
+def test_only_modules_with_a_kernel_that_runs_here_are_marked(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large module is not read for its mark."""
     image = (
         "@group(0) @binding(0) var t: texture_2d<f32>;\n@group(0) @binding(1) var<storage, read_write> x: array<f32>;\n"
         "@compute @workgroup_size(1) fn sample_it() { x[0] = textureLoad(t, vec2(0, 0), 0).r; }\n"
     )
     text = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn twice() { x[0] *= 2; }\n"
     softmax = devmod.compile(ROOT / "examples" / "opencl" / "softmax.cl", "opencl")
-    show(browser, saved(tmp_path / "k.devmod", devmod.compile(image, "webgpu"), devmod.compile(text, "webgpu"), softmax))
+    modules = [devmod.compile(image, "webgpu"), devmod.compile(text, "webgpu"), softmax]
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    info = devmod.FunctionInfo("large", (), interface=devmod.Interface(block=(1, 1, 1)))
+    code = b"@compute @workgroup_size(1) fn large() {}" + b" " * 4_100_000
+    large = devmod.create_with_fallback("webgpu", {"large": code}, "wgsl", {"large": info})
+    show(browser, saved(tmp_path / "k.devmod", *modules, large))
     browser.wait("document.querySelector('.tree .runs-here')")
     assert marked(browser) == ["twice"]
     assert browser.messages() == []

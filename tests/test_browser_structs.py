@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import devmod
@@ -140,12 +141,15 @@ def test_a_typed_array_may_have_the_numbers_of_a_matrix_in_one_row() -> None:
     const [struct, alone, grid] = argument;
     const nine = Float32Array.from({ length: 9 }, (_, at) => at + 1);
     const eight = Int32Array.from({ length: 8 }, (_, at) => at + 1);
-    return [pack(struct, { n: 7, m: nine }), pack(alone, nine), pack(grid, eight), pack(grid, [eight.subarray(0, 4), eight.subarray(4)]), pack(struct, new Float32Array(16))];
+    return [pack(struct, { n: 7, m: nine }), pack(alone, nine), pack(grid, eight), pack(grid, [eight.subarray(0, 4), eight.subarray(4)]), pack(struct, new Float32Array(16)),
+      pack(alone, Float32Array.from({ length: 12 }, (_, at) => at)), pack(alone, new Float32Array(8))];
     """
     found = run_in_node(PRELUDE + body, [struct.to_dict(), alone.to_dict(), grid.to_dict()])
     numbers = [[1, 2, 3, 4], [5, 6, 7, 8]]
     assert found[:2] == [packed(struct, {"n": 7, "m": rows}).hex(), packed(alone, rows).hex()]
-    assert found[2:] == [packed(grid, numbers).hex()] * 2 + ["00" * 64]
+    assert found[2:5] == [packed(grid, numbers).hex()] * 2 + ["00" * 64]
+    # As many bytes as the argument has are its bytes, with the padding.
+    assert found[5:] == [np.arange(12, dtype="float32").tobytes().hex(), "expected 3 elements, got 8"]
 
 
 P = Param(
