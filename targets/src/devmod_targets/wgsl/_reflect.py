@@ -15,7 +15,7 @@ from devmod_targets.authoring import (
 from devmod_targets.wgsl._arithmetic import Unknown, shown_value
 from devmod_targets.wgsl._parse import parse
 from devmod_targets.wgsl._resources import read_resource, with_min_size
-from devmod_targets.wgsl._scalars import EXTENSIONS, OVERRIDES, UNSUPPORTED
+from devmod_targets.wgsl._scalars import EXTENSIONS, INTEGERS, OVERRIDES, UNSUPPORTED
 from devmod_targets.wgsl._tokens import Source
 from devmod_targets.wgsl._type import Type
 from devmod_targets.wgsl._types import Types
@@ -213,7 +213,7 @@ class _Reader:
                 kind, size = self._values.evaluate(each)
             except Unknown:
                 known, kind, size = False, "u32", 1
-            if kind not in ("int", "i32", "u32") or not 1 <= size < 2**31:
+            if kind not in INTEGERS or not 1 <= size < 2**31:
                 raise self._source.error(
                     entry.at,
                     f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod_targets.wgsl._arithmetic import Unknown, shown_value
-from devmod_targets.wgsl._scalars import INTEGER_SUFFIXES, SCALARS, SUFFIXES, UNSUPPORTED
+from devmod_targets.wgsl._scalars import INTEGER_SUFFIXES, INTEGERS, SCALARS, SUFFIXES, UNSUPPORTED
 from devmod_targets.wgsl._type import ARRAY, ATOMIC, IMAGE, MATRIX, OTHER, SAMPLER, SCALAR, STRUCT, VECTOR, Type, round_up
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ class Types:
             kind, count = self._values.evaluate(arguments[1])
         except Unknown:
             kind, count = "int", -1
-        if kind not in ("int", "i32", "u32") or (count < 1 and count != -1):
+        if kind not in INTEGERS or (count < 1 and count != -1):
             raise self._module.source.error(at, f"the length of the array is {shown_value(count)}; expected an integer from 1")
         type_.count, type_.name = count, f"array<{shown}, {count if count > 0 else '?'}>"
         type_.override_length = type_.override_length or count == -1
@@ -230,7 +230,7 @@ class Types:
             kind, number = self._values.evaluate(arguments[0]) if len(arguments) == 1 else ("", -1)
         except Unknown:
             kind, number = "", -1
-        if kind not in ("int", "i32", "u32") or not 0 <= number < 2**31:
+        if kind not in INTEGERS or not 0 <= number < 2**31:
             raise self._module.source.error(
                 declared.at, f"the @{attribute} of {declared.name!r} is invalid; expected one constant integer from 0"
             )
