@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from support import sample
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
 from devmod._cli import main
+from devmod._values.request import CompileRequest, Payload
 
 pytestmark = pytest.mark.row("R12")
 
@@ -256,3 +260,38 @@ def test_the_common_block_is_that_of_all_candidates(tmp_path: Path, capsys: pyte
     assert text(Interface(open_block=True), Interface(open_block=True)) == "every candidate: f() any block"
     assert text(Interface(default_block=(8, 8, 1)), Interface(default_block=(8, 8, 1))) == "every candidate: f() default block 8×8×1"
     assert text(Interface(block=(8, 8, 1)), Interface(open_block=True)) == "every candidate: f()"
+
+
+def test_the_command_compiles_candidates_that_disagree_with_an_option(
+    register: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compiler(request: CompileRequest) -> Payload:
+        info = FunctionInfo("f", ["handle"], (), (), Interface([X.replace(name=f"for_{request.target.kind}")]))
+        return Payload(request.target.kind, b"x", "bin", {"f": info})
+
+    compilers = types.ModuleType("devmod_toy_compilers")
+    compilers.compile = compiler  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "devmod_toy_compilers", compilers)
+    for kind in ("toya", "toyb"):
+        languages = {"toy": "Toy"}
+        spec = devmod.TargetSpec(
+            kind, title=kind, distribution=f"devmod-{kind}", formats=["bin"], languages=languages, compiler="devmod_toy_compilers:compile"
+        )
+        register("devmod.targets", kind, spec)
+    (tmp_path / "k.toy").write_text("f")
+    for output in ("k.devmod", "-"):
+        arguments = [
+            "compile",
+            str(tmp_path / "k.toy"),
+            "-t",
+            "toya",
+            "-t",
+            "toyb",
+            "-o",
+            output if output == "-" else str(tmp_path / output),
+        ]
+        assert main(arguments) == 1
+        assert "  for_toya: float32* rw  -                      <- differs\n" in capsys.readouterr().err
+        assert not (tmp_path / "k.devmod").exists()
+    assert main([*arguments[:-1], str(tmp_path / "k.devmod"), "--mixed"]) == 0
+    assert [each.kind for each in devmod.load(tmp_path / "k.devmod").imports] == ["toya", "toyb"]

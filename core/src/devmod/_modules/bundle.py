@@ -118,11 +118,11 @@ class BundleModule(Module):
             found: Array = choose(name, self.candidates, (*self._prefer, *order), lambda module, device: _global_of(module, name))
         return found
 
-    def signature_of(self, name: str) -> str:
+    def _signature_of(self, name: str) -> str:
         """Return the signature of a call that reaches each candidate, or else that of the first candidate."""
         from devmod._modules.agreement import common_signature
 
-        return common_signature(name, [each for each in self.candidates if name in each.function_names]) or super().signature_of(name)
+        return common_signature(name, [each for each in self.candidates if name in each.function_names]) or super()._signature_of(name)
 
     def save_to_bytes(self) -> bytes:
         """Raise FormatError: a bundle is saved as a whole file."""

@@ -208,7 +208,7 @@ class Module(ABC):
         """
         raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
 
-    def signature_of(self, name: str) -> str:
+    def _signature_of(self, name: str) -> str:
         """Return a function's signature as one short line, or the reason why it cannot be read."""
         from devmod._values.signature import signature_text
 
@@ -221,7 +221,7 @@ class Module(ABC):
         from devmod._util.html import html_table
 
         names = list(self)
-        rows = [("function", self.signature_of(name)) for name in names[:_MAX_SHOWN]]
+        rows = [("function", self._signature_of(name)) for name in names[:_MAX_SHOWN]]
         if len(names) > _MAX_SHOWN:
             rows.append(("", f"and {len(names) - _MAX_SHOWN} more functions"))
         rows += [("candidate" if self.kind == "bundle" else "import", f"{each.kind} {each.format}".rstrip()) for each in self.imports]
