@@ -78,7 +78,7 @@ def test_other_orders_take_names_alone(own: tuple[Param, ...], other: tuple[Para
         with pytest.raises(devmod.ArgumentError) as caught:
             result(f, X, 2.0, 3)
         example = ", ".join(f"{each.name}=…" for each in own)
-        assert str(caught.value) == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, grid=…)"
+        assert str(caught.value) == f"the toy function 'f' takes its arguments by name: {ORDERS}. Call it as f({example}, threads=…)"
         x = toy.DEVICES[1].from_numpy(np.zeros(2, "float32"))
         f.on(toy.DEVICES[1])(x=x, a=2, n=3, grid=1, block=1)
         launch = f.bind(x=x, a=4, n=3, grid=1, block=1)

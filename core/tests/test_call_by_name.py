@@ -171,7 +171,7 @@ def test_a_function_of_names_alone_refuses_positions(devices: list[toy.ToyDevice
                 call(*args, grid=1, block=4)
             assert str(caught.value) == (
                 "the toy function 'f' takes its arguments by name: its candidates take them in different orders. "
-                "Call it as f(x=…, y=…, alpha=…, n=…, grid=…)"
+                "Call it as f(x=…, y=…, alpha=…, n=…, threads=…)"
             )
     assert len(queued(devices[0])) == 3
 

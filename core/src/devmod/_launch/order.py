@@ -183,7 +183,7 @@ class ArgumentOrder:
         return f"{text} by position{listed}, and {by_name} by name{behind}"
 
     def _example(self) -> str:
-        return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, grid=…)"
+        return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, threads=…)"
 
     def _error(self, text: str, argument: str = "") -> ArgumentError:
         return ArgumentError(f"{self._label} {text}", kind=self._kind, function=self._name, argument=argument)
