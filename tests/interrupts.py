@@ -127,7 +127,7 @@ class Storm:
         """One random step. An interrupt may land anywhere in it."""
         self.steps += 1
         entries, chosen = self.entries, self.chosen
-        what = chosen.randrange(10) if len(entries) > 3 else 0
+        what = chosen.randrange(12) if len(entries) > 3 else 0
         if what <= 2:
             self.number += 1
             value = self.number * 1000
@@ -150,8 +150,41 @@ class Storm:
             entry = chosen.choice(entries)
             grid = entry.array.shape[0] // BLOCK
             entry.launch = self.function.bind(entry.array, grid=grid, block=BLOCK, stream=self.device.default_stream)
+        elif what == 8:
+            self.copy(chosen.choice(entries))
+        elif what == 9:
+            self.read(chosen.choice(entries))
         else:
             self.launch(chosen.choice(entries))
+
+    def copy(self, entry: Entry) -> None:
+        """Copy an array to a view of a new one."""
+        self.wait_for_other_streams(entry)
+        size = entry.array.shape[0]
+        view = self.device.zeros(2 * size, "uint32")[size:]
+        if self.chosen.random() < 0.5:
+            view.copy_from(entry.array, wait=self.chosen.random() < 0.5)
+            copied = Entry(view, entry.value)
+            copied.doubtful = entry.doubtful
+        else:
+            self.number += 1
+            copied = Entry(view, self.number * 1000)
+            view.copy_from(np.full(size, copied.value, "uint32"), wait=self.chosen.random() < 0.5)
+        self.entries.append(copied)
+
+    def read(self, entry: Entry) -> None:
+        """Start a read, and check what it read."""
+        self.wait_for_other_streams(entry)
+        host = np.zeros(entry.array.shape, "uint32")
+        event = entry.array.copy_to(host, wait=False)
+        event.synchronize()
+        assert (host == host[0]).all(), sorted(set(host.tolist()))[:4]
+        assert entry.value <= host[0] <= entry.value + entry.doubtful, (host[0], entry.value, entry.doubtful)
+
+    def wait_for_other_streams(self, entry: Entry) -> None:
+        """Wait for launches that are not on the stream of copies."""
+        if getattr(entry, "stream", self.device.default_stream) is not self.device.default_stream:
+            self.device.synchronize()
 
     def launch(self, entry: Entry) -> None:
         """Launch on one array. On another stream than the last launch on it, what was queued is waited for."""

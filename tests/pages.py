@@ -1,4 +1,4 @@
-"""The marked blocks of a page: files to write, code to run, what it prints, and commands."""
+"""The marked blocks of a page: files to write, code to run (with a library, if it is installed), what it prints, and commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-_BLOCK = re.compile(r"<!-- (file|run|prints|shell)(?:: (\S+))? -->\n```\w+\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"<!-- (file|run|with|prints|shell)(?:: (\S+))? -->\n```\w+\n(.*?)```", re.DOTALL)
 _MATCH = doctest.OutputChecker()
 
 

@@ -61,12 +61,16 @@ class _Uses:
         device = devmod.device(self.kind)
         stream = device.stream()
         event = stream.record()
-        array = device.from_numpy(np.arange(4, dtype="int32"))
+        array, copied = device.from_numpy(np.arange(4, dtype="int32")), device.zeros(4, "int32")
         device.synchronize()
         self.named |= {
             "Device.empty": lambda: device.empty(4, "int32"),
             "Device.from_numpy": lambda: device.from_numpy(np.zeros(4, "int32")),
+            "Device.zeros": lambda: device.zeros(4, "int32"),
             "Array.numpy": array.numpy,
+            "Array.copy_from": lambda: array.copy_from(np.zeros(4, "int32")),
+            "Array.copy_to": lambda: array.copy_to(np.zeros(4, "int32"), wait=False),
+            "Array.copy_to within the device": lambda: array.copy_to(copied),
             "Device.stream": device.stream,
             "Device.synchronize": device.synchronize,
             "Stream.synchronize": stream.synchronize,
