@@ -20,5 +20,12 @@ def negate(threads: int, x: bytearray) -> None:
     xs[:threads] *= -1
 
 
+def shift(threads: int, x: bytearray, how: bytes, scratch: bytearray) -> None:
+    amount, count = struct.unpack("<ii", how)
+    assert len(scratch) >= 4 * threads
+    xs = np.frombuffer(x, np.int32)
+    xs[:count] += amount
+
+
 GLOBALS = {"weights": [0.0, 1.0, 2.0, 3.0]}
-KERNELS = {"axpy": axpy, "negate": negate}
+KERNELS = {"axpy": axpy, "negate": negate, "shift": shift}

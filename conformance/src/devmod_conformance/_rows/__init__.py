@@ -5,7 +5,9 @@ from __future__ import annotations
 from devmod_conformance._row import Row
 from devmod_conformance._rows import (
     arguments,
+    arrays,
     builds,
+    call_forms,
     compilation,
     creation,
     devices,
@@ -17,7 +19,10 @@ from devmod_conformance._rows import (
     serialization,
 )
 
-_PARTS = (registry, creation, serialization, compilation, files, messages, builds, arguments, execution, devices, processes)
+_PARTS = (
+    *(registry, creation, serialization, compilation, files, messages, builds),
+    *(arguments, call_forms, execution, arrays, devices, processes),
+)
 _ALL = [each for part in _PARTS for each in vars(part).values() if isinstance(each, Row)]
 
 #: All rows, in the order of the contract.

@@ -174,7 +174,22 @@ def written_arrays(call: Call) -> list[int]:
     return [number for number, (one, two) in enumerate(zip(before, after, strict=True)) if not np.array_equal(one, two)]
 
 
+def triple(given: Any) -> tuple[int, int, int]:
+    """Return a grid or a block in x, y, z."""
+    x, y, z = (*((given,) if isinstance(given, int) else given or ()), 1, 1, 1)[:3]
+    return x, y, z
+
+
 # -- failures
+
+
+def check_argument_error(case: Conformance, error: devmod.ArgumentError, how: str, function: str, argument: str) -> None:
+    """Raise AssertionError unless text and attributes of the error name the kind, the function and the argument."""
+    require_equal(error.kind, case.kind, f"{how}: the kind in the error")
+    require(repr(function) in str(error), f"{how}: the error does not name the function: {error}")
+    if argument:
+        require_equal(error.argument, argument, f"{how}: the argument in the error")
+        require(argument in str(error), f"{how}: the error does not name the argument: {error}")
 
 
 @contextmanager

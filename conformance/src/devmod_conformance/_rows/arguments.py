@@ -11,6 +11,7 @@ from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
+    check_argument_error,
     compare_arrays,
     get_function,
     import_numpy,
@@ -21,6 +22,7 @@ from devmod_conformance._rows._tools import (
     row,
     runtime_module,
     samples_with_calls,
+    triple,
     written_arrays,
 )
 
@@ -29,7 +31,7 @@ _DIMENSIONS = {"blockIdx": "grid", "threadIdx": "block"}
 _COOPERATIVE = "tirx.use_cooperative_launch"
 
 
-@row("R34")
+@row("R34-invalid")
 def invalid_arguments(case: Conformance) -> None:
     """An invalid argument raises ArgumentError, which names it, before any launch."""
     np = import_numpy()
@@ -44,7 +46,7 @@ def invalid_arguments(case: Conformance) -> None:
             try:
                 launch(case, function, arguments, **keywords)
             except devmod.ArgumentError as error:
-                _check_error(case, error, how, call.function, "" if number is None else _name(info, number))
+                check_argument_error(case, error, how, call.function, "" if number is None else _name(info, number))
             except devmod.DeviceNotFoundError as error:
                 raise Skip(f"this machine has no {case.kind} device: {error}") from error
             except Exception as error:
@@ -90,7 +92,7 @@ def clusters(case: Conformance) -> None:
         if function is None:
             continue
         _check_launch(case, call, function, values, "launched with clusters of one block", may_refuse=False)
-        if _triple(call.grid)[0] % 2 == 0:
+        if triple(call.grid)[0] % 2 == 0:
             wide = _launch_values(function.info, call, cluster=2)
             assert wide is not None
             _check_launch(case, call, function, wide, "launched with clusters of two blocks")
@@ -153,15 +155,6 @@ def _check_launch(case: Conformance, call: Call, function: Any, values: Sequence
         compare_arrays(call, arguments, expected, how)
 
 
-def _check_error(case: Conformance, error: devmod.ArgumentError, how: str, function: str, argument: str) -> None:
-    """Raise AssertionError unless text and attributes of the error name the kind, the function and the argument."""
-    require_equal(error.kind, case.kind, f"{how}: the kind in the error")
-    require(repr(function) in str(error), f"{how}: the error does not name the function: {error}")
-    if argument:
-        require_equal(error.argument, argument, f"{how}: the argument in the error")
-        require(argument in str(error), f"{how}: the error does not name the argument: {error}")
-
-
 def _name(info: devmod.FunctionInfo, number: int) -> str:
     """Return the name of an argument, or its number from 1 if the name is unknown."""
     name = info.interface.params[number].name if info.interface is not None else ""
@@ -220,7 +213,7 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
     if call.grid is None or not info.launch_param_tags:
         return None
     fixed = info.interface.block if info.interface is not None else None
-    triples = {"grid": _triple(call.grid), "block": _triple(call.block or fixed)}
+    triples = {"grid": triple(call.grid), "block": triple(call.block or fixed)}
     values, dimensions = [], set()
     for tag in value_tags(info.launch_param_tags):
         name, _, axis = tag.partition(".")
@@ -233,13 +226,8 @@ def _launch_values(info: devmod.FunctionInfo, call: Call, cluster: int = 1) -> l
             values.append(triples[_DIMENSIONS[name]]["xyz".index(axis)])
         else:
             values.append(1)  # no preferred cluster
-    for keyword, triple in triples.items():
-        for axis, length in zip("xyz", triple, strict=True):
+    for keyword, lengths in triples.items():
+        for axis, length in zip("xyz", lengths, strict=True):
             if length != 1 and (keyword, axis) not in dimensions and not (keyword == "block" and fixed):
                 return None
     return values
-
-
-def _triple(value: Any) -> tuple[int, int, int]:
-    x, y, z = (*((value,) if isinstance(value, int) else value or ()), 1, 1, 1)[:3]
-    return x, y, z

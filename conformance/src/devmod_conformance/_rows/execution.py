@@ -178,7 +178,7 @@ def bound_launches(case: Conformance) -> None:
         compare_arrays(call, _to_host(arrays), expected, "bound and launched twice")
         with device_turn(case.kind):
             seconds = bound_launch.time()
-        require(isinstance(seconds, float) and 0 <= seconds < 60, f"the time of a launch: expected seconds as a float, got {seconds!r}")
+        require(isinstance(seconds, float) and seconds >= 0, f"the time of a launch: expected seconds as a float, got {seconds!r}")
 
 
 @row("R37-stream")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import devmod
 from devmod import FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample
 
@@ -18,6 +19,19 @@ AXPY = FunctionInfo(
 )
 NEGATE = FunctionInfo("negate", ["handle"], ["blockIdx.x", "threadIdx.x"])
 
+SHIFT = FunctionInfo(
+    "shift",
+    ["handle", "uint8x8", "handle"],
+    interface=Interface(
+        [
+            Param("x", "buffer", "int32", "rw"),
+            Param("how", "scalar", "uint8x8", members=[devmod.Member("amount", "int32", 0), devmod.Member("count", "int32", 4)]),
+            Param("scratch", "local"),
+        ],
+        open_block=True,
+    ),
+)
+
 
 def axpy(x, y, a, n):
     y[:n] += x.dtype.type(a) * x[:n]
@@ -25,6 +39,10 @@ def axpy(x, y, a, n):
 
 def negate(x):
     x *= -1
+
+
+def shift(x, how, scratch):
+    x[: how[1]] += how[0]
 
 
 def weights():
@@ -57,5 +75,13 @@ class ToyConformance(Conformance):
             "toy",
             calls=[Call("negate", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
             global_arrays={"weights": weights},
+        ),
+        Sample(
+            b"toy 1\nshift\n",
+            "toy",
+            {"shift": SHIFT},
+            calls=[
+                Call("shift", lambda rng: [rng.integers(1, 99, 30, "int32"), (5, 20), devmod.Local(128)], shift, grid=4, block=8),
+            ],
         ),
     )

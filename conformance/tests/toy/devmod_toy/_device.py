@@ -59,7 +59,16 @@ class ToyDevice(devmod.Device):
         pass
 
     def allocate(self, nbytes):
-        return bytearray(nbytes)
+        try:
+            return bytearray(nbytes)
+        except (MemoryError, OverflowError) as error:
+            raise self.memory_error(nbytes, "bytearray raised MemoryError") from error
+
+    def slice(self, memory, offset, nbytes):
+        return memoryview(memory)[offset : offset + nbytes]
+
+    def view(self, memory):
+        return memoryview(memory)
 
     def write(self, memory, data, stream):
         memory[: data.nbytes] = data

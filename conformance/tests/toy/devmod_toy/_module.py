@@ -50,6 +50,9 @@ class ToyLauncher(Launcher):
     def default_device(self):
         return devices()[0]
 
+    def local(self, nbytes):
+        return bytearray(nbytes)
+
     def kernel(self, device):
         return self.kernel_type(self.run)
 

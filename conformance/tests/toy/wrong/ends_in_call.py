@@ -5,7 +5,7 @@ import signal
 
 from devmod_toy._module import ToyKernel, ToyLauncher, ToyModule, entries
 
-ROWS = ("R37-host", "R34", "R37-bind")
+ROWS = ("R37-host", "R34-invalid", "R37-bind")
 REASON = "the process that checks this row ends with signal 11"
 
 

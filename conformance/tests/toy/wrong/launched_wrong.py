@@ -2,7 +2,7 @@
 
 from devmod_toy._module import ToyModule, entries
 
-ROWS = ("R34",)
+ROWS = ("R34-invalid",)
 REASON = "'axpy' with an array of another type as argument 1: expected ArgumentError, but the kernel was launched"
 
 

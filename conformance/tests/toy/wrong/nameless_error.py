@@ -4,7 +4,7 @@ from devmod_toy._module import ToyModule, entries
 
 import devmod
 
-ROWS = ("R34",)
+ROWS = ("R34-invalid",)
 REASON = "'axpy' with a str as argument 1: the argument in the error: expected 'x', got ''"
 
 

@@ -3,7 +3,7 @@
 from devmod_toy._device import driver
 from devmod_toy._module import ToyModule, entries
 
-ROWS = ("R34", "R35-values", "R37-nothing")
+ROWS = ("R34-invalid", "R35-values", "R37-nothing")
 REASON = "'axpy' with too few arguments: expected ArgumentError, got TypeError: axpy() missing 1 required positional argument: 'n'"
 
 
