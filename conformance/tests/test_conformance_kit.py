@@ -20,6 +20,11 @@ import devmod_conformance as kit
 
 #: The rows that core alone decides, so that no backend can fail them.
 CORE_ALONE = {"R25-fallback", "R28"}
+#: The rows that are skipped for a backend without `devmod.device`.
+NEED_DEVICES = (
+    *("R33-devices", "R33-on", "R33-several", "R37-bind", "R37-copies", "R37-current"),
+    *("R37-device", "R37-dlpack", "R37-memory", "R37-stream", "R37-views", "R37-zeros"),
+)
 #: The wrong backends that hang, in a row with a timeout.
 HANGS = {"forks_hang", "hang", "hangs_in_call"}
 #: The rows whose wrong backend is in a test of its own.
@@ -57,9 +62,10 @@ def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path
         "R20-values": "no sample has global_arrays",
         **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
         "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
-        **dict.fromkeys(
-            ("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), "the backend lists no devices (devmod.device.toymap)"
-        ),
+        **dict.fromkeys(NEED_DEVICES, "the backend lists no devices (devmod.device.toymap)"),
+        "R34-open": "no called function has an interface that leaves the block open",
+        "R34-local": "no call has a devmod.Local argument and an interface",
+        "R34-structs": "no called function has a struct with members in its interface",
     }
     assert "failed" not in {each["outcome"] for each in found.values()}
 
@@ -102,7 +108,13 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
         **dict.fromkeys(("R2-aliases", "R2-formats", "R14", "R17", "R18", "R19-forms", "R19-keys", "R19-refused", "R22-round"), no_target),
         **dict.fromkeys(("R22-clash", "R23-same-kind", "R25-fallback", "R26", "R28", "R31-once", "R31-used", "R40-wraps"), no_target),
         **dict.fromkeys(("R30", "R32-once", "R32-failure"), no_builds),
-        **dict.fromkeys(("R33-devices", "R33-several", "R37-device", "R37-bind", "R37-stream"), no_devices),
+        **dict.fromkeys(NEED_DEVICES, no_devices),
+        "R34-names": "no called function has an interface with a name for each argument",
+        "R34-threads": "no call has a grid and a block",
+        "R34-block": "no call has a block and an interface that fixes none",
+        "R34-open": "no called function has an interface that leaves the block open",
+        "R34-local": "no call has a devmod.Local argument and an interface",
+        "R34-structs": "no called function has a struct with members in its interface",
         "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
         **dict.fromkeys(
             ("R35-values", "R35-clusters", "R35-cooperative"), "no called function has launch_param_tags for its grid and block"
