@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from devmod import FunctionInfo, Interface, Param
+from typing import Any
+
+from devmod import FunctionInfo, Interface, Local, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
 
 TYPE_CHECKING = False
@@ -32,6 +34,17 @@ __kernel void transpose(__global const float *from, __global float *to, int widt
     if (top + x < height && left + y < width) to[(left + y) * height + top + x] = tile[x][y];
 }
 """
+#: A struct by value and local memory, as reflection describes them.
+_SHIFT = """
+typedef struct { int amount; int count; } How;
+__kernel void shift(__global int *x, How how, __local int *scratch)
+{
+    int i = get_global_id(0), here = get_local_id(0);
+    scratch[here] = i < how.count ? how.amount : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x[i] += scratch[here];
+}
+"""
 _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
@@ -48,6 +61,10 @@ def _linear_info() -> dict[str, FunctionInfo]:
         "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
         "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
     }
+
+
+def _shift(x: Any, how: tuple[int, int], scratch: Local) -> None:
+    x[: how[1]] += how[0]
 
 
 class OpenCLConformance(Conformance):
@@ -78,6 +95,11 @@ class OpenCLConformance(Conformance):
             "opencl",
             defines={"FACTOR": "3"},
             calls=[Call("scale", lambda rng: [rng.random(64, "float32")], lambda x: x.__imul__(3), grid=2, block=32)],
+        ),
+        Sample.compiled(
+            _SHIFT,
+            "opencl",
+            calls=[Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), Local(128)], _shift, grid=2, block=32)],
         ),
     )
     bad_payloads = (
