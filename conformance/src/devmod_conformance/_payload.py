@@ -46,17 +46,32 @@ class Payload:
 
 
 def read_argument(sent: Any) -> Any:
-    """Read an argument of a call: an array or a number."""
+    """Read an argument of a call: an array, a number, the members of a struct, or a Local."""
     if not isinstance(sent, dict):
         return sent
     import numpy as np
 
+    import devmod
+
+    if "local" in sent:
+        return devmod.Local(sent["local"])
+    if "tuple" in sent:
+        return tuple(map(read_argument, sent["tuple"]))
+
     return np.frombuffer(bytearray(base64.b64decode(sent["data"])), sent["dtype"]).reshape(sent["shape"])
 
 
-def portable_argument(array: Any) -> dict[str, Any]:
-    """Return an array as JSON; `read_argument` reads it."""
-    return {"data": base64.b64encode(array.tobytes()).decode(), "dtype": array.dtype.str, "shape": list(array.shape)}
+def portable_argument(value: Any) -> Any:
+    """Return an argument as JSON; `read_argument` reads it."""
+    import devmod
+
+    if isinstance(value, devmod.Local):
+        return {"local": value.nbytes}
+    if isinstance(value, tuple):
+        return {"tuple": [portable_argument(each) for each in value]}
+    if not hasattr(value, "tobytes"):
+        return value
+    return {"data": base64.b64encode(value.tobytes()).decode(), "dtype": value.dtype.str, "shape": list(value.shape)}
 
 
 def error_of(action: Callable[[], object]) -> dict[str, Any]:

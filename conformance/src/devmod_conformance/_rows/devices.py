@@ -8,7 +8,6 @@ from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     compare_arrays,
-    import_numpy,
     list_devices,
     reference_arrays,
     require,
@@ -22,7 +21,6 @@ from devmod_conformance._rows._tools import (
 def several_devices(case: Conformance) -> None:
     """One module runs on several devices: those of its arrays, that of Function.on, or that of DEVMOD_DEVICE."""
     list_devices(case)
-    np = import_numpy()
     pairs = samples_with_calls(case)
     samples = list(dict.fromkeys(sample for sample, _ in pairs))
     calls = []
@@ -30,7 +28,7 @@ def several_devices(case: Conformance) -> None:
         calls.append([
             [number, {
                 "function": call.function,
-                "arguments": [portable_argument(each) if isinstance(each, np.ndarray) else each for each in call.make_arguments()],
+                "arguments": [portable_argument(each) for each in call.make_arguments()],
                 "keywords": call.keywords,
             }]
             for number, (owner, call) in enumerate(pairs) if owner is sample

@@ -12,7 +12,7 @@ from devmod_conformance._fork_task import EXIT_STATUS
 from devmod_conformance._payload import portable_argument, read_argument
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import compare_arrays, import_numpy, reference_arrays, require, row, samples_with_calls
+from devmod_conformance._rows._tools import compare_arrays, reference_arrays, require, row, samples_with_calls
 
 #: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
 _CHILD_TIME = 1 / 3
@@ -24,8 +24,7 @@ def forked_children(case: Conformance) -> None:
     if not hasattr(os, "fork"):
         raise Skip("this system has no fork")
     sample, call = samples_with_calls(case)[0]
-    np = import_numpy()
-    arguments = [portable_argument(each) if isinstance(each, np.ndarray) else each for each in call.make_arguments()]
+    arguments = [portable_argument(each) for each in call.make_arguments()]
     calls = [[{"function": call.function, "arguments": arguments, "keywords": call.keywords}]]
     steps = probe(case, "forks", [sample], calls=calls, seconds=max(1, int(case.timeout * _CHILD_TIME))).finished_steps
     parts = {name: value for step in steps for name, value in step.items()}
