@@ -49,7 +49,7 @@ class _Call:
     @property
     def arrays(self) -> int:
         """The number of arrays among the arguments."""
-        return sum(isinstance(each, dict) for each in self._call["arguments"])
+        return sum(isinstance(each, dict) and "data" in each for each in self._call["arguments"])
 
 
 def _send_uses(send: Callable[[object], None], number: int, call: _Call, devices: list[Any]) -> None:

@@ -167,7 +167,8 @@ def dlpack(case: Conformance) -> None:
     np = import_numpy()
     device = list_devices(case)[0]
     values = np.arange(12, dtype="float32").reshape(3, 4)
-    array = device.from_numpy(_Exporter(values, (1, 0)))
+    exported: Any = _Exporter(values, (1, 0))
+    array = device.from_numpy(exported)
     require(np.array_equal(array.numpy(), values), "an array that entered by DLPack has other values")
     left = np.from_dlpack(_Exporter(array, (1, 0), dl_device=(1, 0)))
     require(np.array_equal(left, values), "an array that left by DLPack has other values")

@@ -167,14 +167,15 @@ def structs(case: Conformance) -> None:
                 continue
             applies = True
             function = get_function(runtime_module(case, sample), call.function)
-            record = np.asarray(call.make_arguments()[number], param.dtype)
-            mapping = {name: record[name] for name in param.dtype.names}
+            dtype: Any = param.dtype
+            record = np.asarray(call.make_arguments()[number], dtype)
+            mapping = {name: record[name] for name in dtype.names}
             forms = {"a record": record[()], "a mapping": mapping, "a sequence": tuple(mapping.values()), "bytes": record.tobytes()}
             for form, value in forms.items():
                 given = call.make_arguments()
                 launch(case, function, [*given[:number], value, *given[number + 1 :]], **call.keywords)
                 compare_arrays(call, given, reference_arrays(call), f"with {form} as argument {number + 1}")
-            missing = param.dtype.names[-1]
+            missing = dtype.names[-1]
             given, how = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
             del mapping[missing]
             with expect_error(devmod.ArgumentError, how) as caught:
