@@ -357,10 +357,7 @@ struct Scene { matrix: mat2x3f, lights: array<Light, 2>, gamma: f32 }
 
 
 NAME = "the webgpu function 'scale'"
-TAKES = (
-    "it takes 6 arguments (x, y, factor, shift, on, pairs); its launch values (blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, "
-    "threadIdx.y, threadIdx.z) may follow them"
-)
+TAKES = "it takes 6 arguments (x, y, factor, shift, on, pairs)"
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ class ArgumentOrder:
     def _plan(self, count: int, names: Sequence[str]) -> Plan:
         """Return the plan of a call with `count` arguments by position and with `names`."""
         if count > len(self.positional):
-            raise self._error(f"takes {self._count_text()}; {_given(count)}")
+            raise self._error(self._wrong_count(count))
         positions = [each.number for each in self.positional[:count]]
         by_name: dict[int, str] = {}
         for name in names:
@@ -161,7 +161,7 @@ class ArgumentOrder:
     def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
         named = all(keyword_of(each) in self._numbers or each.name in LAUNCH_KEYWORDS for each in missing)
         if not named and self._signature.interface is None:
-            return self._error(f"takes {self._count_text()}; {_given(count)}")
+            return self._error(self._wrong_count(count))
         what = list_names(each.name for each in missing) if named else ", ".join(each.label for each in missing)
         by_position = ""
         if any(each.name in LAUNCH_KEYWORDS for each in missing):
@@ -173,14 +173,17 @@ class ArgumentOrder:
 
     def _count_text(self) -> str:
         count = len(self.positional)
-        tags = self._signature.tags
-        behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
         text = f"{count} argument{'' if count == 1 else 's'}"
         listed = f" ({', '.join(each.text for each in self.positional)})" if count else ""
         if not self._optional:
-            return f"{text}{listed}{behind}"
+            return f"{text}{listed}"
         by_name = list_names(self.arguments[number].name for number in self._optional)
-        return f"{text} by position{listed}, and {by_name} by name{behind}"
+        return f"{text} by position{listed}, and {by_name} by name"
+
+    def _wrong_count(self, count: int) -> str:
+        tags = self._signature.tags
+        behind = f"; its launch values ({', '.join(tags)}) may follow them" if tags else ""
+        return f"takes {self._count_text()}{behind}; {_given(count)}"
 
     def _example(self) -> str:
         return f"f({', '.join(f'{keyword_of(each) or each.label}=…' for each in self.positional)}, threads=…)"

@@ -35,7 +35,7 @@ export function arrange(plan, given) {
 function checkCount(plan, given) {
   const count = plan.args.length;
   if (given.length === count || (plan.launch.length && given.length === count + plan.launch.length)) return given;
-  if (given.length > count) throw failure(plan, `takes ${countText(plan)}; ${given.length} ${given.length === 1 ? "was" : "were"} given`);
+  if (given.length > count) throw failure(plan, wrongCount(plan, given.length));
   checkMissing(plan, plan.args.slice(given.length), given.length);
   return given;
 }
@@ -49,7 +49,7 @@ function checkMissing(plan, missing, count) {
   const [first] = missing;
   if (!first) return;
   const named = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
-  if (!named && !plan.known) throw failure(plan, `takes ${countText(plan)}; ${count} ${count === 1 ? "was" : "were"} given`);
+  if (!named && !plan.known) throw failure(plan, wrongCount(plan, count));
   const what = named ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
   throw failure(plan, `misses ${missing.length === 1 ? "an argument" : "arguments"}: ${what}; ${takes(plan)}`, first.name);
 }
@@ -62,9 +62,17 @@ function takes(plan) {
 /** @param {Plan} plan */
 function countText(plan) {
   const count = plan.args.length;
+  return `${count} argument${count === 1 ? "" : "s"}${count ? ` (${signature(plan)})` : ""}`;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {number} count The number of arguments by position.
+ */
+function wrongCount(plan, count) {
   const tags = plan.launch.map(({ tag }) => tag).join(", ");
   const behind = tags ? `; its launch values (${tags}) may follow them` : "";
-  return `${count} argument${count === 1 ? "" : "s"}${count ? ` (${signature(plan)})` : ""}${behind}`;
+  return `takes ${countText(plan)}${behind}; ${count} ${count === 1 ? "was" : "were"} given`;
 }
 
 /**
