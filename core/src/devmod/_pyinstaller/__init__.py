@@ -1,4 +1,4 @@
-"""What PyInstaller must know of devmod to freeze a program that uses it. PyInstaller finds this by the entry point of core's metadata."""
+"""The PyInstaller hook of devmod. PyInstaller finds it by the entry point in core's metadata."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 
 
 def get_hook_dirs() -> list[str]:
-    """The folder with the hook."""
+    """Return the folder of the hook."""
     return [os.path.dirname(__file__)]
 
 
 def collect() -> tuple[list[tuple[str, str]], list[str]]:
-    """Metadata and hidden modules: of core, which imports its parts when they are used, and of every backend installed here.
+    """Return the metadata and the hidden modules of core and of every installed backend.
 
-    What is installed where the program is frozen is what it has: installing is linking. DEVMOD_PLUGINS_ALLOW and
-    DEVMOD_PLUGINS_DENY say which distributions may be used, then as ever.
+    Core imports its modules at their first use, which PyInstaller cannot see. DEVMOD_PLUGINS_ALLOW and DEVMOD_PLUGINS_DENY restrict the
+    distributions.
     """
     from importlib.util import find_spec
 
@@ -34,7 +34,7 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
         if source.problem or not claims or entries.excluding_variable(claims[0]):
             continue
         metadata += copy_metadata(source.name)
-        # The kit's cases are for those who develop, as core's own testing is.
+        # Programs do not need the cases of the conformance kit.
         named = [(claim.group == "devmod.conformance", claim.value.partition(":")[0].strip()) for claim in claims]
         cases = {module for for_tests, module in named if for_tests}
         for module in sorted({module for for_tests, module in named if not for_tests and module != "devmod"}):

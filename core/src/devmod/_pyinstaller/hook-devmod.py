@@ -1,4 +1,4 @@
-"""PyInstaller's hook for devmod; PyInstaller goes by this file's name."""
+"""The PyInstaller hook of the package devmod, which the name of this file selects."""
 
 from devmod._pyinstaller import collect
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import errno
 import functools
 import os
@@ -10,13 +9,9 @@ import stat
 from contextlib import ExitStack, suppress
 from io import FileIO
 
+from devmod._util.partials import fcntl, partial_names, remove_stale
 from devmod._util.regular_files import file_type
 from devmod.errors import FormatError
-
-try:
-    import fcntl
-except ImportError:  # Windows. An open file cannot be removed there.
-    fcntl = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +19,6 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from devmod._values.code import Binary
-
-#: The largest number of temporary files for one target. Each process that saves to it at the same time has one.
-_SLOTS = 8
 
 
 class Replacement:
@@ -73,7 +65,7 @@ class Replacement:
         """
         try:
             self._old = self._target()
-            _remove_stale(self._path)
+            remove_stale(self._path)
             self._file = self._create()
             self._set_mode(self._file.fileno())
             self._reserve(self._file.fileno())
@@ -164,7 +156,7 @@ class Replacement:
     def _create(self) -> BinaryIO:
         # Before `_set_mode` the group and others have no permissions, which could be wider than those of the target.
         mode = 0o666 if self._old is None else 0o600
-        names = _partials(self._path)
+        names = partial_names(self._path)
         # A random name, which no later save removes, in case all others are in use or belong to another user.
         names.append(f"{names[0].removesuffix('0.partial')}{os.urandom(4).hex()}.partial")
         for partial in names:
@@ -293,44 +285,6 @@ def write_together(files: Sequence[tuple[str, Binary]]) -> None:
             for replacement in replacements:
                 replacement.undo()
             raise
-
-
-# -- temporary files of killed processes
-
-
-def _partials(path: str) -> list[str]:
-    """Return the names of the temporary files for `path` on this machine.
-
-    Their number is small and fixed, so a save finds stale ones without a listing of the folder, which may be large. In a network file
-    system each machine has its own names, because other machines may not see a lock.
-    """
-    folder, name = os.path.split(path)
-    host = os.uname().nodename if hasattr(os, "uname") else ""
-    tag = binascii.crc32(os.fsencode(f"{host}/{name}"))
-    # The name may have the largest length of the system, so a longer one has only a part of it.
-    return [os.path.join(folder, f".{name[:32]}.{tag:08x}.{number}.partial") for number in range(_SLOTS)]
-
-
-def _remove_stale(path: str) -> None:
-    """Remove the temporary files of killed processes for `path`. A process that still writes has locked its file."""
-    for partial in _partials(path):
-        if fcntl is None:
-            with suppress(OSError):
-                os.unlink(partial)
-            continue
-        try:
-            file = os.open(partial, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another save may use the name now. The name of a locked file does not change: only the owner of the lock removes or moves it.
-            if os.path.samestat(os.fstat(file), os.lstat(partial)):
-                os.unlink(partial)
-        except OSError:
-            continue  # a process still writes it, or the file system has no locks
-        finally:
-            os.close(file)
 
 
 def _sync_folder(folder: str) -> None:
