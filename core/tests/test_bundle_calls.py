@@ -155,6 +155,13 @@ def test_candidates_that_cannot_be_compared_do_not_count() -> None:
     assert result(f, X, 2.0, 3) == result(f, n=3, a=2.0) == [6, 6]
 
 
+def test_a_candidate_without_names_takes_positions_in_its_own_order() -> None:
+    own = toy.ToyModule(toy.SPEC, "toy", {"f": FunctionInfo("f", ["handle", "float32", "int32"])}, b"")
+    own.runs = {"f": lambda launch, x, a, n: toy.floats(x).fill(np.frombuffer(a, "float32")[0] * np.frombuffer(n, "int32")[0])}
+    f = called(own, unavailable(X, A, N), devmod.bundle(unavailable(N, X, A)))
+    assert result(f, X, 2.0, 3) == [6, 6]
+
+
 def test_the_rules_hold_after_saving_and_loading(register: Register) -> None:
     """Also for candidates whose runtime is not installed."""
     own = module(N, X, A)

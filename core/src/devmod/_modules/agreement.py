@@ -63,6 +63,12 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     return Agreement(flattened, "" if same_order else "its candidates have different orders of arguments")
 
 
+def has_names(interface: Interface | None) -> bool:
+    """Return whether the parameters are known, and each has a name of its own."""
+    names = [param.name for param in interface.params] if interface is not None else [""]
+    return all(names) and len(set(names)) == len(names)
+
+
 def common_signature(name: str, candidates: Sequence[Module]) -> str:
     """Return the signature of a call that reaches each candidate of a function; "" if fewer than two are comparable."""
     interfaces = list(_interfaces(name, candidates).values())
@@ -120,10 +126,8 @@ def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interfa
                 interface = candidate.functions[name].interface
             except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
                 continue
-            if interface is not None:
-                names = [param.name for param in interface.params]
-                if all(names) and len(set(names)) == len(names):
-                    found[candidate] = interface
+            if interface is not None and has_names(interface):
+                found[candidate] = interface
     return found
 
 

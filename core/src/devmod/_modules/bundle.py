@@ -145,13 +145,14 @@ class BundleModule(Module):
             return module.get_function(name) if fitting_device is None else module.function_on(name, fitting_device)
 
         from devmod._launch.function import Function
-        from devmod._modules.agreement import agreement
+        from devmod._modules.agreement import agreement, has_names
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
         found = choose(name, fitting, prefer, get, device)
         if not isinstance(found, Function):  # a backend may have functions of its own, and a const_loader has
             return found
-        common = agreement(name, owners)
+        # Without names, the arguments can only be given in the candidate's own order.
+        common = agreement(name, owners) if has_names(found.info.interface) else None
         return found.replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),
