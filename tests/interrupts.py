@@ -234,12 +234,16 @@ def run(kind: str, seed: int, interrupts: int) -> str:
         lost += 1
 
     sys.unraisablehook = count_lost
+
+    def repeat() -> None:  # a function: Python 3.13 has the end of a loop outside of the try around it
+        while armed:
+            storm.step()
+
     while landed < interrupts:
         try:
             armed = True
             signal.setitimer(signal.ITIMER_REAL, storm.chosen.uniform(2e-6, 1e-3))
-            while armed:
-                storm.step()
+            repeat()
         except KeyboardInterrupt:
             pass
         except BaseException:

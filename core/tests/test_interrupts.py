@@ -31,12 +31,14 @@ def storm(body, seed, interrupts, shortest=2e-6, longest=3e-4):
             raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     sys.unraisablehook = lambda _: None  # an interrupt in a finalizer is lost
+    def repeat():  # a function: Python 3.13 has the end of a loop outside of the try around it
+        while armed[0]:
+            body()
     while landed[0] < interrupts:
         try:
             armed[0] = True
             signal.setitimer(signal.ITIMER_REAL, chosen.uniform(shortest, longest))
-            while armed[0]:
-                body()
+            repeat()
         except KeyboardInterrupt:
             pass
 """

@@ -93,13 +93,15 @@ def interrupt(*_):
         armed = False
         raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, interrupt)
+def repeat(body):  # a function: Python 3.13 has the end of a loop outside of the try around it
+    while armed:
+        body()
 def interrupted(body, longest):
     global armed
     try:
         armed = True
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, longest))
-        while armed:
-            body()
+        repeat(body)
     except KeyboardInterrupt:
         pass
 def open_files():
