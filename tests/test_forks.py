@@ -59,6 +59,7 @@ def refused():
     return (
         lambda: function(array, grid=1, block=64), launch, launch.time, lambda: function(host, grid=1, block=64),
         lambda: function.bind(array, grid=1, block=64), array.numpy, lambda: device.empty(4, "uint32"), lambda: device.from_numpy(host),
+        lambda: array.copy_from(host), lambda: array.copy_to(host), lambda: array[8:24].numpy(), lambda: device.zeros(4, "uint32"),
         device.stream, device.synchronize, device.default_stream.synchronize, stream.record, lambda: stream.wait(event), event.synchronize,
         lambda: module_of(KIND)["bump"], lambda: devmod.loads(module.save_to_bytes() and devmod.dumps(module))["bump"],
     )
