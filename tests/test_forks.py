@@ -198,3 +198,36 @@ user = User()
 def test_a_finalizer_may_launch_at_the_interpreters_exit(kind: str) -> None:
     closed = {"opencl": (2,)}.get(kind, range(4))
     assert run(AT_EXIT, kind).split() == ["closed" if number in closed else "done" for number in range(4)]
+
+
+COPYING = """
+import os, warnings
+warnings.simplefilter("ignore")  # newer Pythons warn of forks where there are threads
+import numpy as np, devmod
+from interrupts import module_of
+function, device = module_of(KIND)["bump"], devmod.device(KIND)
+size = 1 << 20
+array, host = device.from_numpy(np.zeros(size, "uint32")), np.zeros(size, "uint32")
+events = []
+for _ in range(20):
+    function(array, grid=size // 64, block=64)
+    events.append(array.copy_to(host, wait=False))
+    array.copy_from(np.ones(size, "uint32"), wait=False)
+child = os.fork()
+if not child:
+    try:
+        array.copy_to(host)
+    except devmod.LaunchError:
+        raise SystemExit(9)
+    raise SystemExit(1)
+_, status = os.waitpid(child, 0)
+events[-1].synchronize()
+print(os.waitstatus_to_exitcode(status), sorted({*host.tolist()}), sorted({*array.numpy().tolist()}))
+"""
+
+
+@posix
+@pytest.mark.row("R37")
+def test_a_fork_while_copies_run(kind: str) -> None:
+    """The child refuses copies and ends, and those of the parent are done."""
+    assert run(COPYING, kind) == "9 [2] [1]\n"

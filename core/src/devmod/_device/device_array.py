@@ -82,6 +82,8 @@ class DeviceArray(CopyableArray):
     @property
     def misaligned(self) -> str:
         """Why the array is no argument of a kernel, as the end of a sentence about it; "" if it is one."""
+        if not self._offset:
+            return ""
         alignment = self.device.limits.get("view_alignment", 1)
         if self._offset % alignment == 0:
             return ""
