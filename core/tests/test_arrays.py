@@ -336,9 +336,10 @@ def test_numpy_fills_an_array(device: toy.ToyDevice) -> None:
     for out in (np.empty((2, 3), "float32"), np.empty((3, 2), "float32").T):
         assert array.numpy(out=out) is out
         assert out.tolist() == [[0, 1, 2], [3, 4, 5]]
-    device.default_stream.fault = "it is hot"
-    with pytest.raises(devmod.LaunchError, match="it is hot"):
-        array.numpy(out=out)
+    for stream in (device.default_stream, device.stream()):
+        stream.fault = "it is hot"
+        with pytest.raises(devmod.LaunchError, match="it is hot"):
+            array.numpy(out=out)
 
 
 TYPES = (

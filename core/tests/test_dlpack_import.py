@@ -245,8 +245,11 @@ def test_libraries_of_cuda_share_an_array() -> None:
 def test_dlpack_of_a_device_has_its_pointer(version: tuple[int, int] | None) -> None:
     device = PointerDevice(1)
     array: Any = device.from_numpy(np.arange(8, dtype="float32"))[4:]
+    waited = device.waited
     for wanted in (None, (2, 1)):
+        device.waited = waited
         capsule: Any = array.__dlpack__(max_version=version, dl_device=wanted, stream=-1)
+        assert device.waited == waited + 1
         name = b"dltensor_versioned" if version else b"dltensor"
         get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
         from devmod._device.dlpack import Managed, Versioned

@@ -87,6 +87,7 @@ class ToyDevice(devmod.Device):
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: devmod.Stream) -> None:
         assert isinstance(stream, ToyStream)
+        assert not np.shares_memory(np.frombuffer(source, np.uint8)[:nbytes], np.frombuffer(target, np.uint8)[:nbytes]), "an overlap"
         stream.queued.append(("copy", nbytes))
         memoryview(target)[:nbytes] = memoryview(source)[:nbytes]
 

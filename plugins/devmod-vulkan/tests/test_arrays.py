@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_a_device_with_memory_of_its_own(device: Any, add: Any) -> None:
     assert run_python(STAGED, PYTHONPATH=str(Path(__file__).parent)) == "done\n"
 
 
-@pytest.mark.parametrize("waiter", ["event", "stream", "device", "another thread"])
+@pytest.mark.parametrize("waiter", ["event", "stream", "device", "several threads"])
 def test_a_started_read_is_done_when_it_is_waited_for(waiter: str, device: Any) -> None:
     slow, x = kernel(SLOW), device.from_numpy(np.ones(1 << 20, "uint32"))
     stream = device.stream()
@@ -63,12 +64,42 @@ def test_a_started_read_is_done_when_it_is_waited_for(waiter: str, device: Any) 
     elif waiter == "stream":
         stream.synchronize()
     elif waiter == "device":
-        del event, stream  # the copy is done though nobody references the stream
-        gc.collect()
         device.synchronize()
     else:
         assert run_in_threads(lambda wait: (wait(), int(host[-1]))[1], [event.synchronize] * 4 + [stream.synchronize] * 4) == [1] * 8
     np.testing.assert_array_equal(host, x.numpy())
+
+
+def test_a_started_read_is_done_though_its_stream_is_deleted(device: Any) -> None:
+    x, host, stream = device.from_numpy(np.ones(64, "float32")), np.zeros(64, "float32"), device.stream()
+    x.copy_to(host, stream=stream, wait=False)
+    deleted = weakref.ref(stream)
+    del stream
+    gc.collect()
+    assert deleted() is None
+    device.synchronize()
+    assert host.sum() == 64
+
+
+def test_a_queued_launch_keeps_the_memory_of_a_view(device: Any) -> None:
+    slow, size = kernel(SLOW), 1 << 16
+    for _ in range(3):
+        x = device.from_numpy(np.ones(size, "uint32"))
+        slow(x[1024:2048], 60_000, grid=1024)
+        del x
+        y = device.from_numpy(np.zeros(size, "uint32"))  # at the same place, if the memory is free
+        device.synchronize()
+        assert not y.numpy().any()
+
+
+def test_a_copy_to_an_array_waits_for_launches_on_its_views(device: Any) -> None:
+    slow, size = kernel(SLOW), 1 << 16
+    for _ in range(5):
+        x = device.from_numpy(np.ones(size, "uint32"))
+        slow(x[1024:2048], 60_000, grid=64)
+        x.copy_from(np.zeros(size, "uint32"))
+        device.synchronize()
+        assert not x.numpy().any()
 
 
 def test_an_interrupted_wait_leaves_the_read_to_the_next(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
