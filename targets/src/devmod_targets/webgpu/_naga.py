@@ -33,7 +33,7 @@ try {
 }
 """
 #: Seconds. naga takes milliseconds. After this time the source counts as not checked.
-_TIMEOUT = 20
+_TIMEOUT = 120
 
 
 def check(text: str, name: str) -> tuple[bool, str]:
