@@ -89,6 +89,15 @@ def arguments(size: int) -> bytes:
     return _wrapped("opencl", pack("cl") + pack(fmap) + pack(b""), format="cl", functions=["f"])
 
 
+def members(size: int) -> bytes:
+    """Return an OpenCL module with one function whose argument is a struct of many members."""
+    count = size // 34
+    listed = [Pairs([("name", f"m{number}"), ("type", "int32"), ("offset", 4 * number)]) for number in range(count)]
+    params = [Pairs([("name", "p"), ("kind", "scalar"), ("type", f"uint8x{4 * count}"), ("members", listed)])]
+    fmap = Pairs([("f", ["f", [[1, 8, 4 * count]], [], [], Pairs([("params", params)])])])
+    return _wrapped("opencl", pack("cl") + pack(fmap) + pack(b""), format="cl", functions=["f"])
+
+
 def shaders(size: int) -> bytes:
     """Return a WebGPU module with many shaders."""
     fmap = Pairs((f"f{number}", ["f", [], [], []]) for number in range(size // 30))
@@ -357,6 +366,7 @@ LARGE: dict[str, tuple[str, Maker, int]] = {
     "bundle: names of functions": ("bundle", function_names, 500_000),
     "bundle: functions": ("bundle", functions, 400_000),
     "bundle: arguments": ("bundle", arguments, 400_000),
+    "bundle: members of a struct": ("bundle", members, 400_000),
     "bundle: shaders": ("bundle", shaders, 300_000),
     "inspect: nodes": ("inspect-devmod", nodes, 300_000),
     "inspect: layers of nodes": ("inspect-devmod", layers, 65_000),
@@ -364,6 +374,7 @@ LARGE: dict[str, tuple[str, Maker, int]] = {
     "inspect: names of functions": ("inspect-devmod", function_names, 300_000),
     "inspect: functions": ("inspect-devmod", functions, 300_000),
     "inspect: arguments": ("inspect-devmod", arguments, 300_000),
+    "inspect: members of a struct": ("inspect-devmod", members, 300_000),
     "const_loader: constants": ("const_loader", constants, 400_000),
     "const_loader: init symbols": ("const_loader", symbols, 300_000),
     "const_loader: lanes of a bit": ("const_loader", packed_constants, 32_000_000),
