@@ -193,10 +193,11 @@ def test_a_long_or_hostile_signature_in_the_error() -> None:
     assert str(caught.value).splitlines()[-2:] == ["  p31: int32  -           <- differs", "  and 8 more"]
 
 
-def test_keywords_of_the_launch_need_the_same_order() -> None:
+def test_parameters_with_the_names_of_launch_keywords_agree_in_any_order() -> None:
     grid = scalar("grid", "int32")
     assert agree((X, grid), (X, grid))
-    assert not agree((X, grid), (grid, X))
+    assert agree((X, grid), (grid, X))
+    assert not agree((X, grid), (scalar("grid", "float32"), X))
 
 
 def test_mixed_bundles_and_loading_are_not_checked(tmp_path: Path) -> None:

@@ -116,16 +116,25 @@ def test_a_python_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> N
     )
 
 
-def test_a_parameter_with_the_name_of_a_launch_keyword_is_given_by_position(devices: list[toy.ToyDevice]) -> None:
+def test_a_parameter_with_the_name_of_a_launch_keyword_takes_an_underscore(devices: list[toy.ToyDevice]) -> None:
     f = make(Param("grid", "scalar", "int32"), Param("n", "scalar", "int32"))
     f(7, n=2, grid=1, block=1)
-    assert queued(devices[0]) == [[b"\7\0\0\0", b"\2\0\0\0"]]
+    f(n=2, grid_=7, grid=1, block=1)
+    f.replace(keywords_only="a reason")(n=2, grid_=7, grid=1, block=1)
+    assert queued(devices[0]) == [[b"\7\0\0\0", b"\2\0\0\0"]] * 3
     with pytest.raises(devmod.ArgumentError) as caught:
         f(n=2, grid=7, block=1)
     assert str(caught.value) == (
-        "the toy function 'f' misses an argument: 'grid'; it takes 2 arguments (grid, n). grid, block, threads, stream, shared_memory are "
-        "keywords of the launch: give a parameter of such a name by position"
+        "the toy function 'f' misses an argument: 'grid'; it takes 2 arguments (grid, n). Give 'grid' as grid_= in a call by name"
     )
+
+
+def test_a_misspelt_launch_keyword_has_the_near_one(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(2, thread=1)
+    assert str(caught.value) == "the toy function 'f' has no argument 'thread'; it takes 1 argument (n). Did you mean 'threads'?"
+    assert queued(devices[0]) == []
 
 
 def test_a_name_that_two_parameters_share_names_neither(devices: list[toy.ToyDevice]) -> None:

@@ -47,7 +47,7 @@ SCRATCH = Param("scratch", "local", "float32", default=Local(per_thread=4))
         ),
         (
             (Param("grid", "scalar", "int32"), N),
-            "(grid_: 'int32', /, n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
+            "(grid_: 'int32', n: 'int32', *, grid=None, block=None, threads=None, stream=None) -> None",
         ),
         (
             (Param("", "scalar", "int32"), Param("a b", "scalar", "int32"), N, N),

@@ -102,8 +102,8 @@ class Function(KernelFunction):
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
         **named
-            Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python has an underscore behind
-            it.
+            Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
+            keywords above, has an underscore behind it.
 
         Raises
         ------

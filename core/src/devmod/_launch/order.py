@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     #: the function that puts all of them in the kernel's order, or None if they are in this order.
     Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
 
-#: The launch's own keywords. A parameter of such a name is given by position.
+#: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.
 LAUNCH_KEYWORDS = ("grid", "block", "threads", "stream", "shared_memory")
 
 
@@ -156,19 +156,19 @@ class ArgumentOrder:
     def _unknown(self, name: str) -> ArgumentError:
         if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f"has several arguments {name!r}: give them by position", name)
-        return self._error(f"has no argument {name!r}; it takes {self._count_text()}{did_you_mean(name, self._numbers)}", name)
+        return self._error(
+            f"has no argument {name!r}; it takes {self._count_text()}{did_you_mean(name, [*self._numbers, *LAUNCH_KEYWORDS])}", name
+        )
 
     def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
-        named = all(keyword_of(each) in self._numbers or each.name in LAUNCH_KEYWORDS for each in missing)
+        named = all(keyword_of(each) in self._numbers for each in missing)
         if not named and self._signature.interface is None:
             return self._error(self._wrong_count(count))
         what = list_names(each.name for each in missing) if named else ", ".join(each.label for each in missing)
-        by_position = ""
-        if any(each.name in LAUNCH_KEYWORDS for each in missing):
-            by_position = f". {', '.join(LAUNCH_KEYWORDS)} are keywords of the launch: give a parameter of such a name by position"
+        reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if named and keyword_of(each) != each.name]
+        advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
         return self._error(
-            f"misses {'an argument' if len(missing) == 1 else 'arguments'}: {what}; it takes {self._count_text()}{by_position}",
-            missing[0].name,
+            f"misses {'an argument' if len(missing) == 1 else 'arguments'}: {what}; it takes {self._count_text()}{advice}", missing[0].name
         )
 
     def _count_text(self) -> str:
@@ -231,7 +231,6 @@ def _given(count: int) -> str:
 
 
 def keyword_of(argument: Argument | MemberArgument) -> str:
-    """Return the keyword of an argument: its name, with an underscore behind a keyword of Python; "" if it is given by position."""
-    if iskeyword(argument.name):
-        return argument.name + "_"
-    return "" if argument.name in LAUNCH_KEYWORDS else argument.name
+    """Return the keyword of an argument: its name, with an underscore behind a keyword of Python or of the launch."""
+    reserved = iskeyword(argument.name) or argument.name in LAUNCH_KEYWORDS
+    return argument.name + "_" if reserved else argument.name

@@ -6,7 +6,6 @@ unknown, has a parameter without a name, or has two of one name is not compared.
 
 from __future__ import annotations
 
-from devmod._launch.order import LAUNCH_KEYWORDS
 from devmod._modules.choice import describe_candidate
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
@@ -151,13 +150,8 @@ def _form(interface: Interface, flattened: frozenset[str]) -> Form:
 
 
 def _differences(first: Form, second: Form) -> list[str]:
-    """Return the names of the parameters that are missing in one form, or have other types, or cannot be given by name."""
-    in_order = list(first) == list(second)
-    return [
-        name
-        for name in first | second
-        if name not in first or name not in second or not _agree(first[name], second[name]) or (not in_order and name in LAUNCH_KEYWORDS)
-    ]
+    """Return the names of the parameters that are missing in one form, or have other types."""
+    return [name for name in first | second if name not in first or name not in second or not _agree(first[name], second[name])]
 
 
 def _agree(first: Param | Member, second: Param | Member) -> bool:
