@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -179,3 +180,11 @@ def test_other_libraries_share_an_array() -> None:
     del view
     assert array.numpy()[16] == 7
     assert array.__dlpack_device__() == (1, 0)
+
+
+def test_the_garbage_collector_frees_views_in_cycles() -> None:
+    for _ in range(20):
+        cycle = [devmod.device("host").zeros(64, "float32")[16:48]]
+        cycle.append(cycle)
+        del cycle
+        gc.collect()

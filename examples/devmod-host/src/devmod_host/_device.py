@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from threading import RLock
@@ -56,7 +57,9 @@ class HostDevice(Device):
             raise self.memory_error(nbytes, "the system has too little memory") from None
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Any:
-        return _driver.ffi.from_buffer("unsigned char[]", self.view(memory)[offset : offset + nbytes])
+        # Not a memoryview: if the garbage collector clears one that cffi exports, CPython raises BufferError in any other code.
+        part = (ctypes.c_ubyte * nbytes).from_buffer(_driver.ffi.buffer(memory), offset)
+        return _driver.ffi.from_buffer("unsigned char[]", part)
 
     def view(self, memory: Any) -> memoryview:
         return memoryview(_driver.ffi.buffer(memory))
