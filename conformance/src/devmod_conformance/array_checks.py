@@ -5,6 +5,7 @@ A backend brings its device and its kernel `add`, as in `devmod_conformance.chec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import devmod
@@ -55,6 +56,19 @@ def check_copies(device: Device, add: Function, **shape: Any) -> None:
     _reach(array.copy_to(back, stream=stream, wait=False))
     np.testing.assert_array_equal(back, large)
     device.synchronize()
+
+
+def check_new_arrays(device: Device, delay: Callable[[], object]) -> None:
+    """Check that another stream may use a new array at once. `delay` queues a slow launch in the default stream."""
+    np = import_numpy()
+    stream, ones = device.stream(), np.ones(1 << 12, "float32")
+    for expected in (0, 1):
+        delay()
+        array, host = device.from_numpy(ones) if expected else device.zeros(ones.shape, "float32"), np.full_like(ones, 7)
+        array.copy_to(host, stream=stream)
+        np.testing.assert_array_equal(host, np.full_like(ones, expected))
+        array.copy_from(ones * 2, stream=stream)
+        np.testing.assert_array_equal(array.numpy(), ones * 2)
 
 
 def check_views(device: Device, add: Function, **shape: Any) -> None:

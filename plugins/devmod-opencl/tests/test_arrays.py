@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opencl_kernels import adder
+from opencl_kernels import adder, kernel
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+from devmod import Param
+from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
 from devmod_conformance.checks import run_python
 
 
@@ -27,6 +28,21 @@ def test_copies(device: Any, add: Any) -> None:
 
 def test_views(device: Any, add: Any) -> None:
     check_views(device, add, grid=1, block=64)
+
+
+SLOW = """
+__kernel void slow(__global uint *x, uint n) {
+    uint value = x[0];
+    for (uint i = 0; i < n; i++) value = value * 1664525u + 1013904223u ^ (value >> 7);
+    x[0] = value;
+}
+"""
+
+
+def test_new_arrays_are_complete_for_every_stream(device: Any) -> None:
+    slow = kernel(SLOW, "slow", [Param("x", "buffer", "uint32", "rw"), Param("n", "scalar", "uint32")])
+    x = device.zeros(1, "uint32")
+    check_new_arrays(device, lambda: slow(x, 30_000_000, grid=1, block=1))
 
 
 def test_a_started_copy_does_not_wait_and_keeps_the_host_array(device: Any) -> None:
@@ -101,7 +117,7 @@ LITTLE_MEMORY = """
 import resource
 import numpy as np
 import devmod
-from opencl_kernels import adder
+from opencl_kernels import adder, kernel
 device, add = devmod.device("opencl"), adder()["add"]
 host = np.arange(25 << 20, dtype="float32")
 c = np.zeros(64, "float32")

@@ -12,7 +12,7 @@ import pytest
 from vulkan_kernels import SLOW, adder, kernel
 
 import devmod
-from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
+from devmod_conformance.array_checks import check_copies, check_memory_error, check_new_arrays, check_views
 from devmod_conformance.checks import run_in_threads, run_python
 
 
@@ -29,6 +29,11 @@ def test_views(device: Any, add: Any) -> None:
     check_views(device, add, grid=1)
 
 
+def test_new_arrays_are_complete_for_every_stream(device: Any) -> None:
+    slow, x = kernel(SLOW), device.zeros(8, "uint32")
+    check_new_arrays(device, lambda: slow(x, 60_000, grid=8))
+
+
 def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
     limit = device.limits["maxMemoryAllocationSize"]
     check_memory_error(device, add, limit + 1, f"its maxMemoryAllocationSize is {limit}", grid=1)
@@ -36,13 +41,15 @@ def test_an_array_larger_than_the_limit(device: Any, add: Any) -> None:
 
 STAGED = """
 import devmod
-from vulkan_kernels import adder
-from devmod_conformance.array_checks import check_copies, check_views
+from vulkan_kernels import SLOW, adder, kernel
+from devmod_conformance.array_checks import check_copies, check_new_arrays, check_views
 device = devmod.device("vulkan")
 device.physical.shares_memory = False
 assert not device.logical.direct
 check_copies(device, adder()["add"], grid=1)
 check_views(device, adder()["add"], grid=1)
+slow, x = kernel(SLOW), device.zeros(8, "uint32")
+check_new_arrays(device, lambda: slow(x, 2_000_000, grid=8))
 print("done")
 """
 

@@ -92,7 +92,7 @@ class Device(ABC):
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
         """Copy `data` (bytes, contiguous, not empty) to the start of `memory`, in the stream's order.
 
-        The caller may change `data` as soon as this method returns.
+        The caller may change `data` as soon as this method returns. Any stream may use new memory then: its first copy is done.
         """
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Device(ABC):
         raise ArgumentError(f"the {self.kind} backend has no views of a part of an array; copy the part through the host", kind=self.kind)
 
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
-        """Set the bytes of memory that `allocate` just returned to zero, in the stream's order."""
+        """Set the bytes of memory that `allocate` just returned to zero, and wait: any stream may use it next."""
         self.write(memory, memoryview(bytes(nbytes)), stream)
 
     def view(self, memory: Any) -> memoryview | None:

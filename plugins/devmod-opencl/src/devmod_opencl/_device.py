@@ -171,7 +171,7 @@ class OpenCLDevice(Device):
 
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
         try:
-            cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", 0, nbytes)
+            cl.enqueue_fill_buffer(_queue(stream), memory, b"\0", 0, nbytes).wait()
         except _driver.Error as error:
             raise self._copy_error(f"{self} cannot fill {nbytes} bytes", error, memory) from error
 

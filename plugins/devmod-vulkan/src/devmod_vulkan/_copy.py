@@ -68,7 +68,10 @@ def write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
             stream.synchronize()
         ffi.memmove(ffi.cast("char *", memory.address), data, data.nbytes)
     else:
+        new = not memory.used
         start_write(memory, data, stream)
+        if new:
+            stream.synchronize()  # any other stream may use the array next
 
 
 def start_write(memory: Memory, data: memoryview, stream: VulkanStream) -> None:
@@ -127,6 +130,7 @@ def clear(memory: Memory, nbytes: int, stream: VulkanStream) -> None:
         logical.calls.vkCmdFillBuffer(handle, memory.buffer, memory.offset, size, 0)
 
     _submit(stream, fill, memory)
+    stream.synchronize()  # any other stream may use the array next
 
 
 def _pieces(nbytes: int) -> Iterator[tuple[int, int]]:
