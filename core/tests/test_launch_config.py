@@ -325,6 +325,9 @@ def test_the_error_for_shared_memory_that_the_device_lacks(devices: list[toy.Toy
             f(x, 1, scratch=Local(4097), grid=1, block=16)
         assert str(caught.value) == f"{what} 4097 bytes"
     assert sizes(devices[0]) == [("local", 4096)] * 3
+    with pytest.raises(devmod.LaunchError) as caught:
+        scratch(Local(8192), launcher=toy.LimitedLauncher)(x, 1, grid=1, block=16)
+    assert str(caught.value) == f"{what} 8192 bytes; argument 2 'scratch' takes 8192 bytes by default, Local(8192): give it by name"
     host = np.zeros(4, "float32")
     devices[0].allocated.clear()
     with pytest.raises(devmod.LaunchError):

@@ -46,11 +46,12 @@ def local_sizer(
 
 
 def _too_large(problem: str, name: str, device: Device, sizes: list[tuple[Argument, Local, int]], threads: int) -> LaunchError:
-    defaults = [
+    defaults = [each for each in sizes if each[1] is each[0].default]
+    listed = ", ".join(
         f"{argument.label} takes {size} bytes by default, {value!r}{f' with {threads} threads in a block' if value.per_thread else ''}"
-        for argument, value, size in sizes
-        if value is argument.default
-    ]
-    advice = f"; {', '.join(defaults)}: give it by name, or a smaller block=" if defaults else ""
+        for argument, value, size in defaults
+    )
+    smaller_block = ", or a smaller block=" if any(value.per_thread for _, value, _ in defaults) else ""
+    advice = f"; {listed}: give it by name{smaller_block}" if defaults else ""
     first = sizes[0][0]
     return LaunchError(f"{problem}{advice}", kind=device.kind, function=name, argument=first.name or str(first.number + 1))
