@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devmod._device.elements import count_of
 from devmod._util.html import html_table
+from devmod._util.pickling import ProcessLocal
 from devmod._values.dtypes import array_bytes, parse_dtype
 
 TYPE_CHECKING = False
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from devmod._device.stream import Stream
 
 
-class Array:
+class Array(ProcessLocal):
     """Memory with a shape and an element type. `Device.empty`, `Device.zeros`, `Device.from_numpy` and `Module.get_global` return one.
 
     Slices of the first axis and `reshape` are views: they share the array's memory and keep it alive.
@@ -31,6 +32,7 @@ class Array:
     """
 
     __slots__ = ("__weakref__", "dtype", "shape")
+    _pickle_advice = "pass array.numpy()"
     shape: tuple[int, ...]
     dtype: str
 

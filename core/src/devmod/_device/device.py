@@ -13,6 +13,7 @@ from devmod._device.elements import dtype_of, shape_of
 from devmod._device.host import host_view
 from devmod._device.stream import current_stream
 from devmod._util.html import html_table
+from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line
 from devmod._values.conversion import ConversionError
 from devmod._values.dtypes import array_bytes, parse_dtype
@@ -31,7 +32,7 @@ else:
     from devmod._util.numpy import np
 
 
-class Device(ABC):
+class Device(ProcessLocal, ABC):
     """A device of one kind. `devmod.device` returns one; the device allocates nothing before its first use.
 
     Attributes
@@ -52,6 +53,8 @@ class Device(ABC):
     dlpack_type : int
         DLPack's device type.
     """
+
+    _pickle_advice = "pass its kind and number, and call devmod.device(kind, number) there"
 
     kind: str
     index: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from devmod._util.pickling import ProcessLocal
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     EventClass = TypeVar("EventClass", bound="Event")
 
 
-class Event(ABC):
+class Event(ProcessLocal, ABC):
     """A point in a stream. `Stream.record` makes one."""
 
     __slots__ = ()
+    _pickle_advice = "record one there"
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 
+from devmod._util.pickling import ProcessLocal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -28,7 +30,7 @@ def current_stream(device: Device) -> Stream | None:
     return None
 
 
-class Stream(ABC):
+class Stream(ProcessLocal, ABC):
     """An in-order queue of a device's work. `Device.stream` makes one.
 
     ``with stream:`` makes it the current stream of its device in this context: calls that name no stream use it. Leaving the body does
@@ -39,6 +41,8 @@ class Stream(ABC):
     device : Device
         The device that runs the queued work.
     """
+
+    _pickle_advice = "create one there"
 
     device: Device
 

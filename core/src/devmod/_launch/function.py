@@ -17,6 +17,7 @@ from devmod._launch.kernel_function import KernelFunction
 from devmod._launch.launch import Launch
 from devmod._util import fork as _fork
 from devmod._util.numpy import keep_numpy
+from devmod._util.pickling import ProcessLocal
 from devmod._values.local import Local
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MAX_CALLERS = 256
 
 
-class Function(KernelFunction):
+class Function(KernelFunction, ProcessLocal):
     """A callable function of a module. `Module.get_function` returns one.
 
     Attributes
@@ -50,6 +51,8 @@ class Function(KernelFunction):
     -----
     A function has the name, the signature and the docstring of its kernel: ``help(f)`` and ``inspect.signature(f)`` work.
     """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     __doc__ = InstanceText(__doc__, describe)
     __slots__ = ("__weakref__", "_callers", "_count", "_first_buffer", "_minimum_sizes", "_plain", "_plans")

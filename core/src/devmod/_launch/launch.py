@@ -6,6 +6,7 @@ from _weakref import ref
 from functools import partial
 
 from devmod._util import fork as _fork
+from devmod._util.pickling import ProcessLocal
 from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from devmod._launch.launcher import Kernel
 
 
-class Launch:
+class Launch(ProcessLocal):
     """A prepared launch. `Function.bind` returns one; a call without arguments queues the launch.
 
     The Launch keeps its arrays alive. Several threads may call it, also before the previous launch has finished. `Function.bind` checks
@@ -30,6 +31,8 @@ class Launch:
     function : Function
         The launched function.
     """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no Python code. A method `__call__`
     # costs 110 ns more, a sixth of the whole launch.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from devmod._util.pickling import ProcessLocal
 from devmod._util.text import escape_line, shorten
 from devmod.errors import DevmodError, FormatError, function_not_found
 
@@ -36,7 +37,7 @@ _MAX_SHOWN = 20
 LIBRARY = "_lib"
 
 
-class Module(ABC):
+class Module(ProcessLocal, ABC):
     """A unit of device code. Abstract in `kind` and `get_function`.
 
     A subclass need not call ``super().__init__()``. A subclass that can be saved overrides `save_to_bytes` or `wire_parts`; the default of
@@ -45,6 +46,8 @@ class Module(ABC):
     ``module["name"]`` is ``module.get_function("name")``. ``"name" in module``, ``len(module)`` and ``for name in module`` use the names of
     the functions, and build nothing.
     """
+
+    _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     # -- properties
 
