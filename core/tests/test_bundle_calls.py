@@ -130,10 +130,33 @@ def test_the_errors_of_flattened_structs_name_the_member() -> None:
     assert str(caught.value) == "the toy function 'f' got argument 3 'n' twice: by position and by name; it takes 3 arguments (x, a, n)"
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, a=2, n=2**40)
-    assert str(caught.value).startswith("the toy function 'f': argument 2 'p': member 'p.n': ")
+    assert str(caught.value) == "the toy function 'f': argument 3 'n': 1099511627776 does not fit int32 (-2147483648 to 2147483647)"
+    assert caught.value.argument == "n"
     with pytest.raises(devmod.ArgumentError) as caught:
         result(f, X, 2, 3, 4)
     assert str(caught.value) == "the toy function 'f' takes 3 arguments (x, a, n); 4 were given"
+
+
+def test_the_errors_of_flattened_structs_have_the_positions_of_the_call() -> None:
+    f = called(module(STRUCT, X), unavailable(A, N, X))
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(2, 3, "x", grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 3 'x' is 'x', and the kernel takes an array of float32"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f("a", 3, np.zeros(2, "float32"), grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f': argument 1 'a': 'a' is not a number"
+
+
+def test_an_array_on_a_device_of_another_kind_names_on() -> None:
+    f = called(module(X, A, N), unavailable(X, A, N))
+    tin = toy.ToyDevice(0)
+    tin.kind = "tin"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(tin.empty(2, "float32"), 2, 3, grid=1, block=1)
+    assert str(caught.value) == (
+        "the toy function 'f': argument 1 'x' is on tin device 0 (toy number 0); call f.on(array.device), which takes the candidate for "
+        "that device, or copy it through the host: pass array.numpy()"
+    )
 
 
 def test_candidates_that_disagree_are_called_as_they_are() -> None:

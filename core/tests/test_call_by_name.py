@@ -134,6 +134,10 @@ def test_a_misspelt_launch_keyword_has_the_near_one(devices: list[toy.ToyDevice]
     with pytest.raises(devmod.ArgumentError) as caught:
         f(2, thread=1)
     assert str(caught.value) == "the toy function 'f' has no argument 'thread'; it takes 1 argument (n). Did you mean 'threads'?"
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(2, grid=1, block=1, **{"x" * 1000: 1})
+    cut = f"'{'x' * 100}'… (1000 characters)"
+    assert str(caught.value) == f"the toy function 'f' has no argument {cut}; it takes 1 argument (n)"
     assert queued(devices[0]) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from devmod._device.device_array import DeviceArray
 from devmod._device.host import host_view
 from devmod._device.stream import Stream, current_stream
+from devmod._launch.structs import StructError
 from devmod._launch.transfers import OverlapError, plan_transfers
 from devmod._util.fork import check_driver
 from devmod._values.conversion import ConversionError, describe_value
@@ -157,7 +158,7 @@ class Call:
                 )
             return self._convert_buffer(argument, value, bound)
         except ConversionError as error:
-            raise self._error(argument, str(error)) from None
+            raise self._error(argument, error) from None
 
     def _convert_buffer(self, argument: Argument, value: Any, bound: bool) -> Any:
         array = value
@@ -169,7 +170,9 @@ class Call:
             self._adopted_streams.append(stream)
             self._adopted_arrays.append(array)
         if array.device.kind != self._launcher.kind:
-            raise ConversionError(f"is on {array.device}; copy it through the host: pass array.numpy()")
+            through_host = "copy it through the host: pass array.numpy()"
+            on_device = "call f.on(array.device), which takes the candidate for that device, or " if self._function.is_of_bundle else ""
+            raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
         self._check_elements(argument, value, array.dtype, array.nbytes)
         if array.misaligned:
@@ -252,16 +255,20 @@ class Call:
             return plan_transfers(self._host_views)
         except OverlapError as error:
             first, second = (self._function._signature.arguments[number] for number in (error.first, error.second))
-            raise self._error(second, f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it") from None
+            text = f"overlaps {first.label} in part, and the kernel writes to one of them; pass a copy of it"
+            raise self._error(second, ConversionError(text)) from None
 
-    def _error(self, argument: Argument, text: str) -> ArgumentError:
+    def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
         separator = ":" if argument.pack is not None else ""
+        given = self._function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
+        if given.name != argument.name and isinstance(error, StructError):
+            error = error.of_member(given.name)
         return ArgumentError(
-            f"{self._function.label}: {argument.label}{separator} {text}",
+            f"{self._function.label}: {given.label}{separator} {error}",
             kind=self._launcher.kind,
             function=self._function.name,
-            argument=argument.name or str(argument.number + 1),
+            argument=given.name or str(given.number + 1),
         )
 
 

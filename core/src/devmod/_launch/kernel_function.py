@@ -87,6 +87,11 @@ class KernelFunction(DescribedFunction):
         """The block of a call that names none: the fixed block, or the default; None if the call or the backend chooses it."""
         return self._config_reader.block
 
+    @property
+    def is_of_bundle(self) -> bool:
+        """Whether `on` resolves the function anew for each device."""
+        return self._resolve is not None
+
     def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:
         """Return the grid and the block that a call would use on the function's device. Nothing is launched.
 

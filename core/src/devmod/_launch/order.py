@@ -6,7 +6,7 @@ from keyword import iskeyword
 from operator import itemgetter
 
 from devmod._values.signature import kind_text, type_text
-from devmod.errors import ArgumentError, did_you_mean, list_names
+from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +100,15 @@ class ArgumentOrder:
         self.arguments = arguments
         self._group = _grouper(groups)
 
+    def argument_of(self, argument: Argument, path: str) -> Argument | MemberArgument:
+        """Return the argument of the call that holds an argument of the kernel, or the member of it at `path`, as in ``p.parts[1].n``."""
+        if not self.flattened:
+            return argument
+        name = argument.name
+        if name in self.flattened:
+            name = path.removeprefix(f"{name}.").partition(".")[0].partition("[")[0]
+        return next((each for each in self.arguments if each.name == name), argument)
+
     def arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
         """Return the arguments of a call in the kernel's order, and the plan of such calls.
 
@@ -157,7 +166,8 @@ class ArgumentOrder:
         if any(keyword_of(each) == name for each in self.arguments):
             return self._error(f"has several arguments {name!r}: give them by position", name)
         return self._error(
-            f"has no argument {name!r}; it takes {self._count_text()}{did_you_mean(name, [*self._numbers, *LAUNCH_KEYWORDS])}", name
+            f"has no argument {quote_name(name)}; it takes {self._count_text()}{did_you_mean(name, [*self._numbers, *LAUNCH_KEYWORDS])}",
+            name,
         )
 
     def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:

@@ -42,8 +42,7 @@ def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
         try:
             whole.write(value, name, data, 0)
         except _MemberError as error:
-            member = "" if error.path == name else f"member {quote_name(error.path)}: "
-            raise ConversionError(member + error.text) from None
+            raise StructError(name, error.path, error.text) from None
         return bytes(data)
 
     return pack
@@ -56,6 +55,27 @@ def _element(member: Member) -> _Writer:
     for count, stride in zip(reversed(member.shape), reversed(member.strides), strict=True):
         writer = _Array(writer, count, stride, accepts_bytes=member.type in ("uint8", "int8") and stride == size)
     return writer
+
+
+class StructError(ConversionError):
+    """A value cannot be passed as a struct.
+
+    Parameters
+    ----------
+    name, path
+        The struct, and the member of it with its path from there, as in ``p.parts[1].n``; equal if no member is the reason.
+    text
+        The reason.
+    """
+
+    def __init__(self, name: str, path: str, text: str) -> None:
+        super().__init__(text if path == name else f"member {quote_name(path)}: {text}")
+        self.name, self.path, self.text = name, path, text
+
+    def of_member(self, name: str) -> ConversionError:
+        """Return the error of the struct's member `name` as one of a value by itself."""
+        path = self.path[len(self.name) + 1 :]
+        return StructError(name, path, self.text)
 
 
 class _MemberError(Exception):
