@@ -49,7 +49,7 @@ for module in (root, devmod.loads(devmod.dumps(root))):
     axpy(a, b, c, grid=16, block=64)
     found.append(c)
     c = np.zeros(1000, np.float32)
-    axpy(a, b, c, 16, 64)  # TVM's way: the launch dimensions behind the arguments
+    axpy(a, b, c, 16, 64)  # TVM's way: the launch dimensions after the arguments
     found.append(c)
 for c in found:
     np.testing.assert_allclose(c, 2 * a + b, rtol=1e-6)

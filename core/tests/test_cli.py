@@ -371,7 +371,7 @@ def test_inspect_recommends_no_wheel_for_a_format_used_as_a_kind(capsys: pytest.
 @pytest.mark.row("R41")
 def test_inspect_compares_digests_only_with_verify(capsys: pytest.CaptureFixture[str], bundle: Path) -> None:
     data = bundle.read_bytes()
-    assert run(capsys, "inspect", bundle, "--verify")[1].count("Digests compared: 2, all right.\n") == 1
+    assert run(capsys, "inspect", bundle, "--verify")[1].count("Digests compared: 2; all match.\n") == 1
     assert json.loads(run(capsys, "inspect", bundle, "--verify", "--json")[1])["verified"] == 2
     bundle.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     code, out, err = run(capsys, "inspect", bundle)

@@ -95,15 +95,15 @@ def test_the_payload_does_not_depend_on_the_defaults() -> None:
         ),
         (
             {"local": {"count": Local(4)}},
-            "local= has 'count', which is no parameter of local memory; there are: 'scratch', 'counts'. Did you mean 'counts'?",
+            "local= has 'count', which is not a parameter of local memory; there are: 'scratch', 'counts'. Did you mean 'counts'?",
         ),
         (
             {"local": {"x": Local(4)}},
-            "local= has 'x', which is no parameter of local memory; there are: 'scratch', 'counts'",
+            "local= has 'x', which is not a parameter of local memory; there are: 'scratch', 'counts'",
         ),
         (
             {"local": {"scan": {"counts": Local(4)}}},
-            "local= has 'counts', which is no parameter of local memory; the function 'scan' has: 'scratch'",
+            "local= has 'counts', which is not a parameter of local memory; the function 'scan' has: 'scratch'",
         ),
         (
             {"local": {"scam": {"scratch": Local(4)}}},

@@ -110,7 +110,7 @@ def test_every_launch_tag_sets_its_part_of_the_configuration(devices: list[toy.T
     with pytest.raises(devmod.ArgumentError) as caught:
         f(devices[0].empty(1, "int8"), 2, 1, 3, 4, 2, 5, 7, 8, 9, 14, 4096, shared_memory=64)
     assert str(caught.value) == (
-        "the toy function 'f' is called with shared_memory= and with its launch value behind the arguments; give one of them"
+        "the toy function 'f' is called with shared_memory= and with its launch value after the arguments; give one of them"
     )
 
 
@@ -392,7 +392,7 @@ def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
         ("good", {"grid": 1, "block": 1, "shared_memory": 4}, "cannot be given shared_memory=4: a toy has none"),
         ("good", {"grid": 1, "block": 1, "shared_memory": -4}, "was given shared_memory=-4: -4 is not a count of 0 or more"),
         ("good", {"grid": 1, "block": 1, "stream": 3}, "was given stream=, which is 3: expected a stream of kind toy"),
-        ("dims", {"grid": 1}, "is called with grid= or block= and with launch values behind its arguments; give one of them"),
+        ("dims", {"grid": 1}, "is called with grid= or block= and with launch values after its arguments; give one of them"),
     ],
 )
 def test_wrong_counts_and_shapes(args: Any, keywords: dict[str, Any], text: str, devices: list[toy.ToyDevice]) -> None:

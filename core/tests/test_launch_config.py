@@ -112,7 +112,7 @@ def test_threads_and_launch_values_exclude_each_other(devices: list[toy.ToyDevic
     f = make(tags=("blockIdx.x", "threadIdx.x"))
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, 2, 3, threads=6)
-    assert str(caught.value) == "the toy function 'f' is called with threads= and with launch values behind its arguments; give one of them"
+    assert str(caught.value) == "the toy function 'f' is called with threads= and with launch values after its arguments; give one of them"
 
 
 def test_a_kind_without_a_grid_takes_no_threads(devices: list[toy.ToyDevice]) -> None:

@@ -52,12 +52,12 @@ def copies(case: Conformance) -> None:
                 one.copy_from(wrong)
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        given = call.make_arguments()
+        arguments = call.make_arguments()
         with device_turn(case.kind), device.stream() as stream:
-            arrays = [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
+            arrays = [device.from_numpy(each) if isinstance(each, np.ndarray) else each for each in arguments]
             results = [device.empty(each.shape, each.dtype) if isinstance(each, devmod.Array) else each for each in arrays]
             function(*arrays, **call.keywords)
-            for array, result, host in zip(arrays, results, given, strict=True):
+            for array, result, host in zip(arrays, results, arguments, strict=True):
                 if isinstance(array, devmod.Array):
                     result.copy_from(array, wait=False)
                     array.copy_from(host, wait=False)  # over what the launch and the copy read
@@ -65,7 +65,7 @@ def copies(case: Conformance) -> None:
         how = "copied on the stream of the launch"
         compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in results], reference_arrays(call), how)
         how = "copied from the host after the launch"
-        compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in arrays], given, how)
+        compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in arrays], arguments, how)
 
 
 @row("R37-zeros")
@@ -113,8 +113,8 @@ def views(case: Conformance) -> None:
         arrays = call.make_arguments()
         for number, each in enumerate(arrays):
             if isinstance(each, np.ndarray) and each.size:
-                whole = device.zeros((step + each.size,), each.dtype)  # begins at a multiple of the alignment in bytes
-                arrays[number] = whole[step:].reshape(each.shape)
+                padded = device.zeros((step + each.size,), each.dtype)  # begins at a multiple of the alignment in bytes
+                arrays[number] = padded[step:].reshape(each.shape)
                 arrays[number].copy_from(each)
         with device_turn(case.kind):
             function(*arrays, **call.keywords)
@@ -156,9 +156,9 @@ def too_little_memory(case: Conformance) -> None:
         require_equal(error.kind, case.kind, "the kind in the DeviceMemoryError")
         require(str(_ABSURD_SIZE) in str(error), f"the DeviceMemoryError does not name the requested bytes: {error}")
         for sample, call in samples_with_calls(case)[:1]:
-            given = call.make_arguments()
-            launch(case, get_function(runtime_module(case, sample), call.function), given, **call.keywords)
-            compare_arrays(call, given, reference_arrays(call), "after a DeviceMemoryError")
+            arguments = call.make_arguments()
+            launch(case, get_function(runtime_module(case, sample), call.function), arguments, **call.keywords)
+            compare_arrays(call, arguments, reference_arrays(call), "after a DeviceMemoryError")
 
 
 @row("R37-dlpack")
@@ -170,13 +170,13 @@ def dlpack(case: Conformance) -> None:
     exported: Any = _Exporter(values, (1, 0))
     array = device.from_numpy(exported)
     require(np.array_equal(array.numpy(), values), "an array that entered by DLPack has other values")
-    left = np.from_dlpack(_Exporter(array, (1, 0), dl_device=(1, 0)))
-    require(np.array_equal(left, values), "an array that left by DLPack has other values")
+    unused = np.from_dlpack(_Exporter(array, (1, 0), dl_device=(1, 0)))
+    require(np.array_equal(unused, values), "an array that left by DLPack has other values")
     view = device.view(array.memory)  # type: ignore[attr-defined]  # an array of a device
     if view is not None:
         array.copy_from(values + 1)
         device.synchronize()
-        require(np.array_equal(left, values + 1), "the view of an array's memory does not share it")
+        require(np.array_equal(unused, values + 1), "the view of an array's memory does not share it")
     require_equal(array.__dlpack_device__()[0], device.dlpack_type, "DLPack's device type of an array")
     try:
         array.__dlpack__()
@@ -184,9 +184,9 @@ def dlpack(case: Conformance) -> None:
         require(".numpy()" in str(error), f"the BufferError of __dlpack__ does not name .numpy(): {error}")
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
-        given = call.make_arguments()
-        launch(case, function, [_Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each for each in given], **call.keywords)
-        compare_arrays(call, given, reference_arrays(call), "with arrays by DLPack")
+        arguments = call.make_arguments()
+        launch(case, function, [_Exporter(each, (1, 0)) if isinstance(each, np.ndarray) else each for each in arguments], **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "with arrays by DLPack")
 
 
 class _Exporter:

@@ -43,16 +43,16 @@ def arguments_by_name(case: Conformance) -> None:
         applies = True
         function = get_function(runtime_module(case, sample), call.function)
         for count in dict.fromkeys((0, len(names) // 2)):
-            given = call.make_arguments()
-            named = dict(reversed(list(zip(names, given, strict=True))[count:]))
-            launch(case, function, given[:count], **named, **call.keywords)
-            compare_arrays(call, given, reference_arrays(call), f"with {count} arguments by position and the others by name")
-        for what, name, given, count, named in _wrong_names(names, call):
+            arguments = call.make_arguments()
+            keywords = dict(reversed(list(zip(names, arguments, strict=True))[count:]))
+            launch(case, function, arguments[:count], **keywords, **call.keywords)
+            compare_arrays(call, arguments, reference_arrays(call), f"with {count} arguments by position and the others by name")
+        for what, name, arguments, count, keywords in _wrong_names(names, call):
             how = f"{call.function!r} with {what}"
             with expect_error(devmod.ArgumentError, how) as caught:
-                launch(case, function, given[:count], **named, **call.keywords)
+                launch(case, function, arguments[:count], **keywords, **call.keywords)
             check_argument_error(case, caught[0], how, call.function, name)
-            compare_arrays(call, given, call.make_arguments(), f"with {what}")
+            compare_arrays(call, arguments, call.make_arguments(), f"with {what}")
     if not applies:
         raise Skip("no called function has an interface with a name for each argument")
 
@@ -68,22 +68,22 @@ def threads(case: Conformance) -> None:
             continue
         applies = True
         grid = triple(call.grid)
-        given = call.make_arguments()
+        arguments = call.make_arguments()
         wanted = tuple(one * two for one, two in zip(grid, block, strict=True))
         keywords: dict[str, Any] = {"block": call.block} if call.block is not None else {}
         fewer = (wanted[0] - block[0] + 1, *wanted[1:])  # one thread in the last block
-        for asked in dict.fromkeys((wanted, fewer)):
-            config = function.launch_config(threads=asked, **keywords)
-            require_equal((config.grid, config.block), (grid, block), f"the grid and the block of {call.function!r} with threads={asked}")
-            given = call.make_arguments()
-            launch(case, function, given, threads=asked, **keywords)
-            compare_arrays(call, given, reference_arrays(call), f"with threads={asked}")
+        for count in dict.fromkeys((wanted, fewer)):
+            config = function.launch_config(threads=count, **keywords)
+            require_equal((config.grid, config.block), (grid, block), f"the grid and the block of {call.function!r} with threads={count}")
+            arguments = call.make_arguments()
+            launch(case, function, arguments, threads=count, **keywords)
+            compare_arrays(call, arguments, reference_arrays(call), f"with threads={count}")
         for what, wrong in (("both grid and threads", {"grid": call.grid, "threads": wanted}), ("a negative threads", {"threads": -1})):
-            given, how = call.make_arguments(), f"{call.function!r} with {what}"
+            arguments, how = call.make_arguments(), f"{call.function!r} with {what}"
             with expect_error(devmod.ArgumentError, how) as caught:
-                launch(case, function, given, **wrong, **keywords)
+                launch(case, function, arguments, **wrong, **keywords)
             check_argument_error(case, caught[0], how, call.function, "threads")
-            compare_arrays(call, given, call.make_arguments(), f"with {what}")
+            compare_arrays(call, arguments, call.make_arguments(), f"with {what}")
     if not applies:
         raise Skip("no call has a grid and a block")
 
@@ -102,9 +102,9 @@ def default_block(case: Conformance) -> None:
         function = get_function(_module_with(case, sample, call, changed), call.function)
         require_equal(function.block, block, f"the block of {call.function!r} with a default block in its interface")
         for keywords in ({"grid": call.grid}, {"threads": tuple(one * two for one, two in zip(triple(call.grid), block, strict=True))}):
-            given = call.make_arguments()
-            launch(case, function, given, **keywords)
-            compare_arrays(call, given, reference_arrays(call), f"with the default block and {next(iter(keywords))}=")
+            arguments = call.make_arguments()
+            launch(case, function, arguments, **keywords)
+            compare_arrays(call, arguments, reference_arrays(call), f"with the default block and {next(iter(keywords))}=")
     if not applies:
         raise Skip("no call has a block and an interface that fixes none")
 
@@ -120,15 +120,15 @@ def chosen_block(case: Conformance) -> None:
         applies = True
         function = get_function(runtime_module(case, sample), call.function)
         wanted = tuple(one * two for one, two in zip(triple(call.grid), triple(call.block or interface.default_block), strict=True))
-        for asked in ({"threads": wanted}, {"threads": 1}, {"grid": 1}):
-            config = function.launch_config(**asked)
+        for size in ({"threads": wanted}, {"threads": 1}, {"grid": 1}):
+            config = function.launch_config(**size)
             require(
                 len(config.block) == 3 and all(each > 0 and each & (each - 1) == 0 for each in config.block),
                 f"the block that the backend chooses for {call.function!r}: expected powers of two, got {config.block!r}",
             )
-        given = call.make_arguments()
-        launch(case, function, given, threads=wanted)
-        compare_arrays(call, given, reference_arrays(call), "with a block that the backend chose")
+        arguments = call.make_arguments()
+        launch(case, function, arguments, threads=wanted)
+        compare_arrays(call, arguments, reference_arrays(call), "with a block that the backend chose")
     if not applies:
         raise Skip("no called function has an interface that leaves the block open")
 
@@ -148,9 +148,9 @@ def local_default(case: Conformance) -> None:
             params[number]["default"] = {"bytes": value.nbytes}
         changed = {**interface.to_dict(), "params": params}
         function = get_function(_module_with(case, sample, call, changed), call.function)
-        given = call.make_arguments()
-        launch(case, function, [each for number, each in enumerate(given) if number not in locals_], **call.keywords)
-        compare_arrays(call, given, reference_arrays(call), "without its Local arguments")
+        arguments = call.make_arguments()
+        launch(case, function, [each for number, each in enumerate(arguments) if number not in locals_], **call.keywords)
+        compare_arrays(call, arguments, reference_arrays(call), "without its Local arguments")
     if not applies:
         raise Skip("no call has a devmod.Local argument and an interface")
 
@@ -172,14 +172,14 @@ def structs(case: Conformance) -> None:
             mapping = {name: record[name] for name in dtype.names}
             forms = {"a record": record[()], "a mapping": mapping, "a sequence": tuple(mapping.values()), "bytes": record.tobytes()}
             for form, value in forms.items():
-                given = call.make_arguments()
-                launch(case, function, [*given[:number], value, *given[number + 1 :]], **call.keywords)
-                compare_arrays(call, given, reference_arrays(call), f"with {form} as argument {number + 1}")
+                arguments = call.make_arguments()
+                launch(case, function, [*arguments[:number], value, *arguments[number + 1 :]], **call.keywords)
+                compare_arrays(call, arguments, reference_arrays(call), f"with {form} as argument {number + 1}")
             missing = dtype.names[-1]
-            given, how = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
+            arguments, how = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
             del mapping[missing]
             with expect_error(devmod.ArgumentError, how) as caught:
-                launch(case, function, [*given[:number], mapping, *given[number + 1 :]], **call.keywords)
+                launch(case, function, [*arguments[:number], mapping, *arguments[number + 1 :]], **call.keywords)
             check_argument_error(case, caught[0], how, call.function, param.name)
             require(missing in str(caught[0]), f"{how}: the error does not name the member: {caught[0]}")
     if not applies:
@@ -194,20 +194,20 @@ def on_one_device(case: Conformance) -> None:
     for sample, call in samples_with_calls(case):
         function = get_function(runtime_module(case, sample), call.function)
         for device in all_devices:
-            there = function.on(device)
-            given = call.make_arguments()
+            function_there = function.on(device)
+            arguments = call.make_arguments()
             with device_turn(case.kind, device.index):
-                there(*given, **call.keywords)
-            compare_arrays(call, given, reference_arrays(call), f"of Function.on({device})")
+                function_there(*arguments, **call.keywords)
+            compare_arrays(call, arguments, reference_arrays(call), f"of Function.on({device})")
             other = next((each for each in all_devices if each is not device), None)
-            given = call.make_arguments()
-            first = next((number for number, each in enumerate(given) if isinstance(each, np.ndarray)), None)
+            arguments = call.make_arguments()
+            first = next((number for number, each in enumerate(arguments) if isinstance(each, np.ndarray)), None)
             if other is None or first is None:
                 continue
-            given[first] = other.from_numpy(given[first])
+            arguments[first] = other.from_numpy(arguments[first])
             how = f"{call.function!r} on {device} with an array of {other}"
             with expect_error(devmod.ArgumentError, how) as caught:
-                there(*given, **call.keywords)
+                function_there(*arguments, **call.keywords)
             check_argument_error(case, caught[0], how, call.function, "")
         with expect_error(devmod.ArgumentError, "Function.on('text')"):
             function.on("text")
@@ -227,10 +227,10 @@ def _names(info: devmod.FunctionInfo) -> list[str]:
 
 def _wrong_names(names: list[str], call: Call) -> Iterator[tuple[str, str, list[Any], int, dict[str, Any]]]:
     """Yield calls with wrong names: a description, the name, the arguments, the number of those by position, and those by name."""
-    unknown, given = "no_such_argument", call.make_arguments()
-    yield f"the unknown name {unknown!r}", unknown, given, len(given), {unknown: 1}
-    yield f"{names[0]!r} by position and by name", names[0], given, len(given), {names[0]: given[0]}
-    yield f"no {names[-1]!r}", names[-1], given, 0, dict(list(zip(names, given, strict=True))[:-1])
+    unknown, arguments = "no_such_argument", call.make_arguments()
+    yield f"the unknown name {unknown!r}", unknown, arguments, len(arguments), {unknown: 1}
+    yield f"{names[0]!r} by position and by name", names[0], arguments, len(arguments), {names[0]: arguments[0]}
+    yield f"no {names[-1]!r}", names[-1], arguments, 0, dict(list(zip(names, arguments, strict=True))[:-1])
 
 
 def _calls_with_grids(case: Conformance) -> list[tuple[Sample, Call]]:

@@ -48,7 +48,7 @@ def command(file: Path, as_json: bool, verify: bool) -> None:
     echo_all(_lines_of(description["module"], "", []))
     echo()
     if verify:
-        echo(f"Digests compared: {description['verified']}, all right.")
+        echo(f"Digests compared: {description['verified']}; all match.")
         echo()
     _print_missing(description)
 

@@ -98,19 +98,19 @@ class _Copy:
             return None
         assert device is not None
         check_driver(device.kind)
-        chosen = self._stream(stream, device)
+        copy_stream = self._stream(stream, device)
         if target.nbytes:
             if isinstance(source, HostView):
                 assert not isinstance(target, HostView)
-                (device.write if wait else device.start_write)(target.region, source.read(), chosen)
+                (device.write if wait else device.start_write)(target.region, source.read(), copy_stream)
             elif isinstance(target, HostView):
-                _copy_to_host(source, target, chosen, wait)
+                _copy_to_host(source, target, copy_stream, wait)
             else:
-                _copy_on_devices(source, target, chosen)
+                _copy_on_devices(source, target, copy_stream)
         if wait:
-            chosen.synchronize()
+            copy_stream.synchronize()
             return None
-        return chosen.record()
+        return copy_stream.record()
 
     def _end(self, value: object, which: str) -> DeviceArray | HostView:
         array = _device_array(value)
@@ -154,8 +154,8 @@ class _Copy:
         if stream is None:
             return device.current_stream
         if not isinstance(stream, Stream) or stream.device is not device:
-            given = f"a stream of {stream.device}" if isinstance(stream, Stream) else describe_value(stream)
-            raise self._error(f"stream= is {given}, expected a stream of {device}", "stream")
+            description = f"a stream of {stream.device}" if isinstance(stream, Stream) else describe_value(stream)
+            raise self._error(f"stream= is {description}, expected a stream of {device}", "stream")
         return stream
 
     def _error(self, text: str, argument: str) -> ArgumentError:

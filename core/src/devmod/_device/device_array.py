@@ -81,7 +81,7 @@ class DeviceArray(CopyableArray):
 
     @property
     def misaligned(self) -> str:
-        """Why the array is no argument of a kernel, as the end of a sentence about it; "" if it is one."""
+        """Return the reason why the array cannot be an argument of a kernel, as the end of a sentence; "" if it can."""
         if not self._offset:
             return ""
         alignment = self.device.limits.get("view_alignment", 1)
@@ -167,10 +167,10 @@ class DeviceArray(CopyableArray):
         """
         from devmod._device.dlpack import CPU, device_capsule, host_capsule
 
-        own = self.__dlpack_device__()
-        wanted = own if dl_device is None else tuple(dl_device)
+        own_device = self.__dlpack_device__()
+        target_device = own_device if dl_device is None else tuple(dl_device)
         dtype = parse_dtype(self.dtype)
-        if wanted == CPU:
+        if target_device == CPU:
             view = None if copy else self.device.view(self.region)
             if view is not None:
                 self.device.synchronize()
@@ -180,14 +180,14 @@ class DeviceArray(CopyableArray):
                 data = bytearray(self._nbytes)
                 self.read(memoryview(data))
                 return host_capsule(memoryview(data).toreadonly(), self.shape, dtype, max_version, CPU, None)
-        pointer = self.device.pointer(self.region) if wanted == own and not copy else None
+        pointer = self.device.pointer(self.region) if target_device == own_device and not copy else None
         if pointer is None:
             raise BufferError(
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; request a copy on the host "
                 "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
             )
         self.device.synchronize()
-        return device_capsule(self, own, *pointer, max_version)
+        return device_capsule(self, own_device, *pointer, max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.dlpack_type, self.device.index)

@@ -90,14 +90,14 @@ def _drop_unused() -> None:
     set, and a destructor in Python would clear that exception.
     """
     for entry in _unclaimed[:]:
-        consumed = not _capsule_is_valid(entry[0], entry[2])  # a consumer renames the capsule
-        if not consumed and _references(entry) > _OWN_REFERENCES:
+        is_consumed = not _capsule_is_valid(entry[0], entry[2])  # a consumer renames the capsule
+        if not is_consumed and _references(entry) > _OWN_REFERENCES:
             continue
         try:
             _unclaimed.remove(entry)
         except ValueError:
             continue  # another thread removed it
-        if not consumed:
+        if not is_consumed:
             _release(entry[1])
 
 
@@ -130,9 +130,9 @@ def host_capsule(
     versioned = _is_versioned(max_version)
     if not versioned and copy is False and data.readonly:
         raise _read_only_error("pass max_version=(1, 0), or allow a copy")
-    copied = bool(copy) or (not versioned and data.readonly)
-    pinned = Pinned(bytearray(data) if copied else data)
-    flags = _IS_COPIED if copied else _READ_ONLY if data.readonly else 0
+    is_copy = bool(copy) or (not versioned and data.readonly)
+    pinned = Pinned(bytearray(data) if is_copy else data)
+    flags = _IS_COPIED if is_copy else _READ_ONLY if data.readonly else 0
     return _capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
 
 

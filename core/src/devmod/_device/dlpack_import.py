@@ -99,8 +99,8 @@ def _tensor(capsule: object) -> Tensor:
     if name in (b"used_dltensor", b"used_dltensor_versioned"):
         raise ConversionError("has a DLPack capsule that was used before; a capsule can be used once: export the array again")
     if name not in (b"dltensor", b"dltensor_versioned"):
-        found = repr((name or b"").decode(errors="replace"))
-        raise ConversionError(f"exports a capsule named {found}, expected 'dltensor' or 'dltensor_versioned'")
+        capsule_name = repr((name or b"").decode(errors="replace"))
+        raise ConversionError(f"exports a capsule named {capsule_name}, expected 'dltensor' or 'dltensor_versioned'")
     layout = Versioned if name == b"dltensor_versioned" else Managed
     tensor: Tensor = layout.from_address(_pointer(capsule, name)).tensor
     return tensor

@@ -54,10 +54,10 @@ def device(kind: str, index: int | None = None) -> Device:
     default = default_device(kind) if index is None else None
     if default is not None:
         return default
-    found, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index
-    if type(index) is not int or not 0 <= index < len(found):
-        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(found)}", kind=kind)
-    return found[index]
+    candidates, index = devices_of(kind, lookup(GROUP, kind)), 0 if index is None else index
+    if type(index) is not int or not 0 <= index < len(candidates):
+        raise DeviceNotFoundError(f"there is no {kind} device {index!r}; there are: {_list(candidates)}", kind=kind)
+    return candidates[index]
 
 
 def _parse_numbered_kind(text: str, index: int | None) -> tuple[str, int]:
@@ -88,18 +88,18 @@ def default_device(kind: str) -> Device | None:
         if name in numbers:
             raise _invalid(f"it has two devices of kind {name!r}: {name}:{numbers[name]} and {item}")
         if not any(registry.is_claimed(group, name) for group in ("devmod.targets", GROUP)):
-            known = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
-            raise _invalid(f"unknown kind {name!r}{did_you_mean(name, known)}")
+            kinds = [*registry.registered("devmod.targets"), *registry.registered(GROUP)]
+            raise _invalid(f"unknown kind {name!r}{did_you_mean(name, kinds)}")
         numbers[name] = int(number)
     index = numbers.get(kind)
     if index is None:
         return None
-    found = devices_of(kind, lookup(GROUP, kind))
-    if index < len(found):
-        return found[index]
+    candidates = devices_of(kind, lookup(GROUP, kind))
+    if index < len(candidates):
+        return candidates[index]
     raise DeviceNotFoundError(
         f"the environment variable {VARIABLE} is {environment_text(VARIABLE)!r}, and there is no {kind} device {index}; "
-        f"there are: {_list(found)}",
+        f"there are: {_list(candidates)}",
         kind=kind,
     )
 
@@ -112,8 +112,8 @@ def _is_index(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 9
 
 
-def _list(found: Sequence[Device]) -> str:
-    return "; ".join(f"{each.index} {each.name}" for each in found) or "none"
+def _list(candidates: Sequence[Device]) -> str:
+    return "; ".join(f"{each.index} {each.name}" for each in candidates) or "none"
 
 
 def devices() -> list[Device]:
@@ -122,17 +122,17 @@ def devices() -> list[Device]:
     A kind without a driver or a device adds none. A broken plugin, or a driver that raises an exception of its own, adds none either and
     issues a RuntimeWarning; the devices of the other kinds are returned.
     """
-    found: list[Device] = []
+    result: list[Device] = []
     for kind in sorted(registry.registered(GROUP)):
         try:
-            found.extend(probe(kind))
+            result.extend(probe(kind))
         except (DeviceNotFoundError, NotRegisteredError):  # the latter: a concurrent uninstall
             continue
         except DevmodError as error:
             import warnings
 
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
-    return found
+    return result
 
 
 def probe(kind: str) -> list[Device]:
@@ -159,10 +159,10 @@ def probe(kind: str) -> list[Device]:
 def devices_of(kind: str, find: Any) -> list[Device]:
     """Call `find`, the entry ``devmod.device.<kind>``, and check the result."""
     result = registry.call_entry(GROUP, kind, find)
-    found = list(result) if isinstance(result, (list, tuple)) else [result]
-    wrong = [type(each).__name__ for each in found if not isinstance(each, Device)]
+    listing = list(result) if isinstance(result, (list, tuple)) else [result]
+    wrong = [type(each).__name__ for each in listing if not isinstance(each, Device)]
     if wrong:
         from devmod._plugins.messages import wrong_result
 
         raise wrong_result(GROUP, kind, f"returned {wrong[0]}, not a sequence of devmod.Device", kind, registry.used_claim(GROUP, kind))
-    return found
+    return listing

@@ -64,14 +64,14 @@ def shape_for(array: Array, lengths: tuple[object, ...]) -> tuple[int, ...]:
     if len(lengths) == 1 and isinstance(lengths[0], (tuple, list)):
         lengths = tuple(lengths[0])
     numbers = [_integer(each) for each in lengths]
-    known = [each for each in numbers if each is not None and each >= 0]
+    valid_lengths = [each for each in numbers if each is not None and each >= 0]
     unknown = numbers.count(-1)
-    if unknown > 1 or len(known) + unknown != len(numbers):
+    if unknown > 1 or len(valid_lengths) + unknown != len(numbers):
         raise ArgumentError(
             f"{lengths!r} is not a shape; a shape has lengths from 0 up, and at most one -1 for the length that follows from the others",
             argument="shape",
         )
-    count = count_of(known)
+    count = count_of(valid_lengths)
     shape = tuple(array.size // count if each == -1 and count else each for each in numbers)
     if -1 in shape or count_of(shape) != array.size:  # type: ignore[arg-type]  # none is None
         raise ArgumentError(

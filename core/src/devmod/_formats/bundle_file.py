@@ -34,7 +34,7 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
     modules
         The candidates, in the order of the file.
     mixed
-        Whether candidates may take different arguments in functions of one name. Each is then called as its own signature says.
+        Whether candidates may take different arguments in functions of one name. Each is then called by its own signature.
 
     Raises
     ------

@@ -81,8 +81,8 @@ class Argument:
             if align:
                 self.type_text = f"structs of {lanes} bytes"
             # Packed elements may end within a byte, and a type of no bits has no elements: any number of bytes is valid.
-            whole = (code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes)
-            self.unit = 1 if is_packed(whole) else max(array_bytes(whole), 1)
+            padded_type = (code, bits, lanes + 1 if lanes == 3 and (code, bits) != (1, 8) else lanes)
+            self.unit = 1 if is_packed(padded_type) else max(array_bytes(padded_type), 1)
         else:
             self._base, self.unit = "", 1
 
@@ -139,15 +139,15 @@ class Signature:
         access = write_access(info)
         arguments = []
         buffers = 0
-        for number, declared in enumerate(info.arg_types):
+        for number, arg_type in enumerate(info.arg_types):
             if interface is not None:
                 param = interface.params[number]
                 name, kind, align, size, declared_access = param.name, param.kind, param.align, param.size, param.access
-                type_, default = param.type or (declared if kind in ("scalar", "uniform") else ""), param.default
+                type_, default = param.type or (arg_type if kind in ("scalar", "uniform") else ""), param.default
                 members = param.members
             else:
                 name, align, size, declared_access, default, members = "", 0, 0, "", None, ()
-                kind, type_ = ("buffer", "") if declared == "handle" else ("scalar", declared)
+                kind, type_ = ("buffer", "") if arg_type == "handle" else ("scalar", arg_type)
             written = declared_access != "r"
             if kind == "buffer":
                 if not declared_access and buffers < len(access):

@@ -1,4 +1,4 @@
-"""The launch configuration of a call: grid or threads, and block; or TVM's launch values behind the arguments."""
+"""The launch configuration of a call: grid or threads, and block; or TVM's launch values after the arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX = 2**63 - 1
 
 
 class LaunchRequest:
-    """The launch that a call asks for, before the device is known.
+    """The launch that a call requests, before the device is known.
 
     Attributes
     ----------
@@ -81,22 +81,22 @@ class LaunchConfigReader:
             return args[:count], request
         if self._launcher.has_grid:
             if grid is not None and threads is not None:
-                given = f"was given grid={grid!r} and threads={threads!r}"
-                raise self._error("threads", f"{given}: give grid=, the number of blocks, or threads=, the number of threads")
+                problem = f"was given grid={grid!r} and threads={threads!r}"
+                raise self._error("threads", f"{problem}: give grid=, the number of blocks, or threads=, the number of threads")
             if threads is not None:
                 request.threads = self._triple("threads", threads, 0)
             elif grid is not None:
                 request.grid = self._triple("grid", grid, 0)
             else:
-                wanted = "threads=, the number of threads, or grid=, the number of blocks"
-                raise self._error("grid", f"needs {wanted}: an int, or up to three ints for x, y, z")
+                expected = "threads=, the number of threads, or grid=, the number of blocks"
+                raise self._error("grid", f"needs {expected}: an int, or up to three ints for x, y, z")
         elif grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
             raise self._error(word, "has neither grid nor block; call it without them")
         else:
             request.grid = (1, 1, 1)
         request.block = self._block(None if block is None else self._triple("block", block, 1))
-        request.shared_memory = self._shared(shared_memory)
+        request.shared_memory = self._shared_memory_size(shared_memory)
         return args, request
 
     def resolve(self, request: LaunchRequest, kernel: Kernel) -> LaunchConfig:
@@ -145,18 +145,18 @@ class LaunchConfigReader:
         triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0]]
         if grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
-            given = "threads=" if word == "threads" else "grid= or block="
-            raise self._error(word, f"is called with {given} and with launch values behind its arguments; give one of them")
+            keywords = "threads=" if word == "threads" else "grid= or block="
+            raise self._error(word, f"is called with {keywords} and with launch values after its arguments; give one of them")
         if shared_memory and SHARED_MEMORY in signature.launch:
             raise self._error(
-                "shared_memory", "is called with shared_memory= and with its launch value behind the arguments; give one of them"
+                "shared_memory", "is called with shared_memory= and with its launch value after the arguments; give one of them"
             )
         for tag, (which, axis), value in zip(signature.tags, signature.launch, values, strict=True):
             triples[which][axis] = self._count(tag, value, f"the launch value {tag}", 1 if which in (1, 2, 3) else 0)
         request.grid, threads_of_block, request.cluster, request.preferred_cluster = ((x, y, z) for x, y, z in triples[:4])
         has_block = any(which == 1 for which, _ in signature.launch)
         request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
-        request.shared_memory = self._shared(shared_memory if shared_memory != 0 else triples[4][0])
+        request.shared_memory = self._shared_memory_size(shared_memory if shared_memory != 0 else triples[4][0])
 
     def _block(self, block: tuple[int, int, int] | None) -> tuple[int, int, int] | None:
         """Return the block of a call; None if the backend chooses it."""
@@ -172,7 +172,7 @@ class LaunchConfigReader:
             raise self._error("block", "needs block=, the number of threads in a block: an int, or up to three ints for x, y, z")
         return None
 
-    def _shared(self, value: Any) -> int:
+    def _shared_memory_size(self, value: Any) -> int:
         if type(value) is int and value == 0:
             return 0
         number = self._count("shared_memory", value, f"shared_memory={value!r}", 0)

@@ -57,13 +57,13 @@ def constants_of(interface: Interface | None) -> tuple[PipelineConstant, ...]:
     FormatError
         The entry ``constants`` is not a list of constants.
     """
-    listed = interface.extra.get("constants", []) if interface is not None else []
-    if not isinstance(listed, list):
-        raise FormatError(f"the constants of an interface: expected a list, got {type(listed).__name__}")
-    return tuple(map(PipelineConstant.from_dict, listed))
+    fields = interface.extra.get("constants", []) if interface is not None else []
+    if not isinstance(fields, list):
+        raise FormatError(f"the constants of an interface: expected a list, got {type(fields).__name__}")
+    return tuple(map(PipelineConstant.from_dict, fields))
 
 
-def specialize_constants(kind: str, function: str, interface: Interface | None, given: Mapping[str, object]) -> SpecializedInterface:
+def specialize_constants(kind: str, function: str, interface: Interface | None, values: Mapping[str, object]) -> SpecializedInterface:
     """Return an interface with constants set.
 
     Parameters
@@ -72,7 +72,7 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
         For messages.
     interface
         The function's interface.
-    given
+    values
         Name to value. The number of a constant is accepted as its name: ``f.specialize(**{"3": 16})``.
 
     Raises
@@ -83,20 +83,20 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
         The interface is malformed.
     """
     constants = constants_of(interface)
-    found: dict[int, tuple[Number, bytes]] = {}
-    for name, value in given.items():
+    specialized: dict[int, tuple[Number, bytes]] = {}
+    for name, value in values.items():
         position = _position(constants, name)
         if position is None:
-            known = [each.label for each in constants]
+            labels = [each.label for each in constants]
             raise ArgumentError(
-                f"the {kind} function {function!r} has no constant {name!r} to specialize; it has: {list_names(known)}"
-                f"{did_you_mean(name, known)}",
+                f"the {kind} function {function!r} has no constant {name!r} to specialize; it has: {list_names(labels)}"
+                f"{did_you_mean(name, labels)}",
                 kind=kind,
                 function=function,
                 argument=name,
             )
         constant = constants[position]
-        if position in found:
+        if position in specialized:
             raise ArgumentError(
                 f"the {kind} function {function!r}: the constant {constant.label!r} is given twice, by its name and by its number",
                 kind=kind,
@@ -109,13 +109,13 @@ def specialize_constants(kind: str, function: str, interface: Interface | None, 
             raise ArgumentError(
                 f"the {kind} function {function!r}: the constant {constant.label!r}: {error}", kind=kind, function=function, argument=name
             ) from None
-        found[position] = (_number(constant.type, value), data)
-    assert interface is not None or not found
-    positions = sorted(found)
+        specialized[position] = (_number(constant.type, value), data)
+    assert interface is not None or not specialized
+    positions = sorted(specialized)
     return SpecializedInterface(
-        _with_block(kind, function, interface or Interface(), constants, {position: found[position][0] for position in positions}),
-        [(constants[position], found[position][0]) for position in positions],
-        [found[position][1] for position in positions],
+        _with_block(kind, function, interface or Interface(), constants, {position: specialized[position][0] for position in positions}),
+        [(constants[position], specialized[position][0]) for position in positions],
+        [specialized[position][1] for position in positions],
     )
 
 

@@ -1,4 +1,4 @@
-"""How a function looks to people and editors: name, signature, docstring, repr and table."""
+"""The name, signature, docstring, repr and table of a function."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def describe(function: DescribedFunction) -> str:
         lines += ["Variants", "--------", *(f"    {variant}" for variant in variants), ""]
     origin = function._origin() if callable(function._origin) else function._origin
     if origin is not None:
-        made = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
-        lines += ["Origin", "------", f"    {made}"]
+        build = ", ".join([f"target {origin.target!r}", *filter(None, (origin.toolchain, " ".join(origin.options)))])
+        lines += ["Origin", "------", f"    {build}"]
         lines += [f"    from {list_names(origin.sources)}"] if origin.sources else []
     return escape("\n".join(lines).rstrip())
 
@@ -128,15 +128,15 @@ def _type_of(function: DescribedFunction, argument: Argument | MemberArgument) -
 
 def _parameter_names(function: DescribedFunction) -> list[str]:
     """Return a unique Python name for each argument: its keyword if it has one."""
-    taken = set(LAUNCH_KEYWORDS)
+    used_names = set(LAUNCH_KEYWORDS)
     names = []
     for argument in function._order.arguments:
         name = keyword_of(argument) or argument.name
         if not name.isidentifier() or iskeyword(name):
             name = f"argument_{argument.number + 1}"
-        while name in taken:
+        while name in used_names:
             name += "_"
-        taken.add(name)
+        used_names.add(name)
         names.append(name)
     return names
 

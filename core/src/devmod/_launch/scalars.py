@@ -207,8 +207,8 @@ def _pack_lanes(value: Any, name: str, lanes: int, one: Packer) -> bytes:
         raise ConversionError(f"{describe_value(value)} is not a sequence of {lanes} lanes")
     items = list(value)
     if len(items) != lanes or getattr(value, "ndim", 1) != 1:
-        given = f"an array of shape {tuple(value.shape)}" if getattr(value, "ndim", 1) != 1 else f"{len(items)} lanes"
-        raise ConversionError(f"{given} cannot be passed as {name}, which has {lanes} lanes")
+        description = f"an array of shape {tuple(value.shape)}" if getattr(value, "ndim", 1) != 1 else f"{len(items)} lanes"
+        raise ConversionError(f"{description} cannot be passed as {name}, which has {lanes} lanes")
     parts = []
     for number, item in enumerate(items):
         try:
@@ -250,10 +250,10 @@ def _real(value: Any) -> float:
     raise ConversionError(f"{describe_value(value)} is not a number")
 
 
-def explain_not_int(value: Any, wanted: str) -> str:
+def explain_not_int(value: Any, expected: str) -> str:
     """Return the reason why a value is not an int, and the int to pass if there is one."""
     if hasattr(value, "is_integer") and getattr(value, "ndim", 0) == 0 and value.is_integer():
-        return f"{describe_value(float(value))} is a float, and {wanted} takes an int; pass {int(value)}"
+        return f"{describe_value(float(value))} is a float, and {expected} takes an int; pass {int(value)}"
     return f"{describe_value(value)} is not a whole number"
 
 

@@ -54,7 +54,7 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     interfaces = _interfaces(name, candidates)
     if len(interfaces) < 2:
         return None
-    flattened = _flattened(list(interfaces.values()))
+    flattened = _flattened_names(list(interfaces.values()))
     forms = [_form(interface, flattened) for interface in interfaces.values()]
     if any(_differences(forms[0], form) for form in forms[1:]):
         return None
@@ -102,14 +102,14 @@ def check_agreement(modules: Sequence[Module]) -> None:
 
 
 def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
-    flattened = _flattened(list(interfaces.values()))
+    flattened = _flattened_names(list(interfaces.values()))
     forms = {module: _form(interface, flattened) for module, interface in interfaces.items()}
     for module, form in forms.items():
         first = next(iter(forms))
         if _differences(forms[first], form):
             raise FormatError(
                 f"the candidates of the bundle take different arguments in the function {quote_name(name)}. Give them the same names and "
-                "types, or pass mixed=True (devmod compile --mixed) and call each as its own signature says:\n"
+                "types, or pass mixed=True (devmod compile --mixed) and call each by its own signature:\n"
                 + _table(describe_candidate(first), forms[first], describe_candidate(module), form),
                 kind="bundle",
                 function=name,
@@ -118,7 +118,7 @@ def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
 
 def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interface]:
     """Return the interfaces that can be compared."""
-    found = {}
+    interfaces = {}
     with shared_scan():
         for candidate in candidates:
             try:
@@ -126,11 +126,11 @@ def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interfa
             except (DevmodError, KeyError):  # a damaged function, or a broken target spec: the first use raises the error
                 continue
             if interface is not None and has_names(interface):
-                found[candidate] = interface
-    return found
+                interfaces[candidate] = interface
+    return interfaces
 
 
-def _flattened(interfaces: Sequence[Interface]) -> frozenset[str]:
+def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
     """Return the names of the structs that another interface has neither as a parameter nor as a member of one."""
     names = [{name for param in each.params for name in (param.name, *(member.name for member in param.members))} for each in interfaces]
     return frozenset(

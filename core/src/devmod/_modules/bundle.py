@@ -71,8 +71,8 @@ class BundleModule(Module):
     @property
     def candidates(self) -> tuple[Module, ...]:
         """The candidates in order, with those of nested bundles."""
-        found = walk(*self.imports, enter=holds_candidates)
-        return tuple(module for module in found if not holds_candidates(module))
+        modules = walk(*self.imports, enter=holds_candidates)
+        return tuple(module for module in modules if not holds_candidates(module))
 
     @property
     def property_mask(self) -> int:
@@ -115,8 +115,8 @@ class BundleModule(Module):
         """
         order = kinds_in(environment_text("DEVMOD_PREFER"))
         with shared_scan():
-            found: Array = choose(name, self.candidates, (*self._prefer, *order), lambda module, device: _global_of(module, name))
-        return found
+            array: Array = choose(name, self.candidates, (*self._prefer, *order), lambda module, device: _global_of(module, name))
+        return array
 
     def _signature_of(self, name: str) -> str:
         """Return the signature of a call that reaches each candidate, or else that of the first candidate."""
@@ -148,12 +148,12 @@ class BundleModule(Module):
         from devmod._modules.agreement import agreement, has_names
 
         fitting = owners if device is None else [each for each in owners if each.kind == device.kind]
-        found = choose(name, fitting, prefer, get, device)
-        if not isinstance(found, Function):  # a backend may have functions of its own, and a const_loader has
-            return found
+        function = choose(name, fitting, prefer, get, device)
+        if not isinstance(function, Function):  # a backend may have functions of its own, and a const_loader has
+            return function
         # Without names, the arguments can only be given in the candidate's own order.
-        common = agreement(name, owners) if has_names(found.info.interface) else None
-        return found.replace(
+        common = agreement(name, owners) if has_names(function.info.interface) else None
+        return function.replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),
             resolve=lambda device: self._choose_on(name, owners, device),
@@ -210,7 +210,7 @@ def kinds_in(prefer: Sequence[str] | str) -> tuple[str, ...]:
     FormatError
         A kind is not a string.
     """
-    listed = prefer.split(",") if isinstance(prefer, str) else list(prefer)
-    if not all(isinstance(kind, str) for kind in listed):
+    kinds = prefer.split(",") if isinstance(prefer, str) else list(prefer)
+    if not all(isinstance(kind, str) for kind in kinds):
         raise FormatError(f"prefer is a sequence of kinds such as ('cuda', 'opencl'), not {prefer!r}")
-    return tuple(kind.strip() for kind in listed if kind.strip())
+    return tuple(kind.strip() for kind in kinds if kind.strip())

@@ -92,7 +92,7 @@ def _by_kind(owners: Sequence[Module], prefer: tuple[str, ...]) -> dict[str, lis
 
 
 def _fitting(
-    kind: str, group: Sequence[Module], wanted: Device | None
+    kind: str, group: Sequence[Module], target_device: Device | None
 ) -> tuple[list[tuple[Module, Device | None, str]], list[tuple[Module, DevmodError]]]:
     """Return the candidates of one kind that can run here, best first, with devices and reasons; and the others, with their problems."""
     notes: list[tuple[Module, DevmodError]] = []
@@ -106,7 +106,7 @@ def _fitting(
     if not usable:
         return [], notes
     try:
-        devices = _devices(kind) if wanted is None else [wanted]
+        devices = _devices(kind) if target_device is None else [target_device]
         spec = find_spec(kind)
     except FormatError:
         raise  # DEVMOD_DEVICE is invalid
@@ -114,16 +114,16 @@ def _fitting(
         return [], notes + [(module, error) for module in usable]
     rank = spec.rank if spec is not None else None
     if devices is None or rank is None:
-        return [(module, wanted, "its runtime is installed") for module in usable], notes
+        return [(module, target_device, "its runtime is installed") for module in usable], notes
     for device in devices:
         arch = str(getattr(device, "arch", ""))
         ranked = [(_rank(rank, variant_of(module), arch), module) for module in usable]
-        fits = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: -(pair[0] or 0))
-        if fits:
+        matches = sorted((pair for pair in ranked if pair[0] is not None), key=lambda pair: -(pair[0] or 0))
+        if matches:
             reason = f"it fits {kind} device {device.index}, {arch or 'of unknown architecture'}"
-            # The default device has no name here: the function follows it if DEVMOD_DEVICE changes.
-            fitting_device = device if device is wanted or device is not devices[0] else None
-            return [(module, fitting_device, reason) for _, module in fits], notes
+            # The default device is None here, so that the function uses the new default if DEVMOD_DEVICE changes.
+            fitting_device = device if device is target_device or device is not devices[0] else None
+            return [(module, fitting_device, reason) for _, module in matches], notes
     for module in usable:
         archs = ", ".join(dict.fromkeys(str(getattr(device, "arch", "")) or "unknown" for device in devices))
         notes.append((module, DeviceNotFoundError(f"no {kind} device fits {variant_of(module)}; there is: {archs}", kind=kind)))
@@ -158,8 +158,8 @@ def _devices(kind: str) -> Sequence[Any] | None:
         return None
     from devmod._device.find import default_device, probe
 
-    named = default_device(kind)
-    devices = probe(kind) if named is None else [named]
+    default = default_device(kind)
+    devices = probe(kind) if default is None else [default]
     if not devices:
         raise DeviceNotFoundError(f"the {kind} runtime is installed, and there is no {kind} device", kind=kind)
     return devices

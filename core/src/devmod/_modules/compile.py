@@ -182,7 +182,7 @@ def _find_compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Pa
 
     module, _, function = spec.compiler.partition(":")
     try:
-        found = getattr(import_module(module), function)
+        compiler = getattr(import_module(module), function)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else ""
         if missing == module.partition(".")[0] and spec.build_extra:
@@ -196,7 +196,7 @@ def _find_compiler(kind: str) -> tuple[TargetSpec, Callable[[CompileRequest], Pa
                 key=f"devmod.targets.{kind}",
             ) from error
         raise ToolchainNotFoundError(f"{kind} cannot be compiled here: {text}", kind=kind) from None
-    return spec, found
+    return spec, compiler
 
 
 def _strings(spec: TargetSpec, what: str, values: Iterable[str]) -> tuple[str, ...]:

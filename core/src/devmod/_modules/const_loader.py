@@ -95,8 +95,8 @@ class ConstLoaderModule(Module):
 
             owner = owner_of(name, *self.imports)
             if owner is not None:
-                found: Callable[[], tuple[Array, ...]] = owner.get_function(name)
-                return found
+                function: Callable[[], tuple[Array, ...]] = owner.get_function(name)
+                return function
         raise function_not_found(KIND, name, self.by_symbol)
 
     def _constants(self, symbol: str, names: Sequence[str], *args: object, **named: object) -> tuple[Array, ...]:
@@ -229,10 +229,10 @@ def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Itera
 # -- from arrays
 
 
-def _items(given: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
-    if not hasattr(given, "items"):
-        raise FormatError(f"const_loader: {what} is a map of names, not {type(given).__name__}", kind=KIND)
-    items = list(given.items())
+def _items(values: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
+    if not hasattr(values, "items"):
+        raise FormatError(f"const_loader: {what} is a map of names, not {type(values).__name__}", kind=KIND)
+    items = list(values.items())
     for name, _ in items:
         if not isinstance(name, str):
             raise FormatError(f"const_loader: {what} is a map of names; {name!r} is not a string", kind=KIND)
@@ -279,9 +279,9 @@ def _dtype_of(name: str, view: memoryview) -> DType:
     import sys
 
     code = view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">"))
-    found = _FORMATS.get(code)
-    if found is None:
+    element_format = _FORMATS.get(code)
+    if element_format is None:
         raise FormatError(
             f"const_loader: the constant {name!r} has elements of the format {view.format!r}, which is not supported", kind=KIND
         )
-    return parse_dtype(f"{found}{8 * view.itemsize}" if found in ("int", "uint") else found)
+    return parse_dtype(f"{element_format}{8 * view.itemsize}" if element_format in ("int", "uint") else element_format)

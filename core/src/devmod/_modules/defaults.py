@@ -97,10 +97,10 @@ def _locals(kind: str, fmap: Mapping[str, FunctionInfo], local: Locals | None) -
             _check_function(kind, fmap, "local", key)
             for parameter, default in value.items():
                 _check_parameter(kind, parameter, names[key], f"the function {key!r} has")
-                result[key, parameter] = _checked(kind, parameter, default)
+                result[key, parameter] = _check_local(kind, parameter, default)
             continue
-        owners = [name for name, listed in names.items() if key in listed]
-        _check_parameter(kind, key, [each for listed in names.values() for each in listed], "there are")
+        owners = [name for name, parameters in names.items() if key in parameters]
+        _check_parameter(kind, key, [each for parameters in names.values() for each in parameters], "there are")
         if len(owners) > 1:
             raise CompileError(
                 f"local= has {key!r}, which is a parameter of {list_names(owners)}: give it by function, as in "
@@ -108,7 +108,7 @@ def _locals(kind: str, fmap: Mapping[str, FunctionInfo], local: Locals | None) -
                 kind=kind,
                 argument=key,
             )
-        result[owners[0], key] = _checked(kind, key, value)
+        result[owners[0], key] = _check_local(kind, key, value)
     return result
 
 
@@ -116,7 +116,7 @@ def _local_names(info: FunctionInfo) -> list[str]:
     return [param.name for param in info.interface.params if param.kind == "local" and param.name] if info.interface is not None else []
 
 
-def _checked(kind: str, parameter: str, value: object) -> Local:
+def _check_local(kind: str, parameter: str, value: object) -> Local:
     if not isinstance(value, Local):
         raise CompileError(
             f"local= has {value!r} for {parameter!r}: expected a devmod.Local, such as devmod.Local(1024) or devmod.Local(per_thread=4)",
@@ -135,11 +135,11 @@ def _check_function(kind: str, fmap: Mapping[str, FunctionInfo], what: str, name
         )
 
 
-def _check_parameter(kind: str, name: str, known: Sequence[str], have: str) -> None:
-    if name not in known:
+def _check_parameter(kind: str, name: str, parameters: Sequence[str], have: str) -> None:
+    if name not in parameters:
         raise CompileError(
-            f"local= has {name!r}, which is no parameter of local memory; {have}: {list_names(dict.fromkeys(known))}"
-            f"{did_you_mean(str(name), known)}",
+            f"local= has {name!r}, which is not a parameter of local memory; {have}: {list_names(dict.fromkeys(parameters))}"
+            f"{did_you_mean(str(name), parameters)}",
             kind=kind,
             argument="local",
         )

@@ -185,7 +185,7 @@ class RuntimeModule(PayloadModule):
         from devmod._launch.function import Function
 
         def make() -> Function:
-            # Not `self.origin`: a stored module's is decoded when somebody asks for it.
+            # Not `self.origin`: a stored module decodes its origin at the first access.
             return Function(name, info, self.launcher(name, info), origin=self.__dict__.get("_devmod_origin"))
 
         function: Function = self._results.get(("function", name), make)

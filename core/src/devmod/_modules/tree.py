@@ -61,33 +61,33 @@ def owners_of(name: str, *modules: Module) -> Iterator[Module]:
         return _first(module, in_candidates, lambda each: not holds_candidates(each) and has(each), holds_candidates) is not None
 
     for module in modules:
-        found = _first(module, in_tree, provides)
-        if found is not None:
-            yield found
+        owner = _first(module, in_tree, provides)
+        if owner is not None:
+            yield owner
 
 
 def _first(
     root: Module,
-    known: dict[int, Module | None],
+    cache: dict[int, Module | None],
     matches: Callable[[Module], bool],
     enter: Callable[[Module], bool] | None = None,
 ) -> Module | None:
-    """Return the first module of a `walk` from `root` that matches. `known` caches the answer for each searched module."""
+    """Return the first module of a `walk` from `root` that matches. `cache` has the answer for each searched module."""
     path = [(root, iter((root,)))]  # a module, and an iterator over its unsearched imports
     while path:
         child = next(path[-1][1], None)
         if child is None:
             path.pop()
             continue
-        if id(child) not in known:
-            known[id(child)] = None
+        if id(child) not in cache:
+            cache[id(child)] = None
             if matches(child):
-                known[id(child)] = child
+                cache[id(child)] = child
             elif enter is None or enter(child):
                 path.append((child, iter(child.imports)))
-        found = known[id(child)]
+        found = cache[id(child)]
         if found is not None:
-            known.update((id(module), found) for module, _ in path)
+            cache.update((id(module), found) for module, _ in path)
             return found
     return None
 
@@ -113,13 +113,13 @@ def ordered(roots: Sequence[Module]) -> list[tuple[Module, tuple[Module, ...]]]:
                 state[id(module)] = False
                 imports = tuple(module.imports)
                 path.append((module, imports, list(imports)))
-            module, imports, left = path[-1]
-            if not left:
+            module, imports, remaining = path[-1]
+            if not remaining:
                 path.pop()
                 state[id(module)] = True
                 finished.append((module, imports))
                 continue
-            child = left.pop()
+            child = remaining.pop()
             if id(child) not in state:
                 pending.append(child)
             elif not state[id(child)]:

@@ -191,14 +191,14 @@ def unusable_entry(claim: Claim, why: str) -> PluginError:
 def protocol_mismatch(claim: Claim, core: Distribution) -> str:
     """Return the text for a distribution without a protocol version of this core (R44). It names the side to upgrade."""
     mine = " and ".join(sorted(PROTOCOLS, key=int))
-    theirs = " and ".join(claim.protocols)
+    protocols = " and ".join(claim.protocols)
     if all(version.isdecimal() for version in claim.protocols):
         behind = claim.distribution if max(map(int, claim.protocols)) < max(map(int, PROTOCOLS)) else core.name
         todo = f"Upgrade {behind}: pip install --upgrade {behind}"
     else:
         todo = f"Report it to the publisher of {claim.distribution}: a version is a number"
     mismatch = (
-        f"{claim.provider} supports version {theirs} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
+        f"{claim.provider} supports version {protocols} of devmod's plugin protocol, and {core.name} {core.version} supports version {mine}"
     )
     return f"{mismatch}. {todo}"
 

@@ -225,8 +225,8 @@ def _candidates(several: list[Claim]) -> list[Claim]:
     if several and several[0].object is not None:
         return several[:1]
     # The metadata of an interrupted install does not compete with a valid distribution.
-    whole = [claim for claim in several if not claim.problem or claim.version]
-    several = list({normalize_name(claim.distribution): claim for claim in reversed(whole)}.values())[::-1] or several[:1]
+    complete = [claim for claim in several if not claim.problem or claim.version]
+    several = list({normalize_name(claim.distribution): claim for claim in reversed(complete)}.values())[::-1] or several[:1]
     if len(several) > 1:
         choice = entries.chosen_distribution(several[0].key)
         several = [claim for claim in several if normalize_name(claim.distribution) == choice] or several

@@ -91,12 +91,12 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
         folder.distributions += _distribution_of(Metadata.at(inside), inside, without=not whole)
     if not start:
         return False
-    watched = [inside]  # an installer may still write to it
+    paths = [inside]  # an installer may still write to it
     # These files may change in place: each build writes egg-info again; unpacking may overwrite dist-info.
     if declares or egg or not whole or name.startswith("devmod"):
-        watched += files
+        paths += files
     lasting = True
-    for path in watched:
+    for path in paths:
         try:
             about = os.stat(path)
         except OSError:
@@ -104,7 +104,7 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
         else:
             stamp = stamp_from_stat(about)
             lasting = lasting and _shows_change(about, device, start)
-        if len(watched) > 1:
+        if len(paths) > 1:
             folder.watched.append((stamp, path))
     return lasting
 
@@ -197,5 +197,5 @@ def _changed(path: str) -> int:
 
 def _shows_change(about: os.stat_result, device: int, start: int) -> bool:
     """Return whether a change after `began` would change these times. On another device they must have fractions of a second."""
-    settled = max(about.st_mtime_ns, about.st_ctime_ns) <= start - _RESOLUTION
-    return settled and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)
+    is_stable = max(about.st_mtime_ns, about.st_ctime_ns) <= start - _RESOLUTION
+    return is_stable and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)

@@ -77,8 +77,8 @@ def _members_text(members: Sequence[Member]) -> str:
 def _join(parts: Sequence[str], short: bool) -> str:
     if not short:
         return ", ".join(parts)
-    shown = [_cut(part, short) for part in parts[:_MAX_PARTS]]
-    return ", ".join([*shown, "…"] if len(parts) > _MAX_PARTS else shown)
+    texts = [_cut(part, short) for part in parts[:_MAX_PARTS]]
+    return ", ".join([*texts, "…"] if len(parts) > _MAX_PARTS else texts)
 
 
 def _cut(text: str, short: bool) -> str:

@@ -120,9 +120,9 @@ class MetalDevice(Device):
         out.cast("B")[:] = memory.view[: out.nbytes]
 
     def start_write(self, memory: Memory, data: memoryview, stream: Stream) -> None:
-        staged = self.allocate(data.nbytes)
-        staged.view[: data.nbytes] = data.cast("B")
-        self.copy(staged, memory, data.nbytes, stream)
+        staging = self.allocate(data.nbytes)
+        staging.view[: data.nbytes] = data.cast("B")
+        self.copy(staging, memory, data.nbytes, stream)
 
     def copy(self, source: Memory, target: Memory, nbytes: int, stream: Stream) -> None:
         check_driver("metal")
@@ -152,9 +152,9 @@ class MetalDevice(Device):
         import ctypes
 
         # Metal's view holds no reference to the buffer; this array does.
-        shared = (ctypes.c_ubyte * memory.view.nbytes).from_buffer(memory.view)
-        shared.owner = memory.handle  # type: ignore[attr-defined]
-        return memoryview(shared).cast("B")
+        shared_bytes = (ctypes.c_ubyte * memory.view.nbytes).from_buffer(memory.view)
+        shared_bytes.owner = memory.handle  # type: ignore[attr-defined]
+        return memoryview(shared_bytes).cast("B")
 
 
 def devices() -> list[MetalDevice]:

@@ -99,12 +99,12 @@ class Framework:
                 else:
                     raise MetalError(f"error: Metal's compiler does not support the option {option!r}")
             library, error = device.newLibraryWithSource_options_error_(text, settings, None)
-            return _checked(library, error)
+            return _check_result(library, error)
 
     def load(self, device: Any, data: bytes) -> Any:
         with objc.autorelease_pool():
             library, error = device.newLibraryWithData_error_(libdispatch.dispatch_data_create(data, len(data), None, None), None)
-            return _checked(library, error)
+            return _check_result(library, error)
 
     def functions(self, library: Any) -> Sequence[str]:
         with objc.autorelease_pool():
@@ -116,8 +116,8 @@ class Framework:
             for constant in constants:
                 kind = getattr(Metal, f"MTLDataType{_TYPES[constant.type]}")
                 values.setConstantValue_type_atIndex_(constant.data.ljust(_CONSTANT_BYTES, b"\0"), kind, constant.at)
-            function = _checked(*library.newFunctionWithName_constantValues_error_(name, values, None))
-            pipeline = _checked(*device.newComputePipelineStateWithFunction_error_(function, None))
+            function = _check_result(*library.newFunctionWithName_constantValues_error_(name, values, None))
+            pipeline = _check_result(*device.newComputePipelineStateWithFunction_error_(function, None))
             return Pipeline(
                 pipeline,
                 int(pipeline.maxTotalThreadsPerThreadgroup()),
@@ -213,7 +213,7 @@ def _not_none(value: Any, text: str) -> Any:
     return value
 
 
-def _checked(value: Any, error: Any) -> Any:
+def _check_result(value: Any, error: Any) -> Any:
     # With a value, the error is a warning.
     if value is None:
         raise MetalError(_error_text(error))

@@ -82,15 +82,15 @@ def _round_up(nbytes: int) -> int:
 
 def _tvm_interface(info: FunctionInfo) -> Interface:
     """Return TVM's layout: buffers at the first indices, in order, then one struct of all scalars, 8 bytes each."""
-    buffers = sum(declared == "handle" for declared in info.arg_types)
+    buffers = sum(arg_type == "handle" for arg_type in info.arg_types)
     params: list[Param] = []
     at = scalars = 0
-    for declared in info.arg_types:
-        if declared == "handle":
+    for arg_type in info.arg_types:
+        if arg_type == "handle":
             params.append(Param("", "buffer", at=at))
             at += 1
         else:
-            params.append(Param("", "scalar", declared, at=(0, scalars * _TVM_SCALAR)))
+            params.append(Param("", "scalar", arg_type, at=(0, scalars * _TVM_SCALAR)))
             scalars += 1
     return Interface(params, [Block(buffers, scalars * _TVM_SCALAR)] if scalars else ())
 
@@ -125,21 +125,21 @@ class MetalKernel(Kernel):
 
     def _assign_indices(self, interface: Interface) -> None:
         """Store (argument number, index) for each argument, by its kind."""
-        used: dict[tuple[str, int], int] = {}
+        bindings: dict[tuple[str, int], int] = {}
         for number, param in enumerate(interface.params):
             table = "threadgroup" if param.kind == "local" else param.kind if param.kind in ("image", "sampler") else "buffer"
             if isinstance(param.at, tuple) and param.kind in ("scalar", "uniform"):
                 continue  # part of a block
             index = param.at if isinstance(param.at, int) else -1
             is_invalid = index < 0 or (index >= _INDEX_COUNT and table in ("buffer", "threadgroup"))
-            if is_invalid or (table, index) in used:
-                problem = f"the index {param.at!r}" if is_invalid else f"the index of argument {used[table, index] + 1}"
+            if is_invalid or (table, index) in bindings:
+                problem = f"the index {param.at!r}" if is_invalid else f"the index of argument {bindings[table, index] + 1}"
                 raise FormatError(
                     f"the metal function {self._name!r}: argument {number + 1} has {problem} in the payload's interface; "
                     f"expected a unique index from 0 to {_INDEX_COUNT - 1}",
                     kind="metal",
                 )
-            used[table, index] = number
+            bindings[table, index] = number
             if table == "threadgroup":
                 self._local.append((number, index))
             elif param.kind == "buffer":
@@ -147,13 +147,13 @@ class MetalKernel(Kernel):
             elif table == "buffer":
                 self._values.append((number, index))
         for at in self._blocks:
-            if not isinstance(at, int) or not 0 <= at < _INDEX_COUNT or ("buffer", at) in used:
+            if not isinstance(at, int) or not 0 <= at < _INDEX_COUNT or ("buffer", at) in bindings:
                 raise FormatError(
                     f"the metal function {self._name!r} has a block of scalars at {at!r} in the payload's interface; expected a unique "
                     f"index from 0 to {_INDEX_COUNT - 1}",
                     kind="metal",
                 )
-            used["buffer", at] = -1
+            bindings["buffer", at] = -1
 
     def shape(self, launch: LaunchConfig) -> tuple[Dims, Dims]:
         if self._pipeline is None:

@@ -42,10 +42,10 @@ class OpenCLKernel(Kernel):
         # A number in place of a pointer may have its size. The driver would use it as an address and crash.
         for number, (kind, (space, type_name)) in enumerate(zip(kinds, programs.arguments(device, info.name), strict=False)):
             if not _is_compatible(kind, space):
-                declared = info.arg_types[number] if kind == "scalar" else kind
+                arg_type = info.arg_types[number] if kind == "scalar" else kind
                 raise FormatError(
                     f"the opencl kernel {info.name!r} takes {_SPACES[space]} ({type_name}) as argument {number + 1}, and the payload's "
-                    f"fmap has {declared}",
+                    f"fmap has {arg_type}",
                     kind="opencl",
                 )
         # Kernel objects that no call is using. Only one thread sets the arguments of one; list.pop and list.append are atomic.
@@ -97,8 +97,8 @@ class OpenCLKernel(Kernel):
         if prod(size) >= 1 << bits:
             raise self._invalid_launch(f"{what} {prod(size)} threads in all")
         # Unused dimensions slow the driver down.
-        used = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
-        return size[:used], launch.block[:used]
+        dimensions = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
+        return size[:dimensions], launch.block[:dimensions]
 
     def preferred_block(self) -> tuple[int, int]:
         group = cl.kernel_work_group_info
@@ -136,7 +136,7 @@ class OpenCLKernel(Kernel):
                             handle._set_arg_buf(number, values[number])
                 enqueue(queue, handle, size, block, None, None, False, False)
             except error_type as error:
-                raise self._failed(error) from error
+                raise self._launch_error(error) from error
             give(handle)
 
         if not self._pointers:
@@ -154,7 +154,7 @@ class OpenCLKernel(Kernel):
         arguments = (stream.queue, self._with_arguments(values), shape[0], shape[1], None, None, False, False)
         return starmap(_enqueue, repeat(arguments)).__next__
 
-    def _failed(self, error: Exception) -> LaunchError:
+    def _launch_error(self, error: Exception) -> LaunchError:
         if _driver.is_memory_error(error):
             return self._device.memory_error(0, f"{_driver.code_name(error)} in a launch of the opencl function {self._name!r}")
         return driver_error(f"{self._device} refused a launch of the opencl function {self._name!r}", error)
@@ -167,7 +167,7 @@ class OpenCLKernel(Kernel):
             event.wait()
             return float(event.profile.end - event.profile.start) * 1e-9
         except _driver.Error as error:
-            raise self._failed(error) from error
+            raise self._launch_error(error) from error
 
     def _with_arguments(self, values: Sequence[Any]) -> Any:
         """Return a new kernel object with its arguments."""
@@ -178,7 +178,7 @@ class OpenCLKernel(Kernel):
             for number in self._scalars:
                 handle._set_arg_buf(number, values[number])
         except _driver.Error as error:
-            raise self._failed(error) from error
+            raise self._launch_error(error) from error
         return handle
 
     def _check_pointers(self, values: Sequence[Any]) -> None:

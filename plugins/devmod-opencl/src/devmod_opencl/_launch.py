@@ -99,8 +99,8 @@ def _adopt_array(array: Any) -> tuple[DeviceArray, Stream | None]:
         raise ConversionError(f"has elements of a type that devices do not support: {error}") from None
     if array.events:
         cl.wait_for_events(array.events)
-    adopted = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
-    return adopted, device.stream_over(queue) if queue is not None else None
+    result = DeviceArray(device, memory, array.shape, dtype, array, read_only=_is_read_only(memory))
+    return result, device.stream_over(queue) if queue is not None else None
 
 
 def _is_read_only(memory: Any) -> bool:

@@ -131,10 +131,10 @@ class Logical:
     def _memory_bits(self) -> int:
         """Return the memory types that devmod's buffers can use, a bit each."""
         buffer = self.create("vkCreateBuffer", "VkBuffer", make("VkBufferCreateInfo", size=256, usage=USAGE))
-        needs = ffi.new("VkMemoryRequirements *")
-        self.calls.vkGetBufferMemoryRequirements(self.handle, buffer, needs)
+        requirements = ffi.new("VkMemoryRequirements *")
+        self.calls.vkGetBufferMemoryRequirements(self.handle, buffer, requirements)
         self.calls.vkDestroyBuffer(self.handle, buffer, ffi.NULL)
-        return int(needs.memoryTypeBits)
+        return int(requirements.memoryTypeBits)
 
     # -- errors
 

@@ -295,9 +295,9 @@ class Heap:
         code: int = calls.vkCreateBuffer(device, info, ffi.NULL, block.buffer_cell)
         if code:
             return code
-        needs, address = ffi.new("VkMemoryRequirements *"), ffi.new("void **")
-        calls.vkGetBufferMemoryRequirements(device, block.buffer, needs)
-        info = make("VkMemoryAllocateInfo", allocationSize=needs.size, memoryTypeIndex=self._kind)
+        requirements, address = ffi.new("VkMemoryRequirements *"), ffi.new("void **")
+        calls.vkGetBufferMemoryRequirements(device, block.buffer, requirements)
+        info = make("VkMemoryAllocateInfo", allocationSize=requirements.size, memoryTypeIndex=self._kind)
         code = calls.vkAllocateMemory(device, info, ffi.NULL, block.memory_cell)
         if not code:
             code = calls.vkBindBufferMemory(device, block.buffer, block.memory_cell[0], 0)

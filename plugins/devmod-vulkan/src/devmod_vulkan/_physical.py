@@ -145,10 +145,10 @@ class Physical:
         if "VK_EXT_memory_budget" not in self.extensions:
             return None
         budget = make("VkPhysicalDeviceMemoryBudgetPropertiesEXT")
-        found = make("VkPhysicalDeviceMemoryProperties2", pNext=budget)
-        self._calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, found)
-        heaps = found.memoryProperties.memoryHeaps
-        sizes = [int(heaps[number].size) for number in range(found.memoryProperties.memoryHeapCount)]
+        properties = make("VkPhysicalDeviceMemoryProperties2", pNext=budget)
+        self._calls.vkGetPhysicalDeviceMemoryProperties2(self.handle, properties)
+        heaps = properties.memoryProperties.memoryHeaps
+        sizes = [int(heaps[number].size) for number in range(properties.memoryProperties.memoryHeapCount)]
         heap = sizes.index(self.memory) if self.memory in sizes else 0
         return max(int(budget.heapBudget[heap]) - int(budget.heapUsage[heap]), 0)
 
@@ -201,8 +201,8 @@ class Physical:
     @property
     def needed_extensions(self) -> list[str]:
         """The extensions to enable: those of the supported features, and the one that a portability driver requires."""
-        used = {feature.partition(".")[0] for feature in self.features}
-        needed = [needs for name, (_, needs) in _features.STRUCTURES.items() if name in used and isinstance(needs, str)]
+        structures = {feature.partition(".")[0] for feature in self.features}
+        needed = [needs for name, (_, needs) in _features.STRUCTURES.items() if name in structures and isinstance(needs, str)]
         return needed + [name for name in ("VK_KHR_portability_subset",) if name in self.extensions]
 
     @property
@@ -246,8 +246,8 @@ def _find() -> list[Physical]:
         raise DeviceNotFoundError(NO_DEVICE.format(why="no installed driver provides one"), kind="vulkan")
     usable = [each for each in results if each.version >= OLDEST and each.queue_family >= 0 and "12.timelineSemaphore" in each.features]
     if not usable:
-        described = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in results)
+        devices_text = "; ".join(f"{each.name} supports Vulkan {each.version[0]}.{each.version[1]}" for each in results)
         raise DeviceNotFoundError(
-            NO_DEVICE.format(why=f"{described}; devmod requires 1.2 with compute queues and timeline semaphores"), kind="vulkan"
+            NO_DEVICE.format(why=f"{devices_text}; devmod requires 1.2 with compute queues and timeline semaphores"), kind="vulkan"
         )
     return sorted(usable, key=lambda each: (-each.score, -each.memory))

@@ -126,7 +126,7 @@ class Pipeline:
         code = logical.calls.vkCreatePipelineCache(logical.handle, info, ffi.NULL, out)
         return (out[0] if code == 0 else ffi.NULL), known
 
-    def _store(self, key: str, cache: Any, known: bytes) -> None:
+    def _store(self, key: str, cache: Any, old_data: bytes) -> None:
         logical = self.logical
         size = ffi.new("size_t *")
         if cache == ffi.NULL or logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, ffi.NULL):
@@ -134,7 +134,7 @@ class Pipeline:
         data = ffi.new("char[]", size[0])
         if logical.calls.vkGetPipelineCacheData(logical.handle, cache, size, data) == 0:
             new = bytes(ffi.buffer(data, size[0]))
-            if new != known:
+            if new != old_data:
                 _PIPELINES.write(key, new)
 
     # -- descriptor sets

@@ -130,12 +130,12 @@ class VulkanStream(Stream):
     def _flush(self) -> None:
         """Submit the gathered command buffers. The caller must hold the queue's lock."""
         self.logical.check_open()
-        gathered, waits = self._gathered, self._waits
+        commands, waits = self._gathered, self._waits
         special = self._in_batch()
-        if not gathered and not waits:
+        if not commands and not waits:
             self._special = special
             return
-        info = self.submission([handle for handle, _, _ in gathered])
+        info = self.submission([handle for handle, _, _ in commands])
         timeline = make(
             "VkTimelineSemaphoreSubmitInfo",
             signalSemaphoreValueCount=1,
@@ -147,7 +147,7 @@ class VulkanStream(Stream):
         semaphores = array("VkSemaphore", [semaphore for semaphore, _, _ in waits])
         info.pNext, info.waitSemaphoreCount, info.pWaitSemaphores, info.pWaitDstStageMask = timeline, len(waits), semaphores, stages
         value = self._cell[0] = self._value + 1
-        entries = [(value, resources, release) for _, resources, release in gathered]
+        entries = [(value, resources, release) for _, resources, release in commands]
         entries.append((value, [stream for _, _, stream in waits], None))
         # As in `submit`: no calls from here to the submission.
         self.pending += entries

@@ -76,7 +76,7 @@ export function readConfig(plan, options, fixed) {
 function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   if (grid !== undefined || block !== undefined || threads !== undefined) {
     const word = grid !== undefined ? "grid" : block !== undefined ? "block" : "threads";
-    throw failure(plan, word, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values behind its arguments; give one of them`);
+    throw failure(plan, word, `is called with ${word === "threads" ? "threads" : "grid or block"} and with launch values after its arguments; give one of them`);
   }
   /** @type {Triple[]} */
   const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];

@@ -127,7 +127,7 @@ for (const [name, call, text] of [
   ["too few arguments", () => shape(mine, [], { grid: 1 }), /misses an argument: 'a'; it takes 1 argument \(a\)$/],
   ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
   ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as a record by name or as an array: run\(\{ … \}, \{ grid \}\), run\(\[…\], \{ grid \}\); got 0$/],
-  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid or block and with launch values behind its arguments; give one of them$/],
+  ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid or block and with launch values after its arguments; give one of them$/],
   ["another block", () => shape(mine, [0], { grid: 1, block: 32 }, [64, 1, 1]), /is built for blocks of \(64, 1, 1\) threads, and \(32, 1, 1\) was given/],
   ["too large a grid", () => shape(mine, [0], { grid: 65536 }), /cannot be launched on this device: its maxComputeWorkgroupsPerDimension is 65535, but grid=\(65536, 1, 1\) has more blocks in x; launch in several parts, or let the kernel index more dimensions$/],
   ["too many threads", () => shape(mine, [0], { threads: [5_000_000, 3] }, [64, 1, 1]), /but grid=\(78125, 3, 1\) has more blocks in x\. threads=\(5000000, 3\) in blocks of 64 needs grid=\(78125, 3\); launch in several parts, or let/],

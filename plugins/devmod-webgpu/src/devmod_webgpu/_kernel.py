@@ -148,7 +148,7 @@ class WebGPUKernel(Kernel):
                 groups = self._groups(uniforms, values)
                 _dispatch(gpu, self._pipeline, groups, x, y, z)
             except error_type as error:
-                raise self._failed(error) from error
+                raise self._launch_error(error) from error
             free.append(uniforms)
 
         return call
@@ -162,7 +162,7 @@ class WebGPUKernel(Kernel):
             self._fill(uniforms, values, pack)
             groups = self._groups(uniforms, values)
         except error_type as error:
-            raise self._failed(error) from error
+            raise self._launch_error(error) from error
         if not all(self._device.owns(values[each.argument]) for each in self._buffers):
             # The caller may destroy or map its own buffers. Binding such a buffer raises; submitting it would end the process.
             arguments = tuple(values)
@@ -171,7 +171,7 @@ class WebGPUKernel(Kernel):
                 try:
                     _dispatch(gpu, self._pipeline, self._groups(uniforms, arguments), x, y, z)
                 except error_type as error:
-                    raise self._failed(error) from error
+                    raise self._launch_error(error) from error
 
             return launch_checked
         encode, submit, pipeline = gpu.create_command_encoder, gpu.queue.submit, self._pipeline
@@ -187,7 +187,7 @@ class WebGPUKernel(Kernel):
                 run.end()
                 submit((encoder.finish(),))
             except error_type as error:
-                raise self._failed(error) from error
+                raise self._launch_error(error) from error
 
         return launch
 
@@ -213,7 +213,7 @@ class WebGPUKernel(Kernel):
             start, end = device.times(queries, 2)
             return max(end - start, 0.0)
         except _driver.Error as error:
-            raise self._failed(error) from error
+            raise self._launch_error(error) from error
 
     def _uniforms(self) -> list[Any]:
         """Return new uniform buffers, in the order of `_blocks`."""
@@ -317,7 +317,7 @@ class WebGPUKernel(Kernel):
             argument=self._interface.params[binding.argument].name or str(binding.argument + 1),
         )
 
-    def _failed(self, error: Exception) -> LaunchError:
+    def _launch_error(self, error: Exception) -> LaunchError:
         return launch_error(f"a launch of the webgpu function {self._name!r} failed", self._device, error)
 
 

@@ -65,9 +65,9 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
     """Return whether the declaration of a struct, or of a struct in it, has one of the locations: clang then has no layout of it."""
     if not locations:
         return False
-    waiting, visited = [type_], set()
-    while waiting:
-        of = waiting.pop().get_canonical()
+    pending, visited = [type_], set()
+    while pending:
+        of = pending.pop().get_canonical()
         while type_kind(of) == _FIXED_ARRAY:
             of = lane_type(of)
         if type_kind(of) == _RECORD and of.spelling not in visited:
@@ -76,7 +76,7 @@ def uses_location(type_: Any, locations: LocationSet) -> bool:
             if locations.intersects(declaration.extent):
                 return True
             # An invalid struct has declarations of fields, and get_fields returns none of them.
-            waiting += [each.type for each in declaration.get_children() if each.kind.name == _FIELD]
+            pending += [each.type for each in declaration.get_children() if each.kind.name == _FIELD]
     return False
 
 

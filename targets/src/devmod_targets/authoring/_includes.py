@@ -43,8 +43,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 def line_directive(number: int, name: str) -> str:
     """Return the directive that sets the number and the file name of the next line."""
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'#line {number} "{escaped}"\n'
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line {number} "{quoted}"\n'
 
 
 class _Directive:
@@ -296,8 +296,8 @@ class Inliner:
 def include_hint(folders: Iterable[str]) -> str:
     """Return the sentences for a missing include: the searched folders, and how to add another."""
     text = list_names(folders)
-    searched = f"Searched: {text}" if text != "none" else "No folder was searched: the source is a text, and include= is empty"
-    return f"{searched}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
+    folders_text = f"Searched: {text}" if text != "none" else "No folder was searched: the source is a text, and include= is empty"
+    return f"{folders_text}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
 
 
 def _is_pragma_once(text: str, directive: _Directive) -> bool:

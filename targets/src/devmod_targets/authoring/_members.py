@@ -83,7 +83,7 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
 
 
 def with_members(param: Param, members: Sequence[Member]) -> Param:
-    """Return a struct's param with its members. Members that are no valid layout are omitted: the caller passes bytes."""
+    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes."""
     try:
         return param.replace(members=members)
     except FormatError:

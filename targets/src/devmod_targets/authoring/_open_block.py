@@ -80,49 +80,49 @@ def open_functions(text: str) -> set[str]:
     if functions is None:
         return set()
     known = parts.keys() | _FUNCTIONS | _KEYWORDS | set(_TEMPLATE_TYPE.findall(text))
-    own, uses = {}, {}
+    own_flags, uses = {}, {}
     for name, bodies in parts.items():
         words = {word for body in bodies for word in _WORD.findall(body)}
         calls = {word for body in bodies for word in _CALL.findall(body)}
         bad = any("##" in body for body in bodies) or any(_FORBIDDEN.fullmatch(word) for word in words)
-        own[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
+        own_flags[name] = _BAD if bad or any(word not in known and not _FAMILIES.fullmatch(word) for word in calls) else 0
         uses[name] = words
-    reached = closure(own, uses)
-    return {name for name in functions - macros if not reached[name]}
+    reachable = closure(own_flags, uses)
+    return {name for name in functions - macros if not reachable[name]}
 
 
 def _declarations(text: str, define: Callable[[str, str], None]) -> set[str] | None:
     """Give `define` the names and texts of the declarations outside of functions; return the functions, None if braces do not match."""
     functions: set[str] = set()
     names: list[str] = []  # at the outer level, outside of parentheses
-    called: list[str] = []  # those that precede a parenthesis
+    calls: list[str] = []  # those that precede a parenthesis
     start = depth = parentheses = namespaces = 0
     word = ""
     for token in _TOKEN.finditer(text):
         mark = token[0]
         if mark == "{":
-            if not depth and names and names[0] in ("namespace", "extern") and not called:
+            if not depth and names and names[0] in ("namespace", "extern") and not calls:
                 namespaces, start, names, word = namespaces + 1, token.end(), [], ""
                 continue
             depth += 1
         elif mark == "}" and not depth:
             if not namespaces:
                 return None
-            namespaces, start, names, called = namespaces - 1, token.end(), [], []
+            namespaces, start, names, calls = namespaces - 1, token.end(), [], []
         elif mark == "}" or (mark == ";" and not depth):
             depth -= mark == "}"
             if depth:
                 continue
-            heads = [name for name in called if name not in _KEYWORDS] if mark == "}" else []
+            heads = [name for name in calls if name not in _KEYWORDS] if mark == "}" else []
             for name in dict.fromkeys(heads or names):
                 if name not in _KEYWORDS:
                     define(name, text[start : token.end()])
             functions.update(heads)
-            start, names, called, parentheses = token.end(), [], [], 0
+            start, names, calls, parentheses = token.end(), [], [], 0
         elif not depth:
             if mark == "(":
                 if not parentheses and word:
-                    called.append(word)
+                    calls.append(word)
                 parentheses += 1
             elif mark == ")":
                 parentheses -= 1

@@ -233,9 +233,9 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
 
     Buffers at one binding become one argument: a shader may declare several types for one buffer.
     """
-    placed: dict[object, Resource] = {}
+    resource_at: dict[object, Resource] = {}
     for resource in shader.resources:
-        other = placed.setdefault(resource.at, resource)
+        other = resource_at.setdefault(resource.at, resource)
         if other is resource:
             continue
         if other.kind != resource.kind or resource.kind == "uniform":
@@ -254,10 +254,10 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         same = (other.type, other.align) == (resource.type, resource.align)
         access = "".join(letter for letter in "rw" if letter in other.access + resource.access) if other.access and resource.access else ""
         size = max(other.size, resource.size)
-        placed[resource.at] = Resource(
+        resource_at[resource.at] = Resource(
             other.at, other.name, other.kind, other.type if same else "", access, size=size, align=other.align if same else 0
         )
-    return [placed[place] for place in sorted(placed, key=lambda place: place if isinstance(place, tuple) else (place,))]
+    return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
 
 
 def _shown_place(at: Place) -> str:

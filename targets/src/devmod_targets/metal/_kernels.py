@@ -158,23 +158,23 @@ class KernelReader:
     def _kernel(self, name: str, cursor: Any, marks: Sequence[str]) -> ReflectedFunction:
         file, line, _ = self._library.location(cursor.location)
         pattern = self._pattern(cursor)
-        described = self._parameters(cursor)
+        parameters = self._parameters(cursor)
         if pattern is not None:
             # A template may have attributes that its instance does not repeat.
-            described = [
+            parameters = [
                 (own[0] or named[0], own[1] or named[1], own[2] or named[2])
-                for own, named in zip(described or [("", [], None)] * 99, self._parameters(pattern), strict=False)
+                for own, named in zip(parameters or [("", [], None)] * 99, self._parameters(pattern), strict=False)
             ]
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []
         types = list(cursor.type.get_canonical().argument_types())
-        for (own, value, extent), type_ in zip(described, types, strict=False):
+        for (own, value, extent), type_ in zip(parameters, types, strict=False):
             unknown = extent is not None and self._unknown.intersects(extent)
             argument = self._argument(name, location, own, value, type_.get_canonical(), unknown)
             if argument is not None:
                 arguments.append(argument)
-        params = _placed(arguments)
-        self._check_indices(name, location, [param for _, param in params], [mark for _, value, _ in described for mark in value])
+        params = _order_arguments(arguments)
+        self._check_indices(name, location, [param for _, param in params], [mark for _, value, _ in parameters for mark in value])
         extra: dict[str, Any] = {}
         if self._constants:
             items = list(self._constants)
@@ -235,9 +235,9 @@ class KernelReader:
         attributes = {mark[6:].partition("=")[0]: mark[6:].partition("=")[2] for mark in marks if mark.startswith("metal.")}
         if any(word not in _ARGUMENT_ATTRIBUTES for word in attributes):
             return None
-        kind, spelled = type_kind(type_), type_.spelling
-        texture = _TEXTURE.match(spelled)
-        table = "sampler" if _SAMPLER.match(spelled) else "texture" if texture else "buffer"
+        kind, spelling = type_kind(type_), type_.spelling
+        texture = _TEXTURE.match(spelling)
+        table = "sampler" if _SAMPLER.match(spelling) else "texture" if texture else "buffer"
         if kind in (POINTER, REFERENCE):
             target = type_.get_pointee().get_canonical()
             if target.get_address_space() == self._threadgroup:
@@ -258,7 +258,7 @@ class KernelReader:
         if kind not in (POINTER, REFERENCE):
             if unknown:
                 return table, index, "", Param(name, "scalar")
-            raise self._error(function, location, name, f"has the type {metal_spelling(spelled)!r}, which devmod does not support")
+            raise self._error(function, location, name, f"has the type {metal_spelling(spelling)!r}, which devmod does not support")
         if type_kind(target) == RECORD and size_of(target) < 0:
             self.incomplete_types.add(_QUALIFIERS.sub("", target.spelling))
         element, align = ("", 0) if unknown else metal_element_type(target)
@@ -279,18 +279,18 @@ class KernelReader:
         return CompileError(f"{location}: {argument} of the kernel {function!r} {text}", kind="metal", function=function, argument=name)
 
 
-def _placed(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
+def _order_arguments(arguments: Sequence[tuple[str, int | None, str, Param]]) -> list[tuple[str, Param]]:
     """Return the arguments by table and index. An argument without an index gets the first free one, as in Metal."""
     placed_arguments = []
     for table in ("buffer", "threadgroup", "texture", "sampler"):
-        here = [each for each in arguments if each[0] == table]
-        names = {index for _, index, _, _ in here if index is not None}
-        placed = []
-        for _, index, type_name, param in here:
+        arguments_of_table = [each for each in arguments if each[0] == table]
+        names = {index for _, index, _, _ in arguments_of_table if index is not None}
+        result = []
+        for _, index, type_name, param in arguments_of_table:
             if index is None:
-                index = next(number for number in range(len(here) + len(names)) if number not in names)
+                index = next(number for number in range(len(arguments_of_table) + len(names)) if number not in names)
                 names.add(index)
-            placed.append((index, type_name, param))
-        placed.sort(key=lambda each: each[0])
-        placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in placed]
+            result.append((index, type_name, param))
+        result.sort(key=lambda each: each[0])
+        placed_arguments += [(type_name, param.replace(at=index)) for index, type_name, param in result]
     return placed_arguments

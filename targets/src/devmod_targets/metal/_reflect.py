@@ -52,12 +52,12 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     if errors:
         raise compile_error("metal", "Metal", errors, "\n".join((*errors, *warnings)))
     messages = ["\n".join(("the Metal source has names that Metal does not define:", *warnings))] if warnings else []
-    opened = set() if unknown else open_functions(source.text)
-    reader = KernelReader(library, unit, request.name, program.text, unknown, opened)
+    open_names = set() if unknown else open_functions(source.text)
+    reader = KernelReader(library, unit, request.name, program.text, unknown, open_names)
     kernels = reader.kernels()
     if reader.incomplete_types:
         # clang does not lay out a type that only a reference uses. An assertion after the program forces the layout.
-        asked = "".join(f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.incomplete_types))
-        unit = parse_program(library, request, source, program.text + asked)
-        kernels = KernelReader(library, unit, request.name, program.text, unknown, opened).kernels()
+        assertions = "".join(f"\nstatic_assert(sizeof({name}));" for name in sorted(reader.incomplete_types))
+        unit = parse_program(library, request, source, program.text + assertions)
+        kernels = KernelReader(library, unit, request.name, program.text, unknown, open_names).kernels()
     return kernels, messages, library.toolchain

@@ -81,10 +81,10 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
             place, text = errors[0]
             errors[0] = (place, f"{text}. {include_hint(request.include)}")
         raise compile_error("opencl", "OpenCL C", [text for _, text in errors], "\n".join(_lines(errors, warnings)))
-    carried = {os.path.realpath(path) for path in source.names}
+    included_paths = {os.path.realpath(path) for path in source.names}
     for entry in unit.get_includes():
         path = os.path.realpath(str(entry.include))
-        if path not in carried and not path.startswith(VIRTUAL_FOLDER):
+        if path not in included_paths and not path.startswith(VIRTUAL_FOLDER):
             location = f"{request.name}:{entry.location.line}"
             raise CompileError(
                 f"{location}: this include names its file by a macro, so it cannot be embedded in the payload; write the name in quotes",
@@ -181,14 +181,14 @@ def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Loc
         if not re.search(r"\b(?:__)?kernel\b", declaration):
             continue
         # An attribute of a prototype also applies to the definition.
-        for attribute, found in blocks.items():
+        for attribute, block in blocks.items():
             size = re.search(rf"\b{attribute}\((\d+)[uUlL]*, (\d+)[uUlL]*, (\d+)[uUlL]*\)", declaration)
             if size:
-                found[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
+                block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
         if cursor.is_definition():
             kernels[cursor.spelling] = _kernel(cursor, request, unknown)
     fixed, hints = blocks.values()
-    opened = open_functions(text)
+    open_names = open_functions(text)
     return {
         name: ReflectedFunction(
             kernel.symbol,
@@ -197,7 +197,7 @@ def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Loc
             fixed.get(name),
             kernel.location,
             default_block=hints[name] if all(hints.get(name, (0,))) else None,
-            open_block=name in opened,
+            open_block=name in open_names,
         )
         for name, kernel in kernels.items()
     }

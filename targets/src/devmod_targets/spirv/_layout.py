@@ -70,7 +70,7 @@ class Layout:
     def add_dimension(self, inner: Layout, count: int, step: int) -> Layout:
         """Make this the layout of `count` elements with a stride of `step` bytes, and return it."""
         self.dims, self.innermost = ((count, step), *inner.dims), inner.innermost
-        return _sized(self, step * count)
+        return _with_size(self, step * count)
 
 
 def struct_type(size: int, align: int) -> tuple[str, int]:
@@ -106,15 +106,15 @@ class Layouts:
         FormatError
             The type is not allowed in a block, or has no layout.
         """
-        known = self._layouts.get(number)
-        if known is None:
+        layout = self._layouts.get(number)
+        if layout is None:
             if number in self._open or len(self._open) >= _MAX_DEPTH:
                 problem = "contains itself" if number in self._open else f"is nested more than {_MAX_DEPTH} levels deep"
                 raise FormatError(f"has a block of memory that {problem}", kind="vulkan")
             self._open.add(number)
-            known = self._layouts[number] = self._make_layout(number)
+            layout = self._layouts[number] = self._make_layout(number)
             self._open.discard(number)
-        return known
+        return layout
 
     def block(self, number: int) -> tuple[str, int]:
         """Return the element type of a buffer of a struct type, and the alignment of a struct element, else 0."""
@@ -127,8 +127,10 @@ class Layouts:
         """Return the bytes of a struct's members without a runtime array; 0 if they depend on a specialization constant."""
         if number not in self._declared_sizes:
             members = self.members(number)
-            specialized = any(layout.specialized for _, _, layout in members)
-            self._declared_sizes[number] = 0 if specialized else max((offset + layout.size for _, offset, layout in members), default=0)
+            has_specialized_member = any(layout.specialized for _, _, layout in members)
+            self._declared_sizes[number] = (
+                0 if has_specialized_member else max((offset + layout.size for _, offset, layout in members), default=0)
+            )
         return self._declared_sizes[number]
 
     def members(self, number: int) -> list[tuple[str, int, Layout]]:
@@ -176,7 +178,7 @@ class Layouts:
         layout = Layout(
             0,
             fitting(inner.align, step),
-            element=_repeated(inner, step),
+            element=_element_of(inner, step),
             base=inner.base if step == inner.size else "",
         )
         layout.specialized = inner.specialized or (opcode == 28 and operands[1] in self._specialized)
@@ -196,12 +198,12 @@ class Layouts:
         if members and members[-1][2].runtime_sized:
             layout = Layout(0, align, element=(_common(members), 0))
             layout.runtime_sized = True
-            return _sized(layout, end)
+            return _with_size(layout, end)
         size = round_up(end, align)
         layout = Layout(0, align, element=struct_type(size, align))
         layout.fields = members
         layout.specialized = any(layout.specialized for _, _, layout in members)
-        return _sized(layout, size)
+        return _with_size(layout, size)
 
     def _member(self, number: int, index: int, member: int) -> tuple[str, int, Layout]:
         decorations = self._module.member_decorations.get((number, index), {})
@@ -233,7 +235,7 @@ class Layouts:
         layout = Layout(
             0,
             fitting(column.align, step),
-            element=_repeated(column, step),
+            element=_element_of(column, step),
             base=column.base if step == column.size else "",
         )
         layout.add_dimension(column, count, step)
@@ -243,15 +245,15 @@ class Layouts:
 
 
 def _plain(name: str, size: int) -> Layout:
-    return _sized(Layout(0, size, type=name, element=(name, 0), base=name), size)
+    return _with_size(Layout(0, size, type=name, element=(name, 0), base=name), size)
 
 
 def _vector(name: str, size: int, lanes: int) -> Layout:
     vector = f"{name}x{lanes}"
-    return _sized(Layout(0, size * (4 if lanes == 3 else lanes), type=vector, element=(vector, 0), base=name), size * lanes)
+    return _with_size(Layout(0, size * (4 if lanes == 3 else lanes), type=vector, element=(vector, 0), base=name), size * lanes)
 
 
-def _sized(layout: Layout, size: int) -> Layout:
+def _with_size(layout: Layout, size: int) -> Layout:
     if size > _LARGEST:
         raise FormatError("has a block of more than 2**62 bytes", kind="vulkan")
     layout.size = size
@@ -267,7 +269,7 @@ def _scalar(opcode: int, operands: tuple[int, ...]) -> str:
     return name
 
 
-def _repeated(inner: Layout, step: int) -> tuple[str, int]:
+def _element_of(inner: Layout, step: int) -> tuple[str, int]:
     """Return the element type of an array with a stride of `step` bytes."""
     if inner.type:
         lanes = inner.type.rpartition("x")[2] if "x" in inner.type else ""

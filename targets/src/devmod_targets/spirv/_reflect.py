@@ -81,11 +81,11 @@ def _shader(
     include_unused: bool,
 ) -> ReflectedShader:
     # In the order of the module.
-    used = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
+    variables = list(module.variables) if include_unused else sorted(module.used_by(entry), key=blocks.order.__getitem__)
     resources: list[Resource] = []
     push: list[BlockMember] = []
     push_size = 0
-    for number in used:
+    for number in variables:
         pointer, storage = module.variables[number]
         if storage == _PUSH_CONSTANT:
             if push:
@@ -99,13 +99,20 @@ def _shader(
         elif storage == _ATOMIC_COUNTER:
             raise FormatError("has an atomic counter, which Vulkan does not support; use an atomic operation on a buffer", kind="vulkan")
     block, sources = _block(module, entry, constants, size)
-    listed = _named([constant for _, constant in constants.listed], sources)
+    constants_by_name = _with_names([constant for _, constant in constants.listed], sources)
     return ReflectedShader(
-        entry.name, resources, push=push, push_size=push_size, constants=listed, block=block, block_constants=sources, location=location
+        entry.name,
+        resources,
+        push=push,
+        push_size=push_size,
+        constants=constants_by_name,
+        block=block,
+        block_constants=sources,
+        location=location,
     )
 
 
-def _named(constants: list[PipelineConstant], sources: Iterable[int | list[int]]) -> list[PipelineConstant]:
+def _with_names(constants: list[PipelineConstant], sources: Iterable[int | list[int]]) -> list[PipelineConstant]:
     """Name the constants of the workgroup size, for which compilers write no names."""
     names = {constant.name for constant in constants}
     for axis, source in zip("xyz", sources, strict=False):

@@ -64,7 +64,7 @@ class Arithmetic:
             return value
         if kind in CONVERSIONS.get(value[0], ()):
             return self._checked(kind, float(value[1]) if kind in FLOATS else value[1], at)
-        raise self._source.error(at, f"expected a value of type {kind}, got {_shown(value[0])}")
+        raise self._source.error(at, f"expected a value of type {kind}, got {_kind_text(value[0])}")
 
     def _checked(self, kind: str, number: Any, at: int) -> Value:
         """Return a result in its type. Concrete integers wrap around; other values must be in range."""
@@ -75,7 +75,7 @@ class Arithmetic:
             if not low <= number <= high:
                 raise self._source.error(at, "the value of this constant expression exceeds 64 bits")
         elif kind in FLOATS and not abs(number) <= FLOATS[kind]:
-            raise self._source.error(at, f"the value of this constant expression exceeds the range of {_shown(kind)}")
+            raise self._source.error(at, f"the value of this constant expression exceeds the range of {_kind_text(kind)}")
         return (kind, number)
 
     def number(self, text: str, at: int) -> Value:
@@ -112,7 +112,7 @@ class Arithmetic:
         for one, other in ((left[0], right[0]), (right[0], left[0])):
             if one == other or other in CONVERSIONS.get(one, ()):
                 return other, self.converted(left, other, at)[1], self.converted(right, other, at)[1]
-        raise self._source.error(at, f"the operands have different types, {_shown(left[0])} and {_shown(right[0])}")
+        raise self._source.error(at, f"the operands have different types, {_kind_text(left[0])} and {_kind_text(right[0])}")
 
     def binary(self, operator: str, left: Value, right: Value, at: int) -> Value:
         """Return the value of a binary operator."""
@@ -140,7 +140,7 @@ class Arithmetic:
             return self._checked(kind, quotient if operator == "/" else a - b * quotient, at)
         elif kind in INTEGERS and operator in ("&", "|", "^"):
             return self._checked(kind, a & b if operator == "&" else a | b if operator == "|" else a ^ b, at)
-        raise self._source.error(at, f"the operator {operator!r} does not accept {_shown(kind)}")
+        raise self._source.error(at, f"the operator {operator!r} does not accept {_kind_text(kind)}")
 
     def call(self, name: str, values: list[Value], at: int) -> Value:
         """Return the value of a call of a predeclared function or type."""
@@ -193,8 +193,8 @@ class Arithmetic:
             raise Unknown
         if not 0 <= place < len(items):
             raise self._source.error(at, f"the index {place} is out of range; expected 0 to {len(items) - 1}")
-        declared: Value = items[place]
-        return declared
+        item: Value = items[place]
+        return item
 
 
 def shown_value(value: Any) -> str:
@@ -208,5 +208,5 @@ def _range(kind: str) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if kind in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def _shown(kind: str) -> str:
+def _kind_text(kind: str) -> str:
     return {"int": "an integer", "float": "a floating-point number", "values": "several values"}.get(kind, kind)

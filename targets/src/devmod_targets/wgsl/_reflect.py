@@ -144,11 +144,11 @@ class _Reader:
 
     def _entry(self, declared: Declaration) -> ReflectedFunction:
         where = self._source.location(declared.at)
-        used = [self._parts[number] for number in bits(self._used_parts[declared.name])]
-        constants = self._constants(used)
+        parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
+        constants = self._constants(parts)
         block, sources = self._block(declared, [each.name for each in constants])
-        resources, min_sizes = self._resources(declared, used)
-        self._arguments += len(used) + sum(len(each.members) for each in resources)
+        resources, min_sizes = self._resources(declared, parts)
+        self._arguments += len(parts) + sum(len(each.members) for each in resources)
         if self._arguments > MAX_ARGUMENTS:
             raise self._source.error(
                 declared.at,
@@ -159,7 +159,7 @@ class _Reader:
         entry = reflected_function("webgpu", shader)
         params = [with_min_size(param, min_sizes) for param in entry.params]
         extra = dict(entry.extra)
-        memory = self._workgroup_memory(used)
+        memory = self._workgroup_memory(parts)
         if memory:
             extra["workgroup_memory"] = memory
         features = [FEATURES[name] for name in self._module.enabled if name in FEATURES]
@@ -167,15 +167,15 @@ class _Reader:
             extra["features"] = features
         return ReflectedFunction(entry.symbol, entry.types, params, entry.block, entry.location, blocks=entry.blocks, extra=extra)
 
-    def _workgroup_memory(self, used: list[Declaration]) -> int:
+    def _workgroup_memory(self, parts: list[Declaration]) -> int:
         """Return the workgroup memory of an entry point in bytes, as WebGPU counts it. Arrays of unknown length count 0."""
-        types = [self._variables[each.name] for each in used if each.words[:1] == ["workgroup"] and each.name in self._variables]
+        types = [self._variables[each.name] for each in parts if each.words[:1] == ["workgroup"] and each.name in self._variables]
         return sum(-(-of.size // 16) * 16 for of in types)
 
-    def _constants(self, used: list[Declaration]) -> list[PipelineConstant]:
+    def _constants(self, parts: list[Declaration]) -> list[PipelineConstant]:
         constants = []
         numbers: dict[int, str] = {}
-        for each in used:
+        for each in parts:
             if each.kind != "override":
                 continue
             number = self._types.number(each, "id", 0) if "id" in each.attributes else None
@@ -198,40 +198,40 @@ class _Reader:
         return constants
 
     def _block(self, entry: Declaration, constants: list[str]) -> tuple[tuple[int, int, int] | None, list[int | list[int]]]:
-        given = entry.attributes.get("workgroup_size")
-        if not given:
+        attribute = entry.attributes.get("workgroup_size")
+        if not attribute:
             raise self._source.error(entry.at, f"the compute entry {entry.name!r} has no @workgroup_size(…)")
-        if len(given) > 3:
-            raise self._source.error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(given)} numbers; expected one to three")
+        if len(attribute) > 3:
+            raise self._source.error(entry.at, f"the @workgroup_size of {entry.name!r} has {len(attribute)} numbers; expected one to three")
         sizes: list[int] = []
         sources: list[int | list[int]] = []
-        known = True
+        is_known = True
         indexes = {name: index for index, name in enumerate(constants)}
-        for each in given:
+        for each in attribute:
             self._values.used_overrides = 0
             try:
                 kind, size = self._values.evaluate(each)
             except Unknown:
-                known, kind, size = False, "u32", 1
+                is_known, kind, size = False, "u32", 1
             if kind not in INTEGERS or not 1 <= size < 2**31:
                 raise self._source.error(
                     entry.at,
                     f"the @workgroup_size of {entry.name!r} contains {shown_value(size)}; expected integers from 1",
                 )
             names = [self._values.overrides[number] for number in bits(self._values.used_overrides)]
-            touched = sorted(indexes[name] for name in names if name in indexes)
-            direct = each[0] == "name" and len(touched) == 1 and constants[touched[0]] == each[1]
+            override_indexes = sorted(indexes[name] for name in names if name in indexes)
+            direct = each[0] == "name" and len(override_indexes) == 1 and constants[override_indexes[0]] == each[1]
             sizes.append(size)
-            sources.append((touched[0] if direct else touched) if touched else -1)
+            sources.append((override_indexes[0] if direct else override_indexes) if override_indexes else -1)
         x, y, z = sizes + [1] * (3 - len(sizes))
-        return (x, y, z) if known else None, sources + [-1] * (3 - len(sources))
+        return (x, y, z) if is_known else None, sources + [-1] * (3 - len(sources))
 
-    def _resources(self, entry: Declaration, used: list[Declaration]) -> tuple[list[Resource], dict[tuple[int, int], int]]:
+    def _resources(self, entry: Declaration, parts: list[Declaration]) -> tuple[list[Resource], dict[tuple[int, int], int]]:
         """Return the bound variables of an entry point, and the minimum binding size of each."""
         resources: list[Resource] = []
         min_sizes: dict[tuple[int, int], int] = {}
         names: dict[tuple[int, int], str] = {}
-        for each in used:
+        for each in parts:
             if each.kind != "var" or "binding" not in each.attributes or each.type is None:
                 continue
             if each.name not in self._resources_of:

@@ -23,14 +23,14 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
     if of.kind == SAMPLER:
         return Resource(at, name, "sampler")
     if declared.words[0] == "uniform":
-        listed = [(member.name, part, offset) for member, part, offset in of.members] if of.kind == STRUCT else [(name, of, 0)]
+        parts = [(member.name, part, offset) for member, part, offset in of.members] if of.kind == STRUCT else [(name, of, 0)]
         if of.kind != STRUCT and not _number_type(of):
-            listed = [("", of, 0)]
-        fields = [(called, offset, part) for called, part, offset in listed]
-        described = () if all(_number_type(part) for _, part, _ in listed) else describe_members(fields, _member_type)
+            parts = [("", of, 0)]
+        fields = [(label, offset, part) for label, part, offset in parts]
+        described = () if all(_number_type(part) for _, part, _ in parts) else describe_members(fields, _member_type)
         members = [
-            BlockMember(called, _number_type(part), offset, part.size, part.align, described[number : number + 1])
-            for number, (called, part, offset) in enumerate(listed)
+            BlockMember(label, _number_type(part), offset, part.size, part.align, described[number : number + 1])
+            for number, (label, part, offset) in enumerate(parts)
         ]
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
     access = "rw" if declared.words[1:] == ["read_write"] else "r"

@@ -158,8 +158,8 @@ def _mark_templates(found_tokens: list[Token]) -> None:
     at = 0
     while at < len(found_tokens) - 1:
         token, following = found_tokens[at], found_tokens[at + 1]
-        joined = following.at == token.at + len(token.text)
-        pair = token.text + following.text if joined else token.text
+        is_adjacent = following.at == token.at + len(token.text)
+        pair = token.text + following.text if is_adjacent else token.text
         if token.kind == WORD:
             if following.text == "<":
                 at += 1

@@ -83,22 +83,22 @@ class Values:
         return value
 
     def _declared(self, declared: Any) -> Value:
-        wanted = declared.type[1] if declared.type is not None and declared.type[2] is None else ""
+        expected = declared.type[1] if declared.type is not None and declared.type[2] is None else ""
         if declared.name in self._override_values:
             number = self._override_values[declared.name]
-            kind = wanted or self.type_of(declared)
+            kind = expected or self.type_of(declared)
             return (kind, bool(number) if kind == "bool" else number)
         if declared.value is None:
             raise Unknown
         value = self.evaluate(declared.value)
-        if not wanted or wanted not in OVERRIDES:
+        if not expected or expected not in OVERRIDES:
             # An override has a concrete type; a const may have an abstract one.
             return (
                 self._arithmetic.converted(value, CONVERSIONS.get(value[0], (value[0],))[0], declared.at)
                 if declared.kind == "override"
                 else value
             )
-        return self._arithmetic.converted(value, wanted, declared.at)
+        return self._arithmetic.converted(value, expected, declared.at)
 
     def type_of(self, declared: Any) -> str:
         """Return the WGSL type of an override; "" if it is unknown."""
@@ -147,12 +147,12 @@ class Values:
 
     def _chain(self, expression: Expression) -> Value:
         """Evaluate a binary expression. A loop handles its left operands, because a chain may have thousands."""
-        waiting = []
+        pending = []
         while expression[0] == "binary":
-            waiting.append(expression)
+            pending.append(expression)
             expression = expression[2]
         value = self.evaluate(expression)
-        for each in reversed(waiting):
+        for each in reversed(pending):
             operator, at = each[1], each[-1]
             if operator in ("&&", "||") and value[0] == "bool" and value[1] == (operator == "||"):
                 continue
@@ -160,7 +160,7 @@ class Values:
         return value
 
     def _predeclared_name(self, name: str) -> str:
-        """Return the predeclared name for which an alias stands. Raise Unknown for any other declared name."""
+        """Return the predeclared name to which an alias refers. Raise Unknown for any other declared name."""
         declared = self._module.declared.get(name)
         for _ in range(64):
             if declared is None or declared.kind != "alias" or declared.type is None:
