@@ -383,7 +383,7 @@ def scaling(browser: Browser, scale_server: FileServer) -> Browser:
         (
             "f.run([x, y, 2, [0, 0, 0], 1], { grid: 1 })",
             "ArgumentError",
-            f"{NAME} misses an argument: 'pairs'; {TAKES}",
+            f"{NAME} is missing an argument: 'pairs'; {TAKES}",
         ),
         (
             "f.run([new Int32Array(4), y, 2, [0, 0, 0], 1, p], { grid: 1 })",

@@ -119,7 +119,7 @@ def test_a_struct_is_given_by_its_members_where_candidates_differ(own: tuple[Par
 def test_the_errors_of_flattened_structs_name_the_member() -> None:
     f = called(module(X, STRUCT), unavailable(X, A, N))
     for given, text in (
-        ({"a": 2}, "misses an argument: 'n'; it takes 3 arguments (x, a, n)"),
+        ({"a": 2}, "is missing an argument: 'n'; it takes 3 arguments (x, a, n)"),
         ({"a": 2, "n": 2, "m": 1}, "has no argument 'm'; it takes 3 arguments (x, a, n)"),
     ):
         with pytest.raises(devmod.ArgumentError) as caught:

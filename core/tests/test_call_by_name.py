@@ -67,9 +67,9 @@ def test_arguments_by_name_are_those_by_position(devices: list[toy.ToyDevice]) -
         (2, "x alpha n", f"got argument 1 'x' twice: by position and by name; {TAKES}", "x"),
         (0, "x y alhpa n", f"has no argument 'alhpa'; {TAKES}. Did you mean 'alpha'?", "alhpa"),
         (3, "z", f"has no argument 'z'; {TAKES}", "z"),
-        (3, "", f"misses an argument: 'n'; {TAKES}", "n"),
-        (1, "alpha", f"misses arguments: 'y', 'n'; {TAKES}", "y"),
-        (0, "", f"misses arguments: 'x', 'y', 'alpha', 'n'; {TAKES}", "x"),
+        (3, "", f"is missing an argument: 'n'; {TAKES}", "n"),
+        (1, "alpha", f"is missing arguments: 'y', 'n'; {TAKES}", "y"),
+        (0, "", f"is missing arguments: 'x', 'y', 'alpha', 'n'; {TAKES}", "x"),
         (5, "", "takes 4 arguments (x, y, alpha, n); 5 were given", ""),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_parameter_with_the_name_of_a_launch_keyword_takes_an_underscore(devic
     with pytest.raises(devmod.ArgumentError) as caught:
         f(n=2, grid=7, block=1)
     assert str(caught.value) == (
-        "the toy function 'f' misses an argument: 'grid'; it takes 2 arguments (grid, n). Give 'grid' as grid_= in a call by name"
+        "the toy function 'f' is missing an argument: 'grid'; it takes 2 arguments (grid, n). Give 'grid' as grid_= in a call by name"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_name_that_two_parameters_share_names_neither(devices: list[toy.ToyDev
     assert str(caught.value) == "the toy function 'f' has several arguments 'n': give them by position"
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, m=3, grid=1, block=1)
-    assert str(caught.value) == "the toy function 'f' misses an argument: argument 2 'n'; it takes 3 arguments (n, n, m)"
+    assert str(caught.value) == "the toy function 'f' is missing an argument: argument 2 'n'; it takes 3 arguments (n, n, m)"
 
 
 def test_a_function_without_names_takes_positions(devices: list[toy.ToyDevice]) -> None:

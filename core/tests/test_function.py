@@ -369,7 +369,7 @@ def test_a_local_needs_a_positive_size(nbytes: Any) -> None:
         (
             (),
             {},
-            "misses arguments: 'x', 'y', 'alpha', 'n'; it takes 4 arguments (x, y, alpha, n)",
+            "is missing arguments: 'x', 'y', 'alpha', 'n'; it takes 4 arguments (x, y, alpha, n)",
         ),
         (
             (1, 2, 3, 4, 5),

@@ -289,7 +289,8 @@ def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevi
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, grid=1, block=8)
     assert (
-        str(caught.value) == "the toy function 'f' misses an argument: 'n'; it takes 2 arguments by position (x, n), and 'scratch' by name"
+        str(caught.value)
+        == "the toy function 'f' is missing an argument: 'n'; it takes 2 arguments by position (x, n), and 'scratch' by name"
     )
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, 1, scratch=64, grid=1, block=8)

@@ -98,7 +98,7 @@ def test_a_name_is_a_string(name: Any) -> None:
     for module in modules:
         with pytest.raises(devmod.FunctionNotFoundError) as caught:
             module[name]
-        assert str(caught.value) == f"the name of a {module.kind} function is not a string: expected a str, got {type(name).__name__}"
+        assert str(caught.value) == f"the name of the {module.kind} function is not a string: expected a str, got {type(name).__name__}"
 
 
 class Listed(Minimal):

@@ -150,7 +150,7 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
     np.testing.assert_array_equal(c.numpy(), expected + 20)
     takes = "it takes 4 arguments (a, b, c, n)"
     for text, args, named in (
-        (f"misses an argument: 'n'; {takes}", (a, b, c), {"threads": 1}),
+        (f"is missing an argument: 'n'; {takes}", (a, b, c), {"threads": 1}),
         (f"has no argument 'm'; {takes}", (a, b, c), {"threads": 1, "m": 1}),
         (f"got argument 4 'n' twice: by position and by name; {takes}", (a, b, c, 1), {"threads": 1, "n": 1}),
         (

@@ -164,7 +164,7 @@ def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str 
     """Return the error for an unknown function. It lists the known names and the nearest one."""
     known = list(known)
     if not isinstance(name, str):
-        return FunctionNotFoundError(f"the name of a {kind} {what} is not a string: expected a str, got {type(name).__name__}", kind=kind)
+        return FunctionNotFoundError(f"the name of the {kind} {what} is not a string: expected a str, got {type(name).__name__}", kind=kind)
     message = f"the {kind} module has no {what} {name!r}; it has: {list_names(known)}{did_you_mean(name, known)}"
     return FunctionNotFoundError(message, kind=kind, function=name)
 

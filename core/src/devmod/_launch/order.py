@@ -177,9 +177,8 @@ class ArgumentOrder:
         what = list_names(each.name for each in missing) if named else ", ".join(each.label for each in missing)
         reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if named and keyword_of(each) != each.name]
         advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
-        return self._error(
-            f"misses {'an argument' if len(missing) == 1 else 'arguments'}: {what}; it takes {self._count_text()}{advice}", missing[0].name
-        )
+        noun = "an argument" if len(missing) == 1 else "arguments"
+        return self._error(f"is missing {noun}: {what}; it takes {self._count_text()}{advice}", missing[0].name)
 
     def _count_text(self) -> str:
         count = len(self.positional)

@@ -51,7 +51,7 @@ function checkMissing(plan, missing, count) {
   const named = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
   if (!named && !plan.known) throw failure(plan, wrongCount(plan, count));
   const what = named ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
-  throw failure(plan, `misses ${missing.length === 1 ? "an argument" : "arguments"}: ${what}; ${takes(plan)}`, first.name);
+  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${what}; ${takes(plan)}`, first.name);
 }
 
 /** @param {Plan} plan */

@@ -124,7 +124,7 @@ for (const [name, call, text] of [
   ["a grid of fractions", () => shape(mine, [0], { grid: 1.5 }), /was given grid=1\.5: 1\.5 is not a whole number$/],
   ["a negative grid", () => shape(mine, [0], { grid: [1, -1] }), /was given grid=\[1, -1\]: -1 is not a count of 0 or more$/],
   ["four dimensions", () => shape(mine, [0], { grid: [1, 1, 1, 1] }), /expected a number, or up to three numbers for x, y, z$/],
-  ["too few arguments", () => shape(mine, [], { grid: 1 }), /misses an argument: 'a'; it takes 1 argument \(a\)$/],
+  ["too few arguments", () => shape(mine, [], { grid: 1 }), /is missing an argument: 'a'; it takes 1 argument \(a\)$/],
   ["too many", () => shape(one, [0, 1], { grid: 1 }), /takes 1 argument \(buffer\); its launch values \(blockIdx\.y, blockIdx\.x, threadIdx\.x\) may follow them; 2 were given$/],
   ["no array of arguments", () => shape(mine, 0, { grid: 1 }), /takes its arguments as a record by name or as an array: run\(\{ … \}, \{ grid \}\), run\(\[…\], \{ grid \}\); got 0$/],
   ["both ways", () => shape(one, [0, 1, 1, 1], { grid: 1 }), /is called with grid or block and with launch values after its arguments; give one of them$/],
