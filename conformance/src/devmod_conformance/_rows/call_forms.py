@@ -68,7 +68,6 @@ def threads(case: Conformance) -> None:
             continue
         applies = True
         grid = triple(call.grid)
-        arguments = call.make_arguments()
         wanted = tuple(one * two for one, two in zip(grid, block, strict=True))
         keywords: dict[str, Any] = {"block": call.block} if call.block is not None else {}
         fewer = (wanted[0] - block[0] + 1, *wanted[1:])  # one thread in the last block

@@ -105,9 +105,9 @@ class Call:
                 set_sizes(self.values)
             if not bound:
                 # The key must be the key of `Function.__call__`, which supports neither launch values nor shared memory.
-                has_buffers = any(each.kind == "buffer" for each in function._signature.arguments)
                 plain = not has_launch_values and shared_memory == 0
-                key = (device if has_buffers else None, grid, block, threads, current) if plain else (device, config.key, chosen)
+                key_device = device if function._first_buffer >= 0 else None
+                key = (key_device, grid, block, threads, current) if plain else (device, config.key, chosen)
                 self._enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
 
     def launch(self) -> None:
@@ -214,7 +214,7 @@ class Call:
     # -- stream and device
 
     def _order_adopted_work(self, stream: Stream) -> None:
-        """Delay the launch until the work that other libraries have queued on the arrays is done: nobody chose the stream for them."""
+        """Delay the launch until the work that other libraries have queued on the arrays is done."""
         for each in dict.fromkeys(self._adopted_streams):
             if each is not None and each is not stream:
                 stream.wait(each.record())
