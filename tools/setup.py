@@ -25,6 +25,8 @@ with suppress(ImportError):  # an older Python; main reports it
     import tomllib
 
 STAMP = "devmod-setup"
+#: Extras that need more than a package registry: pycuda is built from source, against CUDA's headers.
+APART = ("pycuda",)
 OLDEST = (3, 11)
 
 
@@ -78,11 +80,12 @@ def names() -> list[str]:
 
 
 def editable() -> list[str]:
-    """Return each of them with all its extras, as arguments of an editable install."""
+    """Return each of them with its extras except `APART`, as arguments of an editable install."""
     results = []
     for path in projects():
         extras = tomllib.loads((path / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
-        results += ["--editable", f"{path}[{','.join(sorted(extras))}]" if extras else str(path)]
+        wanted = sorted(set(extras) - set(APART))
+        results += ["--editable", f"{path}[{','.join(wanted)}]" if wanted else str(path)]
     return results
 
 

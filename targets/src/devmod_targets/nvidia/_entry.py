@@ -1,0 +1,52 @@
+"""The records of the kernels that an image contains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Dims = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ParamPlace:
+    """The place of a parameter in the parameter block of a kernel.
+
+    Attributes
+    ----------
+    offset, size
+        Its first byte and its bytes.
+    align
+        Its alignment in bytes, which PTX declares; 0 if the image has none.
+    type
+        PTX's type such as "u64" or "b8" (an array of bytes: a struct); "" if the image has none.
+    """
+
+    offset: int
+    size: int
+    align: int = 0
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """A kernel of an image.
+
+    Attributes
+    ----------
+    name
+        The symbol, mangled for C++.
+    params
+        The places of its parameters in order; None if the image does not contain them.
+    block
+        The threads of a block that the kernel requires (``.reqntid``); None if any block may be launched.
+    max_threads
+        The most threads of a block (``.maxntid`` or ``__launch_bounds__``); 0 without a limit.
+    cluster
+        The blocks of a cluster that the kernel requires (``.reqnctapercluster``); None without a requirement.
+    """
+
+    name: str
+    params: tuple[ParamPlace, ...] | None
+    block: Dims | None = None
+    max_threads: int = 0
+    cluster: Dims | None = None
