@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from alone import hide
 from pages import blocks, commands, same
+
+from devmod._plugins import discovery, registry
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("getting-started.md", "calling.md", "arrays.md", "bundles.md", "devices.md", "errors.md", "moving-from-pyopencl.md")
@@ -28,15 +31,20 @@ NOT_RUN = {
     "errors.md": 0,
     "moving-from-pyopencl.md": 1,
 }
+#: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
+MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}
+#: Runs `devmod` where a distribution is hidden.
+HIDDEN = "import runpy, sys; sys.path.insert(0, {tests!r}); import alone; alone.hide({name!r}); runpy.run_module('devmod', run_name='__main__', alter_sys=True)"
 
 
-def run_command(words: list[str], folder: Path) -> str:
+def run_command(words: list[str], folder: Path, missing: str = "") -> str:
     env = os.environ | {"PYTHONUTF8": "1", "COLUMNS": "160"}
     while "=" in words[0]:
         name, _, env[name] = words[0].partition("=")
         words = words[1:]
     assert words[0] in ("devmod", "python"), f"{shlex.join(words)}: the test runs no such command"
-    command = ["-m", *words] if words[0] == "devmod" else words[1:]
+    program = ["-c", HIDDEN.format(tests=str(Path(hide.__code__.co_filename).parent), name=missing)] if missing else ["-m", "devmod"]
+    command = [*program, *words[1:]] if words[0] == "devmod" else words[1:]
     done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -45,6 +53,10 @@ def run_command(words: list[str], folder: Path) -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page in MISSING:
+        monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
+        monkeypatch.setattr(discovery, "_scan_all", discovery._scan_all)  # the end of the test restores it
+        hide(MISSING[page])
     names: dict[str, Any] = {"__name__": "page"}
     printed = ""
     for mark, name, text in blocks((DOCS / page).read_text()):
@@ -60,7 +72,7 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
             assert same(text, printed), f"the page has\n{text}\nand the block prints\n{printed}"
         else:
             for words, expected in commands(text):
-                got = run_command(words, tmp_path)
+                got = run_command(words, tmp_path, MISSING.get(page, ""))
                 assert same(expected, got), f"$ {shlex.join(words)}\nthe page has\n{expected}\nand the command prints\n{got}"
 
 

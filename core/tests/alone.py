@@ -28,6 +28,11 @@ def see_core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_discovery, "_scan_all", lambda: (each for each in FOUND() if each.location not in beside))
 
 
+def hide(*names: str) -> None:
+    """Hide these installed distributions in this process."""
+    _discovery._scan_all = lambda: (each for each in FOUND() if each.name not in names)  # type: ignore[assignment]
+
+
 @pytest.fixture(autouse=True)
 def no_installed_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide all installed runtimes."""
