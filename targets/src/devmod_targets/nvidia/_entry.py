@@ -11,10 +11,13 @@ Dims = tuple[int, int, int]
 class ParamPlace:
     """The place of a parameter in the parameter block of a kernel.
 
+    A cubin has the places for its architecture. PTX's rules give the same places, except that a parameter with an alignment over 16, and
+    all after it, may be shifted: the block itself is aligned to less. A caller that passes pointers to arguments needs no places.
+
     Attributes
     ----------
     offset, size
-        Its first byte and its bytes.
+        Its first byte and its bytes. Both are 0 for a texture or surface reference, which is not in the block.
     align
         Its alignment in bytes, which PTX declares; 0 if the image has none.
     type
@@ -43,6 +46,12 @@ class KernelEntry:
         The most threads of a block (``.maxntid`` or ``__launch_bounds__``); 0 without a limit.
     cluster
         The blocks of a cluster that the kernel requires (``.reqnctapercluster``); None without a requirement.
+    max_cluster
+        The most blocks of a cluster (``.maxclusterrank``); 0 without a limit.
+    explicit_cluster
+        Whether each launch must have cluster dimensions: its own, or the required ones (``.explicitcluster``).
+    blocks_are_clusters
+        Whether the grid of a driver's launch counts clusters instead of blocks (``.blocksareclusters``).
     """
 
     name: str
@@ -50,3 +59,6 @@ class KernelEntry:
     block: Dims | None = None
     max_threads: int = 0
     cluster: Dims | None = None
+    max_cluster: int = 0
+    explicit_cluster: bool = False
+    blocks_are_clusters: bool = False
