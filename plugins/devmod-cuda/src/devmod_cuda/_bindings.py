@@ -1,0 +1,175 @@
+"""The driver through cuda-bindings. No other file imports cuda.bindings.driver."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import repeat, starmap
+
+from cuda.bindings import driver as cuda
+
+from devmod_cuda._interface import Driver, DriverError, Failures, repeat_in_context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod_cuda._interface import Dims
+
+#: The parameters that cuda-bindings takes as members of an enumeration, by function: the position and the enumeration.
+_ENUMERATIONS = {
+    "cuDeviceGetAttribute": (0, cuda.CUdevice_attribute),
+    "cuFuncGetAttribute": (0, cuda.CUfunction_attribute),
+    "cuFuncSetAttribute": (1, cuda.CUfunction_attribute),
+    "cuStreamBeginCapture": (1, cuda.CUstreamCaptureMode),
+}
+#: Names that cuda-bindings spells otherwise.
+_NAMES = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
+_SUCCESS = (cuda.CUresult.CUDA_SUCCESS,)
+
+
+class BindingsDriver(Driver):
+    """The driver through cuda-bindings."""
+
+    name = "cuda-bindings"
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        place, enumeration = _ENUMERATIONS.get(name, (0, None))
+        if enumeration is not None:
+            arguments = (*arguments[:place], _member(enumeration, arguments[place], name), *arguments[place + 1 :])
+        status, *results = getattr(cuda, _NAMES.get(name, name))(*arguments)
+        if status:
+            raise _error(name, status)
+        if not results:
+            return None
+        return int(results[0]) if len(results) == 1 else tuple(map(int, results))
+
+    def device_name(self, device: int) -> str:
+        status, name = cuda.cuDeviceGetName(256, device)
+        if status:
+            raise _error("cuDeviceGetName", status)
+        return str(name.split(b"\0")[0].decode(errors="replace"))
+
+    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
+        numbers = [cuda.CUpointer_attribute(each) for each in attributes]
+        status, values = cuda.cuPointerGetAttributes(len(numbers), numbers, pointer)
+        if status:
+            raise _error("cuPointerGetAttributes", status)
+        return tuple(int(each or 0) for each in values)
+
+    def load_image(self, image: int, options: Mapping[int, int]) -> int:
+        # cuda-bindings converts the values by the type of each option: a log is an address, its size a number.
+        numbers = [cuda.CUjit_option(each) for each in options]
+        status, module = cuda.cuModuleLoadDataEx(image, len(numbers), numbers, list(options.values()))
+        if status:
+            raise _error("cuModuleLoadDataEx", status)
+        return int(module)
+
+    def encode_tensor_map(
+        self,
+        dtype: int,
+        pointer: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        element_strides: Sequence[int],
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        fill: int = 0,
+    ) -> bytes:
+        status, tensor_map = cuda.cuTensorMapEncodeTiled(
+            cuda.CUtensorMapDataType(dtype),
+            len(shape),
+            pointer,
+            [cuda.cuuint64_t(each) for each in shape],
+            [cuda.cuuint64_t(each) for each in strides],
+            [cuda.cuuint32_t(each) for each in box],
+            [cuda.cuuint32_t(each) for each in element_strides],
+            cuda.CUtensorMapInterleave(interleave),
+            cuda.CUtensorMapSwizzle(swizzle),
+            cuda.CUtensorMapL2promotion(l2_promotion),
+            cuda.CUtensorMapFloatOOBfill(fill),
+        )
+        if status:
+            raise _error("cuTensorMapEncodeTiled", status)
+        return ctypes.string_at(tensor_map.getPtr(), 128)
+
+    def elapsed_time(self, start: int, end: int) -> float:
+        status, milliseconds = cuda.cuEventElapsedTime(start, end)
+        if status:
+            raise _error("cuEventElapsedTime", status)
+        return float(milliseconds)
+
+    def get_function(self, module: int, name: str) -> int:
+        return int(self.call("cuModuleGetFunction", module, name.encode()))
+
+    def get_global(self, module: int, name: str) -> tuple[int, int]:
+        pointer, nbytes = self.call("cuModuleGetGlobal", module, name.encode())
+        return pointer, nbytes
+
+    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+        config = cuda.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = block
+        config.sharedMemBytes = shared_memory
+        config.hStream = cuda.CUstream(stream)
+        items = []
+        for number, value in attributes:
+            item = cuda.CUlaunchAttribute()
+            item.id = cuda.CUlaunchAttributeID(number)
+            padded = value.ljust(64, b"\0")
+            # The 64 bytes of the union follow the number and four bytes of padding.
+            ctypes.memmove(item.getPtr() + 8, padded, 64)
+            items.append(item)
+        config.attrs = items
+        config.numAttrs = len(items)
+        return config
+
+    def launch(self, context: int, config: Any, function: int, extra: int) -> None:
+        (status,) = cuda.cuLaunchKernelEx(config, function, 0, extra)
+        if status:
+            self._launch_again(context, config, function, extra, status)
+
+    def prepare_launch(self, context: int, config: Any, function: int, extra: int) -> Callable[[], object]:
+        handle = cuda.CUfunction(function)
+        launches = starmap(cuda.cuLaunchKernelEx, repeat((config, handle, 0, extra)))
+
+        def repeat_launch(result: Any) -> None:
+            self._launch_again(context, config, function, extra, result[0])
+
+        return map(Failures(_SUCCESS, repeat_launch).__getitem__, launches).__next__
+
+    def _launch_again(self, context: int, config: Any, function: int, extra: int, status: Any) -> None:
+        def call() -> None:
+            (again,) = cuda.cuLaunchKernelEx(config, function, 0, extra)
+            if again:
+                raise _error("cuLaunchKernelEx", again)
+
+        repeat_in_context(self, context, _error("cuLaunchKernelEx", status), call)
+
+    def max_active_clusters(self, function: int, config: Any) -> int:
+        return int(self.call("cuOccupancyMaxActiveClusters", function, config))
+
+
+def _member(enumeration: Any, number: int, call: str) -> Any:
+    try:
+        return enumeration(number)
+    except ValueError:  # newer than this cuda-bindings
+        raise DriverError("CUDA_ERROR_NOT_SUPPORTED", f"cuda-bindings has no {enumeration.__name__} {number}", call) from None
+
+
+def _error(call: str, status: Any) -> DriverError:
+    try:
+        name = status.name
+        _, text = cuda.cuGetErrorString(status)
+    except (AttributeError, ValueError):
+        return DriverError(f"error {int(status)}", "", call)
+    return DriverError(name, text.decode() if text else "", call)
+
+
+def open_bindings() -> BindingsDriver:
+    """Open the driver."""
+    driver = BindingsDriver()
+    driver.call("cuInit", 0)
+    return driver

@@ -1,0 +1,52 @@
+"""The driver through pycuda, which opens libcuda, lists the devices and has their primary contexts.
+
+pycuda's objects for memory, streams and modules belong to the thread that made their context current: they are never freed if their last
+reference dies in another thread. So those are handles of the same libcuda (`_symbols`), in pycuda's primary contexts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import pycuda.driver as cuda
+
+from devmod_cuda._symbols import SymbolsDriver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class PycudaDriver(SymbolsDriver):
+    """The driver through pycuda."""
+
+    name = "pycuda"
+
+    def __init__(self, library: Any) -> None:
+        super().__init__(library)
+        #: pycuda's primary contexts, by device. Their destructors would use a driver that may be gone.
+        self._contexts: dict[int, Any] = {}
+
+    @property
+    def version(self) -> int:
+        return int(cuda.get_driver_version())
+
+    def device_count(self) -> int:
+        return int(cuda.Device.count())
+
+    def device_name(self, device: int) -> str:
+        return str(cuda.Device(device).name())
+
+    def device_memory(self, device: int) -> int:
+        return int(cuda.Device(device).total_memory())
+
+    def retain_primary_context(self, device: int) -> int:
+        context = cuda.Device(device).retain_primary_context()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))
+        return int(context.handle)
+
+
+def open_pycuda() -> PycudaDriver:
+    """Open the driver."""
+    cuda.init()
+    return PycudaDriver(ctypes.CDLL("libcuda.so.1"))

@@ -1,0 +1,238 @@
+"""The driver API by ctypes, on the libcuda that the process has opened. pycuda has no function for most of these calls."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, byref, c_char, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from itertools import repeat, starmap
+
+from devmod_cuda._interface import Driver, DriverError, Failures, repeat_in_context
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod_cuda._interface import Dims
+
+_handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
+
+#: The results and the parameters of each function, and the symbol if it has a version. Results come first, unless the last value says so.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuInit": ((), (_number,)),
+    "cuDriverGetVersion": ((c_int,), ()),
+    "cuDeviceGetCount": ((c_int,), ()),
+    "cuDeviceGet": ((c_int,), (c_int,)),
+    "cuDeviceGetAttribute": ((c_int,), (c_int, c_int)),
+    "cuDeviceTotalMem": ((_size,), (c_int,), "cuDeviceTotalMem_v2"),
+    "cuDevicePrimaryCtxRetain": ((_handle,), (c_int,)),
+    "cuCtxGetCurrent": ((_handle,), ()),
+    "cuCtxSetCurrent": ((), (_handle,)),
+    "cuCtxSynchronize": ((), ()),
+    "cuMemGetInfo": ((_size, _size), (), "cuMemGetInfo_v2"),
+    "cuMemAlloc": ((_address,), (_size,), "cuMemAlloc_v2"),
+    "cuMemFree": ((), (_address,), "cuMemFree_v2"),
+    "cuMemHostAlloc": ((_handle,), (_size, _number)),
+    "cuMemFreeHost": ((), (_handle,)),
+    "cuMemcpyHtoDAsync": ((), (_address, _handle, _size, _handle), "cuMemcpyHtoDAsync_v2"),
+    "cuMemcpyDtoHAsync": ((), (_handle, _address, _size, _handle), "cuMemcpyDtoHAsync_v2"),
+    "cuMemcpyDtoDAsync": ((), (_address, _address, _size, _handle), "cuMemcpyDtoDAsync_v2"),
+    "cuMemsetD8Async": ((), (_address, c_ubyte, _size, _handle)),
+    "cuStreamCreate": ((_handle,), (_number,)),
+    "cuStreamDestroy": ((), (_handle,), "cuStreamDestroy_v2"),
+    "cuStreamSynchronize": ((), (_handle,)),
+    "cuStreamQuery": ((), (_handle,)),
+    "cuStreamWaitEvent": ((), (_handle, _handle, _number)),
+    "cuEventCreate": ((_handle,), (_number,)),
+    "cuEventDestroy": ((), (_handle,), "cuEventDestroy_v2"),
+    "cuEventRecord": ((), (_handle, _handle)),
+    "cuEventSynchronize": ((), (_handle,)),
+    "cuEventQuery": ((), (_handle,)),
+    "cuModuleUnload": ((), (_handle,)),
+    "cuModuleGetFunction": ((_handle,), (_handle, ctypes.c_char_p)),
+    "cuModuleGetGlobal": ((_address, _size), (_handle, ctypes.c_char_p), "cuModuleGetGlobal_v2"),
+    "cuFuncGetAttribute": ((c_int,), (c_int, _handle)),
+    "cuFuncSetAttribute": ((), (_handle, c_int, c_int)),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": ((c_int,), (_handle, c_int, _size)),
+    "cuOccupancyMaxPotentialBlockSize": ((c_int, c_int), (_handle, _handle, _size, c_int)),
+    "cuOccupancyMaxActiveClusters": ((c_int,), (_handle, _handle)),
+    "cuStreamBeginCapture": ((), (_handle, c_int), "cuStreamBeginCapture_v2"),
+    "cuGraphInstantiateWithFlags": ((_handle,), (_handle, c_uint64)),
+    "cuGraphLaunch": ((), (_handle, _handle)),
+    "cuGraphExecDestroy": ((), (_handle,)),
+    "cuGraphDestroy": ((), (_handle,)),
+    # Results behind the parameters:
+    "cuStreamGetCtx": ((_handle,), (_handle,), "cuStreamGetCtx", "last"),
+    "cuStreamEndCapture": ((_handle,), (_handle,), "cuStreamEndCapture", "last"),
+    "cuStreamIsCapturing": ((c_int,), (_handle,), "cuStreamIsCapturing", "last"),
+    "cuFuncGetParamInfo": ((_size, _size), (_handle, _size), "cuFuncGetParamInfo", "last"),
+}
+
+
+class _Attribute(Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", c_uint), ("padding", c_uint), ("value", c_char * 64))
+
+
+class _Config(Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_memory", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(_Attribute)),
+        ("count", c_uint),
+    )
+
+
+class SymbolsDriver(Driver):
+    """The driver by ctypes.
+
+    Parameters
+    ----------
+    library
+        ctypes' CDLL of libcuda.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._functions: dict[str, tuple[Any, tuple[Any, ...], bool]] = {}
+        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
+        self._launch = self._symbol("cuLaunchKernelEx")
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._function(name)
+        call, types, is_last = function
+        results = [each() for each in types]
+        places = [byref(each) for each in results]
+        status = call(*arguments, *places) if is_last else call(*places, *arguments)
+        if status:
+            raise self._error(name, status)
+        if not results:
+            return None
+        values = [each.value or 0 for each in results]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def _function(self, name: str) -> tuple[Any, tuple[Any, ...], bool]:
+        results, parameters, symbol, order = (*_FUNCTIONS[name], name, "first")[:4] if len(_FUNCTIONS[name]) < 4 else _FUNCTIONS[name]
+        function = self._symbol(symbol)
+        places = tuple(map(POINTER, results))
+        function.argtypes = parameters + places if order == "last" else places + parameters
+        return function, results, order == "last"
+
+    def _symbol(self, name: str) -> Any:
+        try:
+            return self._library[name]  # a new object each time, unlike an attribute
+        except AttributeError:
+            raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "this driver has no such function", name) from None
+
+    def _error(self, call: str, status: int) -> DriverError:
+        texts = []
+        for name in ("cuGetErrorName", "cuGetErrorString"):
+            text = ctypes.c_char_p()
+            self._symbol(name)(c_int(status), byref(text))
+            texts.append((text.value or b"").decode())
+        return DriverError(texts[0] or f"error {status}", texts[1], call)
+
+    def device_name(self, device: int) -> str:
+        name = ctypes.create_string_buffer(256)
+        self._check("cuDeviceGetName", name, c_int(256), c_int(device))
+        return name.value.decode(errors="replace")
+
+    def _check(self, name: str, *arguments: Any) -> None:
+        """Call a function with arguments of ctypes."""
+        status = self._symbol(name)(*arguments)
+        if status:
+            raise self._error(name, status)
+
+    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
+        count = len(attributes)
+        values = (c_uint64 * count)()
+        places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
+        self._check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
+        return tuple(values)
+
+    def load_image(self, image: int, options: Mapping[int, int]) -> int:
+        module = c_void_p()
+        numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*options.values())
+        self._check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
+        return module.value or 0
+
+    def encode_tensor_map(
+        self,
+        dtype: int,
+        pointer: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        element_strides: Sequence[int],
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        fill: int = 0,
+    ) -> bytes:
+        rank = len(shape)
+        memory = ctypes.create_string_buffer(128 + 63)
+        start = -ctypes.addressof(memory) % 64  # CUtensorMap is aligned to 64 bytes
+        self._check(
+            "cuTensorMapEncodeTiled",
+            c_void_p(ctypes.addressof(memory) + start),
+            c_int(dtype),
+            c_uint(rank),
+            c_void_p(pointer),
+            (c_uint64 * rank)(*shape),
+            (c_uint64 * rank)(*strides),
+            (c_uint * rank)(*box),
+            (c_uint * rank)(*element_strides),
+            *map(c_int, (interleave, swizzle, l2_promotion, fill)),
+        )
+        return memory.raw[start : start + 128]
+
+    def elapsed_time(self, start: int, end: int) -> float:
+        milliseconds = c_float()
+        self._check("cuEventElapsedTime", byref(milliseconds), c_void_p(start), c_void_p(end))
+        return milliseconds.value
+
+    def get_function(self, module: int, name: str) -> int:
+        return int(self.call("cuModuleGetFunction", module, name.encode()))
+
+    def get_global(self, module: int, name: str) -> tuple[int, int]:
+        pointer, nbytes = self.call("cuModuleGetGlobal", module, name.encode())
+        return pointer, nbytes
+
+    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+        items = (_Attribute * len(attributes))()
+        for item, (number, value) in zip(items, attributes, strict=True):
+            item.id = number
+            ctypes.memmove(ctypes.addressof(item) + 8, value, len(value))  # an assignment ends at the first zero byte
+        return _Config((c_uint * 3)(*grid), (c_uint * 3)(*block), shared_memory, stream, items, len(attributes))
+
+    def launch(self, context: int, config: Any, function: int, extra: int) -> None:
+        status = self._launch(byref(config), c_void_p(function), None, c_void_p(extra))
+        if status:
+            self._launch_again(context, config, function, extra, status)
+
+    def prepare_launch(self, context: int, config: Any, function: int, extra: int) -> Callable[[], object]:
+        arguments = (byref(config), c_void_p(function), None, c_void_p(extra))
+
+        def repeat_launch(status: int) -> None:
+            self._launch_again(context, config, function, extra, status)
+
+        launches = starmap(self._launch, repeat(arguments))
+        return map(Failures(0, repeat_launch).__getitem__, launches).__next__
+
+    def _launch_again(self, context: int, config: Any, function: int, extra: int, status: int) -> None:
+        def call() -> None:
+            again = self._launch(byref(config), c_void_p(function), None, c_void_p(extra))
+            if again:
+                raise self._error("cuLaunchKernelEx", again)
+
+        repeat_in_context(self, context, self._error("cuLaunchKernelEx", status), call)
+
+    def max_active_clusters(self, function: int, config: Any) -> int:
+        return int(self.call("cuOccupancyMaxActiveClusters", function, ctypes.addressof(config)))
