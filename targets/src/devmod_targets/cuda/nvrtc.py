@@ -1,0 +1,256 @@
+"""Compile CUDA C++ with NVRTC, the compiler library of the wheel nvidia-cuda-nvrtc. No driver and no toolkit is needed.
+
+The result depends on the arguments and the versions of the wheels alone: NVRTC neither reads its cache in the home directory nor asks
+the driver, it searches no folder of the system or of the current directory, and the standard headers that it lacks come from this
+module's memory.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from threading import Lock
+
+from devmod.backend import Value, check_source_text, compile_error
+from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
+from devmod_targets.authoring import line_directive
+from devmod_targets.cuda import _wheels
+from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+__all__ = ["INSTALL_BUILD", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
+
+#: The command that installs the compiler where kernels are built.
+INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
+#: The folder of the program's name. NVRTC searches the folder of a program for its includes, and this one does not exist.
+_FOLDER = "/devmod.invalid/"
+#: The oldest NVRTC with all functions that this module calls.
+_OLDEST = (12, 0)
+_load_lock = Lock()
+
+
+class Program(Value):
+    """The output of NVRTC for one program.
+
+    Parameters
+    ----------
+    ptx
+        The PTX; b"" if NVRTC made none.
+    cubin
+        The cubin; b"" for a virtual architecture (``compute_90``).
+    log
+        The compiler's output, with its warnings.
+    lowered
+        The mangled name of each name expression.
+    version
+        The version of NVRTC.
+    """
+
+    __slots__ = ("cubin", "log", "lowered", "ptx", "version")
+    ptx: bytes
+    cubin: bytes
+    log: str
+    lowered: Mapping[str, str]
+    version: tuple[int, int]
+
+    def __init__(self, ptx: bytes, cubin: bytes, log: str, lowered: Mapping[str, str], version: tuple[int, int]) -> None:
+        self._set(ptx=ptx, cubin=cubin, log=log, lowered=dict(lowered), version=version)
+
+
+class _Library:
+    """cuda.bindings.nvrtc with the library of the wheel."""
+
+    __slots__ = ("api", "archs", "major", "version")
+
+    def __init__(self, install: str) -> None:
+        try:
+            bindings_version = str(import_module("cuda.bindings").__version__)
+            self.api: Any = import_module("cuda.bindings.nvrtc")
+        except ImportError as error:
+            raise _missing("cuda-bindings, through which NVRTC is called,", install) from error
+        self.major = int(bindings_version.partition(".")[0])
+        path = _wheels.library(self.major)
+        if not path:
+            name = "nvidia-cuda-nvrtc" if self.major >= 13 else f"nvidia-cuda-nvrtc-cu{self.major}"
+            raise _missing(f"NVRTC (the wheel {name}, for cuda-bindings {bindings_version})", install)
+        try:
+            _preload(path)
+            self.version: tuple[int, int] = self.call("nvrtcVersion")
+            numbers: Sequence[int] = self.call("nvrtcGetSupportedArchs")
+        except (OSError, RuntimeError) as error:
+            raise ToolchainNotFoundError(
+                f"CUDA C++ cannot be compiled here: NVRTC cannot be loaded ({error}). To repair it: {install} --force-reinstall",
+                kind="cuda",
+            ) from error
+        if self.version < _OLDEST:
+            raise ToolchainNotFoundError(
+                f"CUDA C++ cannot be compiled here: this process has loaded NVRTC {_dotted(self.version)}, and devmod needs "
+                f"{_dotted(_OLDEST)} or newer. To upgrade it: {install} --upgrade",
+                kind="cuda",
+            )
+        self.archs = tuple(sorted(int(number) for number in numbers))
+
+    def call(self, name: str, *arguments: object) -> Any:
+        """Call a function of NVRTC and return its values without the status. Raise RuntimeError for a failure."""
+        status, *values = getattr(self.api, name)(*arguments)
+        if status.value:
+            raise RuntimeError(f"{name} returned {status.name}")
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def output(self, name: str, program: Any) -> bytes:
+        """Return one output of a program: its log, PTX or cubin."""
+        size = self.call(f"nvrtcGet{name}Size", program)
+        if size <= 1:
+            return b""
+        data = bytes(size)
+        self.call(f"nvrtcGet{name}", program, data)
+        return data
+
+
+def _preload(path: str) -> None:
+    """Load NVRTC from the wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
+    import ctypes
+
+    ctypes.CDLL(path)
+
+
+def _missing(what: str, install: str) -> ToolchainNotFoundError:
+    return ToolchainNotFoundError(f"CUDA C++ cannot be compiled here: {not_installed(what, install)}", kind="cuda")
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _load(install: str) -> _Library:
+    with _load_lock:
+        # A failure is not cached, so that a call after an installation works.
+        return _loaded[0] if _loaded else _loaded.setdefault(0, _Library(install))
+
+
+_loaded: dict[int, _Library] = {}
+
+
+def version(*, install: str = INSTALL_BUILD) -> tuple[int, int]:
+    """Return the version of NVRTC, such as (13, 5).
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        NVRTC is not installed; the message has the command `install`.
+    """
+    return _load(install).version
+
+
+def toolchain(*, install: str = INSTALL_BUILD) -> str:
+    """Return the versions of NVRTC and of the wheels with headers, for an origin."""
+    library = _load(install)
+    major = library.major
+    parts = [f"nvrtc {_wheels.version('nvidia-cuda-nvrtc', major) or _dotted(library.version)}"]
+    for name, distribution in _wheels.HEADERS.items():
+        number = _wheels.version(distribution, major)
+        parts += [f"{name} {number}"] if number else []
+    return ", ".join(parts)
+
+
+def include_folders(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
+    """Return the folders of the headers in NVIDIA's wheels."""
+    return _wheels.include_folders(_load(install).major)
+
+
+def arch_names(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
+    """Return the architectures that NVRTC compiles for, such as "sm_90", "sm_90a" and "compute_90", in ascending order."""
+    return _arch_names(_load(install).archs)
+
+
+@cache
+def _arch_names(numbers: tuple[int, ...]) -> tuple[str, ...]:
+    # NVRTC lists the numbers. From 9.0 on there is the variant ``a``, from 10.0 on ``f``.
+    suffixes = [(number, letter) for number in numbers for letter in ("", *("a" * (number >= 90)), *("f" * (number >= 100)))]
+    return tuple(f"{prefix}_{number}{letter}" for prefix in ("sm", "compute") for number, letter in suffixes)
+
+
+def compile_program(
+    text: str,
+    name: str,
+    options: Iterable[str],
+    *,
+    name_expressions: Iterable[str] = (),
+    headers: Mapping[str, str] | None = None,
+    folders: Iterable[str] | None = None,
+    install: str = INSTALL_BUILD,
+) -> Program:
+    """Compile a CUDA C++ program.
+
+    Parameters
+    ----------
+    text
+        The program, which contains its user includes.
+    name
+        The program's file name, without folders, for diagnostics and ``__FILE__``.
+    options
+        NVRTC's options, such as "-arch=sm_90". ``--no-cache`` is added, and nothing else is checked.
+    name_expressions
+        The expressions whose kernels are compiled and whose mangled names are returned, such as "scale<float>".
+    headers
+        Further headers in memory: include name to text. They precede the standard headers of this module.
+    folders
+        The folders of headers; None for those of NVIDIA's wheels.
+    install
+        The command in the errors about a missing NVRTC.
+
+    Returns
+    -------
+    Program
+        The PTX, and for a real architecture the cubin.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        NVRTC is not installed, too old or cannot be loaded.
+    CompileError
+        The program has errors. `log` is NVRTC's output.
+    """
+    library = _load(install)
+    check_source_text(text, name, "cuda")
+    expressions = tuple(name_expressions)
+    in_memory = {**host_headers(), **(headers or {})}
+    arguments = [*options, "--no-cache"]
+    arguments += [f"-I{folder}" for folder in (_wheels.include_folders(library.major) if folders is None else folders)]
+    program = library.call(
+        "nvrtcCreateProgram",
+        (line_directive(1, name) + text).encode(),
+        (_FOLDER + name).encode("utf-8", "backslashreplace"),
+        len(in_memory),
+        [value.encode() for value in in_memory.values()],
+        [key.encode() for key in in_memory],
+    )
+    try:
+        for expression in expressions:
+            library.call("nvrtcAddNameExpression", program, expression.encode())
+        (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
+        log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
+        if status.value:
+            raise _compile_error(status.name, log, expressions)
+        lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
+        ptx = library.output("PTX", program).rstrip(b"\0")
+        cubin = library.output("CUBIN", program)
+    finally:
+        library.call("nvrtcDestroyProgram", program)
+    return Program(ptx, cubin, log, lowered, library.version)
+
+
+def _compile_error(status: str, log: str, expressions: tuple[str, ...]) -> CompileError:
+    errors, _ = diagnostics(log)
+    if not errors:
+        return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
+    # Only an expression without an error in the program before it is at fault.
+    if expressions and errors[0].startswith(f"{EXPRESSIONS}:"):
+        why = errors[0].partition(": error: ")[2]
+        return CompileError(f"name_expressions= ({list_names(expressions)}) does not compile: {why}", kind="cuda", log=log)
+    return compile_error("cuda", "CUDA C++", errors, log)
