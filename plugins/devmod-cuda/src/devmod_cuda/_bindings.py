@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod_cuda._interface import Dims
+    from devmod_cuda._interface import Dims, ParameterBlock
 
 #: The parameters that cuda-bindings takes as members of an enumeration, by function: the position and the enumeration.
 _ENUMERATIONS = {
@@ -131,12 +131,12 @@ class BindingsDriver(Driver):
         if status:
             self._launch_again(context, config, function, extra, status)
 
-    def prepare_launch(self, context: int, config: Any, function: int, extra: int) -> Callable[[], object]:
+    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
         handle = cuda.CUfunction(function)
-        launches = starmap(cuda.cuLaunchKernelEx, repeat((config, handle, 0, extra)))
+        launches = starmap(cuda.cuLaunchKernelEx, repeat((config, handle, 0, block.extra)))
 
         def repeat_launch(result: Any) -> None:
-            self._launch_again(context, config, function, extra, result[0])
+            self._launch_again(context, config, function, block.extra, result[0])
 
         return map(Failures(_SUCCESS, repeat_launch).__getitem__, launches).__next__
 

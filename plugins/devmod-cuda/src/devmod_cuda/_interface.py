@@ -143,8 +143,8 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def prepare_launch(self, context: int, config: Any, function: int, extra: int) -> Callable[[], object]:
-        """Return a function of C without parameters that does what `launch` does. It does not keep the parameters' memory alive."""
+    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
+        """Return a function of C without parameters that does what `launch` does with ``block.extra``. It keeps `block` alive."""
 
     @abstractmethod
     def max_active_clusters(self, function: int, config: Any) -> int:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from devmod_cuda._interface import Dims
+    from devmod_cuda._interface import Dims, ParameterBlock
 
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
 
@@ -217,11 +217,11 @@ class SymbolsDriver(Driver):
         if status:
             self._launch_again(context, config, function, extra, status)
 
-    def prepare_launch(self, context: int, config: Any, function: int, extra: int) -> Callable[[], object]:
-        arguments = (byref(config), c_void_p(function), None, c_void_p(extra))
+    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
+        arguments = (byref(config), c_void_p(function), None, c_void_p(block.extra))
 
         def repeat_launch(status: int) -> None:
-            self._launch_again(context, config, function, extra, status)
+            self._launch_again(context, config, function, block.extra, status)
 
         launches = starmap(self._launch, repeat(arguments))
         return map(Failures(0, repeat_launch).__getitem__, launches).__next__
