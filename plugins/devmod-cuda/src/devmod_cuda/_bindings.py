@@ -37,7 +37,10 @@ class BindingsDriver(Driver):
         place, enumeration = _ENUMERATIONS.get(name, (0, None))
         if enumeration is not None:
             arguments = (*arguments[:place], _member(enumeration, arguments[place], name), *arguments[place + 1 :])
-        status, *results = getattr(cuda, _NAMES.get(name, name))(*arguments)
+        try:
+            status, *results = getattr(cuda, _NAMES.get(name, name))(*arguments)
+        except RuntimeError as error:  # the driver is older than the function
+            raise DriverError("CUDA_ERROR_NOT_SUPPORTED", str(error), name) from None
         if status:
             raise _error(name, status)
         if not results:
@@ -166,10 +169,3 @@ def _error(call: str, status: Any) -> DriverError:
     except (AttributeError, ValueError):
         return DriverError(f"error {int(status)}", "", call)
     return DriverError(name, text.decode() if text else "", call)
-
-
-def open_bindings() -> BindingsDriver:
-    """Open the driver."""
-    driver = BindingsDriver()
-    driver.call("cuInit", 0)
-    return driver

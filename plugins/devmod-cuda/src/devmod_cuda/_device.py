@@ -1,16 +1,222 @@
-"""CUDA devices."""
+"""CUDA devices. They are listed once; the first use of a device retains its primary context."""
 
 from __future__ import annotations
 
-from devmod.errors import DeviceNotFoundError
+from devmod import Device, Stream
+from devmod.backend import Once, check_driver
+from devmod_cuda._context import Context
+from devmod_cuda._copy import Transfers, address_of
+from devmod_cuda._driver import get_driver, version_text
+from devmod_cuda._errors import OUT_OF_MEMORY, describe, driver_error
+from devmod_cuda._interface import LEGACY_STREAM, DriverError
+from devmod_cuda._limits import read_arch, read_limits
+from devmod_cuda._memory import Memory
+from devmod_cuda._stream import CudaStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
-    from devmod import Device
+    from devmod.errors import LaunchError
+    from devmod_cuda._interface import Driver
+
+#: DLPack's kDLCUDA.
+_DLPACK_CUDA = 2
+_once = Once()
 
 
-def devices() -> Sequence[Device]:
-    """Return the CUDA devices in the driver's order."""
-    raise DeviceNotFoundError("libcuda.so.1 is not found", kind="cuda")
+class CudaDevice(Device):
+    """A CUDA device.
+
+    Parameters
+    ----------
+    driver
+        The driver.
+    index
+        Its number, as CUDA and the other libraries of the process count.
+    """
+
+    kind = "cuda"
+    vendor = "NVIDIA"
+    dlpack_type = _DLPACK_CUDA
+
+    def __init__(self, driver: Driver, index: int) -> None:
+        self.driver = driver
+        self.index = index
+        self.handle = driver.device(index)
+        self.name = driver.device_name(self.handle)
+        self.memory = driver.device_memory(self.handle)
+        self.driver_version = f"CUDA {version_text(driver.version)}"
+        self.arch = read_arch(driver, self.handle)
+        self._limits: dict[str, int] = {}
+        self._once = Once()
+
+    @property
+    def limits(self) -> Mapping[str, int]:  # type: ignore[override]
+        """The limits of the device, with CUDA's names of the attributes in lower case."""
+        if not self._limits:
+            check_driver("cuda")
+            self._limits = read_limits(self.driver, self.handle)
+        return self._limits
+
+    @property
+    def context(self) -> Context:
+        """The primary context.
+
+        Raises
+        ------
+        LaunchError
+            The driver refuses it.
+        """
+
+        def retain() -> Context:
+            check_driver("cuda")
+            try:
+                return Context(self.driver, self.handle)
+            except DriverError as error:
+                raise driver_error(f"{self} gives no context", error, self) from error
+
+        context: Context = self._once.get("context", retain)
+        return context
+
+    @property
+    def transfers(self) -> Transfers:
+        """The copies that are not finished."""
+        transfers: Transfers = self._once.get("transfers", lambda: Transfers(self.context))
+        return transfers
+
+    @property
+    def default_stream(self) -> CudaStream:
+        stream: CudaStream = self._once.get("stream", lambda: CudaStream(self, LEGACY_STREAM))
+        return stream
+
+    def stream(self) -> CudaStream:
+        check_driver("cuda")
+        context = self.context
+        try:
+            with context:
+                handle = context.streams.create()
+        except DriverError as error:
+            raise driver_error(f"{self} gives no stream", error, self) from error
+        return CudaStream(self, handle.value, handle)
+
+    def synchronize(self) -> None:
+        if "context" not in self._once:
+            return
+        check_driver("cuda")
+        context = self.context
+        try:
+            with context:
+                context.driver.synchronize_context()
+            self.transfers.finish()
+        except DriverError as error:
+            raise driver_error(f"{self} reports a fault of a launch", error, self) from error
+
+    # -- memory
+
+    def allocate(self, nbytes: int) -> Memory:
+        check_driver("cuda")
+        context = self.context
+        try:
+            with context:
+                handle = context.memory.create(nbytes)
+        except DriverError as error:
+            if error.name == OUT_OF_MEMORY:
+                raise self.memory_error(nbytes, describe(error)) from error
+            raise driver_error(f"{self} cannot allocate {nbytes} bytes", error, self) from error
+        return Memory(handle.value, handle)
+
+    def free_memory(self) -> int | None:
+        context = self.context
+        try:
+            with context:
+                return context.driver.memory_info()[0]
+        except DriverError:
+            return None
+
+    def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
+        check_driver("cuda")
+        return Memory(memory + offset, memory.owner)
+
+    def pointer(self, memory: Any) -> tuple[int, int]:
+        return int(memory), 0
+
+    # -- copies
+
+    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        self._queue(
+            f"a copy of {data.nbytes} bytes to {self} failed",
+            lambda driver, handle: driver.copy_to_device(memory, address_of(data), data.nbytes, handle),
+            stream,
+            wait=True,
+        )
+
+    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        self._queue(
+            f"a copy of {out.nbytes} bytes from {self} failed",
+            lambda driver, handle: driver.copy_to_host(address_of(out), memory, out.nbytes, handle),
+            stream,
+            wait=True,
+        )
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        self._queue(
+            f"a copy of {nbytes} bytes on {self} failed",
+            lambda driver, handle: driver.copy_on_device(target, source, nbytes, handle),
+            stream,
+        )
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        self._queue(f"{self} cannot fill {nbytes} bytes", lambda driver, handle: driver.fill(memory, 0, nbytes, handle), stream, wait=True)
+
+    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, CudaStream)
+        check_driver("cuda")
+        try:
+            self.transfers.start_write(memory, data, stream.handle)
+        except DriverError as error:
+            raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
+
+    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, CudaStream)
+        check_driver("cuda")
+        try:
+            self.transfers.start_read(memory, out, stream.handle)
+        except DriverError as error:
+            raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
+
+    def _queue(self, what: str, copy: Callable[[Driver, int], None], stream: Stream, *, wait: bool = False) -> None:
+        """Queue a copy, and wait for it if `wait` is true."""
+        assert isinstance(stream, CudaStream)
+        check_driver("cuda")
+        context = self.context
+        try:
+            with context:
+                copy(context.driver, stream.handle)
+                if wait:
+                    context.driver.synchronize_stream(stream.handle)
+        except DriverError as error:
+            raise self._copy_error(what, error) from error
+
+    def _copy_error(self, what: str, error: DriverError) -> LaunchError:
+        if error.name == OUT_OF_MEMORY:
+            return self.memory_error(0, describe(error))
+        return driver_error(what, error, self)
+
+
+def devices() -> list[CudaDevice]:
+    """Return all devices in the driver's order, always the same objects. If there is none, the next call searches again.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        There is no driver or no device.
+    """
+
+    def find() -> list[CudaDevice]:
+        driver = get_driver()
+        return [CudaDevice(driver, index) for index in range(driver.device_count())]
+
+    result: list[CudaDevice] = _once.get("devices", find)
+    return result

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from importlib.util import find_spec
 
-from devmod.backend import Once, check_driver, environment_text, open_driver
+from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
 from devmod.errors import DeviceNotFoundError
 from devmod_cuda._interface import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from devmod_cuda._interface import Driver
 
-__all__ = ["VARIABLE", "DriverError", "get_driver"]
+__all__ = ["VARIABLE", "DriverError", "driver_name", "get_driver", "version_text"]
 
 #: The environment variable that names the driver.
 VARIABLE = "DEVMOD_CUDA_DRIVER"
+#: The library of NVIDIA's driver.
+LIBRARY = "libcuda.so.1"
+#: The environment variable by which NVIDIA's driver hides devices.
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NAMES = ("cuda-bindings", "pycuda")
+#: The oldest version of CUDA that a driver supports: cuLaunchKernelEx and cuda-bindings need it.
+_OLDEST = 12000
 _once = Once()
+#: The opened drivers, for a forked child.
+_drivers: list[Driver] = []
 
 
 def get_driver() -> Driver:
@@ -56,11 +68,85 @@ def driver_name() -> str:
 
 def _open() -> Driver:
     name = driver_name()
-    open_driver("cuda")
-    if name == "pycuda":
-        from devmod_cuda._pycuda import open_pycuda
+    library = _open_library()
+    open_driver("cuda", _close_in_child)
+    driver = _open_pycuda(library) if name == "pycuda" else _open_bindings()
+    _drivers.append(driver)
+    return driver
 
-        return open_pycuda()
-    from devmod_cuda._bindings import open_bindings
 
-    return open_bindings()
+def _open_library() -> Any:
+    """Open libcuda, which both drivers use, and return ctypes' object of it.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It is missing or too old.
+    """
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: {LIBRARY} cannot be opened ({error}). It is part of NVIDIA's driver, which the system's "
+            "package manager installs and pip does not. In a container, start the container with the GPU",
+            kind="cuda",
+        ) from None
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    if version.value < _OLDEST:
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: the driver supports CUDA {version_text(version.value)}, and devmod-cuda needs a driver for CUDA "
+            f"{version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
+            kind="cuda",
+        )
+    return library
+
+
+def _open_bindings() -> Driver:
+    try:
+        from devmod_cuda._bindings import BindingsDriver
+    except ImportError as error:
+        install, repair = "pip install cuda-bindings", "pip install --force-reinstall cuda-bindings"
+        raise driver_import_error(error, "cuda", "CUDA", "cuda", install=install, repair=repair) from error
+    return _initialize(BindingsDriver())
+
+
+def _open_pycuda(library: Any) -> Driver:
+    try:
+        from devmod_cuda._pycuda import PycudaDriver
+    except ImportError as error:
+        install = 'pip install "devmod-cuda[pycuda]"'
+        repair = f"pip install --force-reinstall --no-binary pycuda pycuda, or set {VARIABLE}=cuda-bindings"
+        raise driver_import_error(error, "cuda", "CUDA", "pycuda", install=install, repair=repair) from error
+    return _initialize(PycudaDriver(library))
+
+
+def _initialize(driver: Driver) -> Driver:
+    """Initialize a driver and return it.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It does not start, or has no device.
+    """
+    try:
+        driver.initialize()
+    except DriverError as error:
+        if error.name == "CUDA_ERROR_NO_DEVICE":
+            visible = os.environ.get(_VISIBLE)
+            why = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
+            raise DeviceNotFoundError(f"no CUDA device was found: {error}; {why}", kind="cuda") from error
+        raise DeviceNotFoundError(
+            f"no CUDA device can be used: the driver does not start: {error}. nvidia-smi shows whether it works at all", kind="cuda"
+        ) from error
+    return driver
+
+
+def version_text(version: int) -> str:
+    """Return a version number of CUDA such as 12080 as text: "12.8"."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _close_in_child() -> None:
+    for driver in _drivers:
+        driver.usable = False

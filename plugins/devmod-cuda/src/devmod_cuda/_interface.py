@@ -64,9 +64,12 @@ class Driver(ABC):
     ----------
     name : str
         "cuda-bindings" or "pycuda".
+    usable : bool
+        Whether this process opened the driver. A forked child did not, and calls no function of it.
     """
 
     name: str
+    usable: bool = True
 
     # -- implemented by each driver
 
@@ -152,6 +155,10 @@ class Driver(ABC):
 
     # -- process and devices
 
+    def initialize(self) -> None:
+        """Initialize the driver API."""
+        self.call("cuInit", 0)
+
     @property
     def version(self) -> int:
         """The CUDA version that the driver supports, such as 12090."""
@@ -187,6 +194,14 @@ class Driver(ABC):
         """Make a context the thread's current one; 0 for none."""
         self.call("cuCtxSetCurrent", context)
 
+    def push_context(self, context: int) -> None:
+        """Make a context the thread's current one until `pop_context`."""
+        self.call("cuCtxPushCurrent", context)
+
+    def pop_context(self) -> None:
+        """Make the context before the last `push_context` the thread's current one."""
+        self.call("cuCtxPopCurrent")
+
     def synchronize_context(self) -> None:
         """Wait for all work of the current context."""
         self.call("cuCtxSynchronize")
@@ -213,6 +228,11 @@ class Driver(ABC):
     def free_host(self, address: int) -> None:
         """Free page-locked memory."""
         self.call("cuMemFreeHost", address)
+
+    def memory_range(self, pointer: int) -> tuple[int, int]:
+        """Return the start and the bytes of the allocation that an address is in."""
+        start, nbytes = self.call("cuMemGetAddressRange", pointer)
+        return start, nbytes
 
     def copy_to_device(self, pointer: int, address: int, nbytes: int, stream: int) -> None:
         """Queue a copy from the host's memory to the device's."""

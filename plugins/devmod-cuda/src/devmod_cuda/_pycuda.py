@@ -12,20 +12,17 @@ import pycuda.driver as cuda
 
 from devmod_cuda._symbols import SymbolsDriver
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 class PycudaDriver(SymbolsDriver):
     """The driver through pycuda."""
 
     name = "pycuda"
 
-    def __init__(self, library: Any) -> None:
-        super().__init__(library)
-        #: pycuda's primary contexts, by device. Their destructors would use a driver that may be gone.
-        self._contexts: dict[int, Any] = {}
+    def initialize(self) -> None:
+        try:
+            cuda.init()
+        except cuda.Error:
+            super().initialize()  # raises the error with its name
 
     @property
     def version(self) -> int:
@@ -41,12 +38,10 @@ class PycudaDriver(SymbolsDriver):
         return int(cuda.Device(device).total_memory())
 
     def retain_primary_context(self, device: int) -> int:
-        context = cuda.Device(device).retain_primary_context()
+        try:
+            context = cuda.Device(device).retain_primary_context()
+        except cuda.Error:
+            return super().retain_primary_context(device)  # raises the error with its name
+        # Its destructor would use a driver that may be gone.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(context))
         return int(context.handle)
-
-
-def open_pycuda() -> PycudaDriver:
-    """Open the driver."""
-    cuda.init()
-    return PycudaDriver(ctypes.CDLL("libcuda.so.1"))

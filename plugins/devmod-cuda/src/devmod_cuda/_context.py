@@ -1,0 +1,63 @@
+"""A device's primary context, which devmod shares with PyTorch, CuPy and the other libraries of the process."""
+
+from __future__ import annotations
+
+from devmod_cuda._handles import Handles
+from devmod_cuda._interface import DISABLE_TIMING, LEGACY_STREAM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_cuda._handles import Handle
+    from devmod_cuda._interface import Driver
+
+
+class Context:
+    """The primary context of a device. ``with context:`` makes it the thread's current one, and restores the previous one.
+
+    It is retained at the first use and never released: at exit the driver may be gone before Python's objects.
+
+    Parameters
+    ----------
+    driver
+        The driver.
+    device
+        The driver's handle of the device.
+
+    Attributes
+    ----------
+    handle : int
+        The driver's handle.
+    memory, streams, events
+        The handles of each kind. Timers are events with a time.
+    """
+
+    def __init__(self, driver: Driver, device: int) -> None:
+        self.driver = driver
+        self.handle = driver.retain_primary_context(device)
+        self.memory = Handles(self, driver.allocate, driver.free)
+        self.host_memory = Handles(self, driver.allocate_host, driver.free_host)
+        self.streams = Handles(self, driver.create_stream, self._destroy_stream)
+        self.events = Handles(self, driver.create_event, driver.destroy_event)
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process has opened the driver."""
+        return self.driver.usable
+
+    def __enter__(self) -> None:
+        # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
+        self.driver.push_context(self.handle)
+
+    def __exit__(self, *details: object) -> None:
+        self.driver.pop_context()
+
+    def order(self, later: int, earlier: int) -> None:
+        """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""
+        event: Handle = self.events.create(DISABLE_TIMING)
+        self.driver.record_event(event.value, earlier)
+        self.driver.wait_event(later, event.value)
+
+    def _destroy_stream(self, stream: int) -> None:
+        # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
+        self.order(LEGACY_STREAM, stream)
+        self.driver.destroy_stream(stream)

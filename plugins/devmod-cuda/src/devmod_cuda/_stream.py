@@ -1,0 +1,109 @@
+"""Streams and events of CUDA."""
+
+from __future__ import annotations
+
+from devmod import Event, Stream
+from devmod.backend import check_driver, check_earlier_event, check_event
+from devmod_cuda._errors import driver_error
+from devmod_cuda._interface import DriverError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_cuda._device import CudaDevice
+    from devmod_cuda._handles import Handle
+
+
+class CudaStream(Stream):
+    """A stream of CUDA.
+
+    Attributes
+    ----------
+    handle : int
+        The driver's handle. The default stream of a device has 1, CUDA's legacy default stream.
+    owner
+        The object that destroys the stream: a `Handle`, or the stream object of another library. None for a default stream.
+    """
+
+    device: CudaDevice
+
+    def __init__(self, device: CudaDevice, handle: int, owner: object = None) -> None:
+        self.device = device
+        self.handle = handle
+        self.owner = owner
+
+    def synchronize(self) -> None:
+        check_driver("cuda")
+        context = self.device.context
+        try:
+            with context:
+                context.driver.synchronize_stream(self.handle)
+            self.device.transfers.finish()
+        except DriverError as error:
+            raise driver_error(f"{self.device} reports a fault of a launch", error, self.device) from error
+
+    def record(self) -> CudaEvent:
+        check_driver("cuda")
+        context = self.device.context
+        try:
+            with context:
+                event = context.events.create(0)
+                context.driver.record_event(event.value, self.handle)
+        except DriverError as error:
+            raise driver_error(f"{self.device} gives no event", error, self.device) from error
+        return CudaEvent(self.device, event)
+
+    def wait(self, event: Event) -> None:
+        event = check_event(event, CudaEvent, self.device)
+        check_driver("cuda")
+        context = self.device.context
+        try:
+            with context:
+                context.driver.wait_event(self.handle, event.handle)
+        except DriverError as error:
+            raise driver_error(f"{self.device} cannot wait for an event", error, self.device) from error
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the version of this protocol, and the handle. Other libraries make streams of their own from it."""
+        return 0, self.handle
+
+    def __repr__(self) -> str:
+        return f"<Stream of {self.device}>"
+
+
+class CudaEvent(Event):
+    """A point in a stream, with its time."""
+
+    __slots__ = ("_event", "device")
+
+    def __init__(self, device: CudaDevice, event: Handle) -> None:
+        self.device = device
+        self._event = event
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle."""
+        return self._event.value
+
+    def synchronize(self) -> None:
+        check_driver("cuda")
+        context = self.device.context
+        try:
+            with context:
+                context.driver.synchronize_event(self.handle)
+            self.device.transfers.finish()
+        except DriverError as error:
+            raise driver_error(f"{self.device} reports a fault of a launch", error, self.device) from error
+
+    def elapsed(self, earlier: Event) -> float:
+        earlier = check_earlier_event(earlier, CudaEvent, self.device)
+        earlier.synchronize()
+        self.synchronize()
+        context = self.device.context
+        try:
+            with context:
+                return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
+        except DriverError as error:
+            raise driver_error(f"{self.device} gives no time of an event", error, self.device) from error
+
+    def __repr__(self) -> str:
+        return f"<Event of {self.device}>"
