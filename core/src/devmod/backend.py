@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from devmod._values.constant import PipelineConstant as PipelineConstant
     from devmod._values.conversion import ConversionError as ConversionError
     from devmod._values.dtypes import array_bytes as array_bytes
+    from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
     from devmod._values.request import CompileRequest as CompileRequest
@@ -114,6 +115,7 @@ _HOME = {
     "detect_form": "_util.magic",
     "devices_of": "_device.find",
     "driver_import_error": "errors",
+    "dtype_name": "_values.dtypes",
     "dtype_name_of": "_device.elements",
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",

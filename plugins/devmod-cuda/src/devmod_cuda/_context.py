@@ -27,8 +27,8 @@ class Context:
     ----------
     handle : int
         The driver's handle.
-    memory, streams, events
-        The handles of each kind. Timers are events with a time.
+    memory, host_memory, streams, events, modules
+        The handles of each kind.
     """
 
     def __init__(self, driver: Driver, device: int) -> None:
@@ -38,6 +38,7 @@ class Context:
         self.host_memory = Handles(self, driver.allocate_host, driver.free_host)
         self.streams = Handles(self, driver.create_stream, self._destroy_stream)
         self.events = Handles(self, driver.create_event, driver.destroy_event)
+        self.modules = Handles(self, lambda data: driver.load_module(data)[0], driver.unload_module)
 
     @property
     def usable(self) -> bool:

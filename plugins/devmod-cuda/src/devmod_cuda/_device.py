@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from threading import RLock
+
 from devmod import Device, Stream
-from devmod.backend import Once, check_driver
+from devmod.backend import Once, check_driver, fork_safe
 from devmod_cuda._context import Context
 from devmod_cuda._copy import Transfers, address_of
 from devmod_cuda._driver import get_driver, version_text
@@ -51,6 +54,9 @@ class CudaDevice(Device):
         self.arch = read_arch(driver, self.handle)
         self._limits: dict[str, int] = {}
         self._once = Once()
+        #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle stays valid.
+        self._foreign_streams: weakref.WeakValueDictionary[int, CudaStream] = weakref.WeakValueDictionary()
+        self._lock = fork_safe(RLock())
 
     @property
     def limits(self) -> Mapping[str, int]:  # type: ignore[override]
@@ -101,8 +107,21 @@ class CudaDevice(Device):
             raise driver_error(f"{self} gives no stream", error, self) from error
         return CudaStream(self, handle.value, handle)
 
+    def foreign_stream(self, handle: int, owner: object) -> CudaStream:
+        """Return the stream over a stream of another library, which `owner` keeps alive: the same object for the same handle."""
+        with self._lock:
+            stream = self._foreign_streams.get(handle)
+            if stream is None:
+                stream = self._foreign_streams[handle] = CudaStream(self, handle, owner)
+        return stream
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the primary context was retained."""
+        return "context" in self._once
+
     def synchronize(self) -> None:
-        if "context" not in self._once:
+        if not self.is_open:
             return
         check_driver("cuda")
         context = self.context

@@ -52,7 +52,7 @@ def driver_error(what: str, error: DriverError, device: object) -> LaunchError:
     text = f"{what}: {describe(error)}"
     if error.name in STICKY:
         text += (
-            f". A kernel has failed on {device}: CUDA refuses every later call of this process on it, also of other libraries. Arrays on it "
+            f". A kernel has failed on {device}: CUDA refuses every later call of this process on it, also of other libraries. Its arrays "
             "are lost. Start a new process"
         )
     return LaunchError(text, kind="cuda")

@@ -12,6 +12,7 @@ from devmod_cuda._interface import DriverError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from devmod.backend import Lease
     from devmod_cuda._context import Context
@@ -60,7 +61,7 @@ class Handles:
         #: Leases whose users were collected. An interrupt may have prevented the destruction.
         self._ended: deque[Lease] = deque()
 
-    def create(self, *arguments: int) -> Handle:
+    def create(self, *arguments: Any) -> Handle:
         """Return a new handle. The thread has the context as its current one.
 
         Raises

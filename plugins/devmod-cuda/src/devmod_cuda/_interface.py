@@ -202,6 +202,14 @@ class Driver(ABC):
         """Make the context before the last `push_context` the thread's current one."""
         self.call("cuCtxPopCurrent")
 
+    def context_device(self, context: int) -> int:
+        """Return the device of a context."""
+        self.push_context(context)
+        try:
+            return int(self.call("cuCtxGetDevice"))
+        finally:
+            self.pop_context()
+
     def synchronize_context(self) -> None:
         """Wait for all work of the current context."""
         self.call("cuCtxSynchronize")

@@ -30,6 +30,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuCtxSetCurrent": ((), (_handle,)),
     "cuCtxPushCurrent": ((), (_handle,), "cuCtxPushCurrent_v2"),
     "cuCtxPopCurrent": ((_handle,), (), "cuCtxPopCurrent_v2"),
+    "cuCtxGetDevice": ((c_int,), ()),
     "cuCtxSynchronize": ((), ()),
     "cuMemGetInfo": ((_size, _size), (), "cuMemGetInfo_v2"),
     "cuMemAlloc": ((_address,), (_size,), "cuMemAlloc_v2"),
