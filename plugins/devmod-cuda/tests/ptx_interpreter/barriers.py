@@ -1,0 +1,163 @@
+"""Barriers of blocks and of clusters."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .ptx_types import S64, Array
+
+if TYPE_CHECKING:
+    from .execution import Execution
+    from .lanes import Lanes
+    from .program import Block
+
+Release = Callable[["Lanes", Array, Array], None]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Lanes that wait at a barrier, the block of instructions that they go to, and what they do when they are released."""
+
+    lanes: "Lanes"
+    next: int
+    release: Release | None
+    value: Array | None  # the predicate of bar.red
+
+
+class Barrier:
+    """One barrier number: arrivals in each block of threads."""
+
+    def __init__(self, blocks: int) -> None:
+        self.arrived = np.zeros(blocks, S64)
+        self.expected = np.zeros(blocks, S64)  # 0: all threads that have not exited
+        self.count = np.zeros(blocks, S64)  # lanes whose predicate holds
+        self.waiting: list[Waiting] = []
+
+
+class Barriers:
+    """The barriers of an execution: those of blocks by number, and one for each cluster."""
+
+    def __init__(self, execution: "Execution") -> None:
+        self.execution = execution
+        self.barriers: dict[int, Barrier] = {}
+        self.alive = np.full(len(execution.blocks), execution.threads, S64)
+        self.cluster_size = int(np.prod(execution.launch.cluster))
+        self.cluster_arrived = np.zeros(len(execution.blocks) // self.cluster_size, S64)
+        self.cluster_phase = np.zeros(len(execution.blocks) // self.cluster_size, S64)
+        self.lane_phase = np.zeros(execution.count, S64)
+        self.cluster_waiting: list[Waiting] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether lanes wait."""
+        return bool(self.cluster_waiting) or any(barrier.waiting for barrier in self.barriers.values())
+
+    def groups(self) -> Iterator["Lanes"]:
+        """Yield the groups of lanes that wait."""
+        for barrier in self.barriers.values():
+            for waiting in barrier.waiting:
+                yield waiting.lanes
+        for waiting in self.cluster_waiting:
+            yield waiting.lanes
+
+    def leave(self, lanes: "Lanes") -> None:
+        """Count lanes that exit."""
+        self.alive -= np.bincount(lanes.spread(lanes.column("block")), minlength=len(self.alive))
+        if self.waiting:
+            self.release()
+
+    def arrive(self, number: int, lanes: "Lanes", threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None) -> None:
+        """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
+        barrier = self.barriers.get(number)
+        if barrier is None:
+            barrier = self.barriers[number] = Barrier(len(self.alive))
+        whole = lanes.count == self.execution.alive_count and not barrier.waiting and not threads
+        if whole and block is not None and release is None and not barrier.arrived.any():
+            self.execution.add(lanes, block.next)
+            return
+        blocks = lanes.spread(lanes.column("block"))
+        barrier.arrived += np.bincount(blocks, minlength=len(self.alive))
+        if threads:
+            barrier.expected[blocks] = threads
+        if value is not None:
+            barrier.count += np.bincount(blocks, weights=lanes.spread(value), minlength=len(self.alive)).astype(S64)
+        if block is not None:
+            barrier.waiting.append(Waiting(lanes, block.next, release, value))
+        self.release()
+
+    def release(self) -> bool:
+        """Release the lanes of each block whose barrier is complete, and return whether there were any."""
+        released = bool(self.cluster_waiting) and self.cluster_release()
+        for barrier in self.barriers.values():
+            expected = np.where(barrier.expected > 0, barrier.expected, self.alive)
+            # Warps count whole: a partial last warp completes a barrier with an explicit number of threads.
+            reached = np.where(barrier.expected > 0, -(-barrier.arrived // 32) * 32, barrier.arrived)
+            complete = (barrier.arrived > 0) & (reached >= expected)
+            if not complete.any():
+                continue
+            released = True
+            groups, barrier.waiting = barrier.waiting, []
+            for group in groups:
+                self.release_group(barrier, group, complete)
+            barrier.arrived[complete] = 0
+            barrier.count[complete] = 0
+            barrier.expected[complete] = 0
+        return released
+
+    def release_group(self, barrier: Barrier, group: Waiting, complete: Array) -> None:
+        """Release the lanes of a group whose block is complete."""
+        execution = self.execution
+        lanes = group.lanes
+        chosen = complete[lanes.spread(lanes.column("block"))]
+        if not chosen.any():
+            barrier.waiting.append(group)
+            return
+        if not chosen.all():
+            live = lanes.frame.code.blocks[group.next].live
+            lanes, rest = execution.split(lanes, chosen, live)
+            barrier.waiting.append(Waiting(rest, group.next, group.release, None))
+        if group.release is not None:
+            blocks = lanes.spread(lanes.column("block"))
+            group.release(lanes, barrier.count[blocks], barrier.arrived[blocks])
+        execution.add(lanes, group.next)
+
+    # Clusters: each arrival of all threads of a cluster ends a phase; a thread waits for the phase in which it arrived.
+
+    def clusters(self, lanes: "Lanes") -> Array:
+        """Return the number of each lane's cluster."""
+        return lanes.spread(lanes.column("block")) // self.cluster_size
+
+    def cluster_arrive(self, lanes: "Lanes") -> None:
+        """Count lanes that arrive at the barrier of their cluster."""
+        clusters = self.clusters(lanes)
+        self.cluster_arrived += np.bincount(clusters, minlength=len(self.cluster_arrived))
+        self.lane_phase[lanes.lanes] = self.cluster_phase[clusters] + 1
+        self.cluster_release()
+
+    def cluster_wait(self, lanes: "Lanes", block: "Block") -> None:
+        """Let lanes wait for the end of the phase in which they arrived."""
+        self.cluster_waiting.append(Waiting(lanes, block.next, None, None))
+        self.cluster_release()
+
+    def cluster_release(self) -> bool:
+        """End the phases that are complete and release the lanes that wait for them."""
+        alive = self.alive.reshape(-1, self.cluster_size).sum(axis=1)
+        complete = (self.cluster_arrived > 0) & (self.cluster_arrived >= alive)
+        self.cluster_phase[complete] += 1
+        self.cluster_arrived[complete] = 0
+        released = False
+        groups, self.cluster_waiting = self.cluster_waiting, []
+        for group in groups:
+            lanes = group.lanes
+            over = self.cluster_phase[self.clusters(lanes)] >= self.lane_phase[lanes.lanes]
+            if over.any():
+                released = True
+                if not over.all():
+                    lanes, rest = self.execution.split(lanes, over, lanes.frame.code.blocks[group.next].live)
+                    self.cluster_waiting.append(Waiting(rest, group.next, None, None))
+                self.execution.add(lanes, group.next)
+            else:
+                self.cluster_waiting.append(group)
+        return released

@@ -1,0 +1,329 @@
+"""Decoding: each instruction becomes a Python function that executes it for a group of lanes."""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import PtxError, invalid_ptx, unsupported
+from .memory import CODE_WINDOW, FUNCTION_PARAMETERS
+from .ptx_types import (
+    DTYPES, PRED, UNSIGNED, Address, Array, DType, Float, Function, Instruction, Integer, Name, Negation, Register, Vector,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+    from .program import Program
+
+Step = Callable[["Lanes"], None]
+Source = Callable[["Lanes"], Array]
+Target = Callable[["Lanes", Array], None]
+Decode = Callable[["Decoder"], Step]
+
+#: The decoders of plain instructions, by the first part of their opcode.
+OPERATIONS: dict[str, Decode] = {}
+
+
+def operation(*names: str) -> Callable[[Decode], Decode]:
+    """Register the decoder of instructions."""
+
+    def register(decode: Decode) -> Decode:
+        for name in names:
+            OPERATIONS[name] = decode
+        return decode
+
+    return register
+
+
+class Decoder:
+    """One instruction while it is decoded. It collects the registers that the instruction reads and writes."""
+
+    def __init__(self, program: "Program", function: Function, instruction: Instruction) -> None:
+        self.program = program
+        self.function = function
+        self.instruction = instruction
+        self.opcode = instruction.opcode
+        self.parts = instruction.opcode.split(".")
+        self.operands = instruction.operands
+        self.modifiers = set(self.parts[1:])
+        self.types = [part for part in self.parts[1:] if part in DTYPES]
+        self.reads: set[int] = set()
+        self.writes: set[int] = set()
+
+    @property
+    def type(self) -> str:
+        """The last type of the opcode."""
+        if not self.types:
+            raise self.invalid("the opcode has no type")
+        return self.types[-1]
+
+    @property
+    def dtype(self) -> DType:
+        """The NumPy type of the last type of the opcode."""
+        return DTYPES[self.type]
+
+    def has(self, modifier: str) -> bool:
+        """Return whether the opcode has a suffix."""
+        return modifier in self.modifiers
+
+    def first(self, names: tuple[str, ...], default: str = "") -> str:
+        """Return the first suffix that is one of `names`."""
+        return next((part for part in self.parts[1:] if part in names), default)
+
+    def invalid(self, text: str) -> PtxError:
+        """Return an error of this instruction."""
+        return invalid_ptx(self.instruction.line, f"{self.opcode}: {text}")
+
+    def unsupported(self, reason: str = "the interpreter lacks this instruction") -> PtxError:
+        """Return the error that the interpreter lacks this instruction."""
+        return unsupported(self.instruction.line, self.opcode, reason)
+
+    def count(self, *numbers: int) -> int:
+        """Return the number of operands, after a check that it is one of `numbers`."""
+        if len(self.operands) not in numbers:
+            raise self.invalid(f"expected {' or '.join(map(str, numbers))} operands, got {len(self.operands)}")
+        return len(self.operands)
+
+    def source(self, operand: Any, dtype: DType) -> Source:
+        """Return a function that fetches an operand as an array of `dtype`."""
+        if isinstance(operand, int):
+            operand = self.operands[operand]
+        if isinstance(operand, Register):
+            return self.register(operand, dtype)
+        if isinstance(operand, Negation):
+            inner = self.source(operand.operand, PRED)
+            return lambda lanes: ~inner(lanes)
+        if isinstance(operand, Integer | Float):
+            value = self.constant(operand, dtype)
+            return lambda lanes: value
+        if isinstance(operand, Name):
+            return self.name(operand, dtype)
+        raise self.invalid("an operand has the wrong form")
+
+    def constant(self, operand: Integer | Float, dtype: DType) -> Array:
+        """Return a literal as an array of one element."""
+        if isinstance(operand, Float):
+            if dtype.kind == "f":
+                return np.array([operand.value], np.float64 if dtype.itemsize == 8 else np.float32).astype(dtype)
+            # An untyped instruction (mov.b32) takes the bits.
+            data = struct.pack("<f" if operand.bits == 32 or dtype.itemsize == 4 else "<d", operand.value)
+            return np.frombuffer(data, UNSIGNED[len(data)]).astype(UNSIGNED[dtype.itemsize]).view(dtype)
+        if dtype == PRED:
+            return np.array([operand.value != 0])
+        if dtype.kind == "f":
+            return np.array([operand.value], dtype)
+        bits = 8 * dtype.itemsize
+        return np.array([operand.value & ((1 << bits) - 1)], UNSIGNED[dtype.itemsize]).view(dtype)
+
+    def register(self, operand: Register, dtype: DType) -> Source:
+        """Return a function that fetches a register."""
+        number = operand.number
+        self.reads.add(number)
+        have = operand.dtype
+        if (have == PRED) != (dtype == PRED):
+            raise self.invalid("an operand has the wrong type")
+        if have.itemsize == dtype.itemsize:
+            if dtype == PRED:
+                return lambda lanes: lanes.r[number]
+
+            def fetch(lanes: "Lanes") -> Array:
+                value: Array = lanes.r[number]
+                return value if value.dtype is dtype else value.view(dtype)
+
+            return fetch
+        if have.itemsize > 8 or dtype.itemsize > 8:
+            raise self.invalid("an operand has the wrong size")
+        wide, narrow = UNSIGNED[have.itemsize], UNSIGNED[dtype.itemsize]
+        return lambda lanes: lanes.r[number].view(wide).astype(narrow).view(dtype)
+
+    def name(self, operand: Name, dtype: DType) -> Source:
+        """Return a function that fetches a special register or the address of a name."""
+        if operand.text.startswith("%"):
+            return self.special(operand.text[1:], dtype)
+        address = self.address_of(operand.text)
+        if address is None:
+            raise self.invalid(f"unknown identifier {operand.text!r}")
+        space, base = address
+        unsigned = UNSIGNED[dtype.itemsize]
+        mask = (1 << 8 * dtype.itemsize) - 1
+        if space == "local":
+            return lambda lanes: np.array([(lanes.frame.base + base + operand.offset) & mask], unsigned).view(dtype)
+        value = np.array([(base + operand.offset) & mask], unsigned).view(dtype)
+        return lambda lanes: value
+
+    def address_of(self, name: str) -> tuple[str, int] | None:
+        """Return the space and the address of a variable, a parameter or a function. Those in local memory are relative to the frame."""
+        program = self.program
+        layout = program.layout(self.function)
+        if name in layout:
+            return layout[name]
+        if name in program.shared:
+            return "shared", program.shared[name]
+        if name in program.module.addresses:
+            return "global", program.module.addresses[name]
+        if name in program.module.text.functions:
+            return "code", CODE_WINDOW + 16 * program.module.function_number(name)
+        return None
+
+    def special(self, name: str, dtype: DType) -> Source:
+        """Return a function that fetches a special register."""
+        execution_column = name
+        if name == "SP" or name == "SPL":
+            raise self.invalid(f"unknown identifier '%{name}'")
+        if name not in SPECIAL_REGISTERS:
+            raise self.unsupported(f"the interpreter lacks the special register %{name}")
+
+        def fetch(lanes: "Lanes") -> Array:
+            value = lanes.column(execution_column)
+            if value.dtype.itemsize != dtype.itemsize:
+                value = value.astype(UNSIGNED[dtype.itemsize])
+            return value.view(dtype)
+
+        if name in CHANGING_REGISTERS:
+
+            def fetch_now(lanes: "Lanes") -> Array:
+                return lanes.frame.execution.clock(name).astype(UNSIGNED[dtype.itemsize]).view(dtype)
+
+            return fetch_now
+        return fetch
+
+    def target(self, operand: Any, dtype: DType) -> Target:
+        """Return a function that stores an array of `dtype` in a destination."""
+        if isinstance(operand, int):
+            operand = self.operands[operand]
+        if isinstance(operand, Name) and operand.text == "_":
+            return lambda lanes, value: None
+        if not isinstance(operand, Register):
+            raise self.invalid("a destination is no register")
+        number = operand.number
+        self.writes.add(number)
+        have = operand.dtype
+        if (have == PRED) != (dtype == PRED):
+            raise self.invalid("a destination has the wrong type")
+        if have.itemsize == dtype.itemsize:
+
+            def put(lanes: "Lanes", value: Array) -> None:
+                lanes.r[number] = value
+
+            return put
+        if have.itemsize < dtype.itemsize or have.itemsize > 8:
+            raise self.invalid("a destination has the wrong size")
+        # Instructions such as ld and cvt extend a value to a wider register by its sign.
+        wide = DTYPES[f"{'s' if dtype.kind == 'i' else 'u'}{have.itemsize * 8}"]
+        if dtype.kind == "f":
+            bits = UNSIGNED[dtype.itemsize]
+
+            def put_bits(lanes: "Lanes", value: Array) -> None:
+                lanes.r[number] = value.view(bits).astype(wide)
+
+            return put_bits
+
+        def put_wide(lanes: "Lanes", value: Array) -> None:
+            lanes.r[number] = value.astype(wide)
+
+        return put_wide
+
+    def vector(self, operand: Any) -> list[Any]:
+        """Return the parts of a vector operand, or the operand itself."""
+        if isinstance(operand, int):
+            operand = self.operands[operand]
+        return list(operand.parts) if isinstance(operand, Vector) else [operand]
+
+    def address(self, operand: Any, dtype: DType) -> tuple[str, Source]:
+        """Return the space of an address operand, where its base tells one, and a function that computes the address."""
+        if isinstance(operand, int):
+            operand = self.operands[operand]
+        if not isinstance(operand, Address):
+            raise self.invalid("an operand is no address")
+        base, offset = operand.base, operand.offset
+        if isinstance(base, Register):
+            dtype = UNSIGNED[base.dtype.itemsize]
+            fetch = self.register(base, dtype)
+            if not offset:
+                return "", fetch
+            step = np.array([offset & ((1 << 8 * dtype.itemsize) - 1)], dtype)
+            return "", lambda lanes: fetch(lanes) + step
+        if isinstance(base, Integer):
+            return "", self.source(Integer(base.value + offset), dtype)
+        if isinstance(base, Name):
+            known = self.address_of(base.text)
+            space = known[0] if known else ""
+            return space, self.source(Name(base.text, base.offset + offset), dtype)
+        raise self.invalid("an address has the wrong form")
+
+
+def decode(program: "Program", function: Function, instruction: Instruction) -> tuple[Step, set[int], set[int]]:
+    """Decode an instruction and return it with the registers that it reads and writes."""
+    decoder = Decoder(program, function, instruction)
+    maker = OPERATIONS.get(decoder.parts[0])
+    if maker is None:
+        raise decoder.unsupported()
+    try:
+        step = maker(decoder)
+    except (IndexError, AttributeError, KeyError) as error:
+        raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
+    if instruction.guard is None:
+        return step, decoder.reads, decoder.writes
+    guard = instruction.guard.number
+    reads = sorted(decoder.reads | decoder.writes)
+    return guarded(step, guard, instruction.negated, reads, sorted(decoder.writes)), {*reads, guard}, decoder.writes
+
+
+def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
+    """Return `step` for the lanes alone whose predicate holds."""
+
+    def run(lanes: "Lanes") -> None:
+        holds = lanes.r[guard]
+        if negated:
+            holds = ~holds
+        if len(holds) == 1:
+            if holds[0]:
+                step(lanes)
+            return
+        positions = np.flatnonzero(holds)
+        if len(positions) == lanes.count:
+            step(lanes)
+        elif len(positions):
+            part = lanes.select(positions, reads)
+            step(part)
+            for number in writes:
+                value = part.r[number]
+                old = lanes.r[number]
+                new = lanes.spread(old).view(value.dtype).copy()
+                new[positions] = value
+                lanes.r[number] = new
+
+    return run
+
+
+def function_parameters(program: "Program", function: Function) -> tuple[dict[str, tuple[str, int]], int]:
+    """Return the places of a function's local variables and parameters in its frame, and the frame's size."""
+    places: dict[str, tuple[str, int]] = {}
+    size = 0
+    kernel_params = {variable.name for variable in function.params} if function.entry else set()
+    for variable in function.variables.values():
+        if variable.name in kernel_params or variable.space not in ("local", "param"):
+            continue
+        align = max(variable.align, 1)
+        size = -(-size // align) * align
+        # The space of parameters of device functions is local memory too: their addresses have a mark.
+        places[variable.name] = ("local", size + (FUNCTION_PARAMETERS if variable.space == "param" else 0))
+        size += variable.size
+    if function.entry:
+        offset = 0
+        for variable in function.params:
+            offset = -(-offset // variable.align) * variable.align
+            places[variable.name] = ("param", offset)
+            offset += variable.size
+    return places, -(-size // 16) * 16
+
+
+SPECIAL_REGISTERS = {
+    *(f"{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"),
+    *("laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
+    *("lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"),
+    *("dynamic_smem_size", "total_smem_size", "aggr_smem_size", "reserved_smem_offset_begin", "current_graph_exec"),
+    *("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"),
+}  # fmt: skip
+CHANGING_REGISTERS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"}

@@ -1,0 +1,111 @@
+"""Control flow: the order of basic blocks and the registers that live at their beginnings.
+
+The scheduler always runs the group of lanes whose block comes first. The order that is computed here makes lanes of a
+divergent branch meet again at the branch's immediate post-dominator: a loop comes before everything behind it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+
+def bits(mask: int) -> list[int]:
+    """Return the numbers of the bits that are set."""
+    numbers = []
+    while mask:
+        low = mask & -mask
+        numbers.append(low.bit_length() - 1)
+        mask ^= low
+    return numbers
+
+
+def components(nodes: Sequence[int], successors: dict[int, list[int]]) -> list[list[int]]:
+    """Return the strongly connected components in topological order (Tarjan's algorithm, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    result: list[list[int]] = []
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, 0)]
+        while work:
+            node, position = work.pop()
+            if position == 0:
+                index[node] = low[node] = len(index)
+                stack.append(node)
+                on_stack.add(node)
+            following = successors[node]
+            while position < len(following):
+                other = following[position]
+                position += 1
+                if other not in index:
+                    work.append((node, position))
+                    work.append((other, 0))
+                    break
+                if other in on_stack:
+                    low[node] = min(low[node], index[other])
+            else:
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        other = stack.pop()
+                        on_stack.discard(other)
+                        component.append(other)
+                        if other == node:
+                            break
+                    result.append(component)
+                if work:
+                    above = work[-1][0]
+                    low[above] = min(low[above], low[node])
+    result.reverse()
+    return result
+
+
+def order(entry: int, successors: list[list[int]]) -> list[int]:
+    """Return the blocks that `entry` reaches, each loop before the blocks behind it."""
+    reached = {entry}
+    work = [entry]
+    while work:
+        for other in successors[work.pop()]:
+            if other not in reached:
+                reached.add(other)
+                work.append(other)
+    result: list[int] = []
+    graphs = [(sorted(reached), {node: list(successors[node]) for node in reached}, entry)]
+    # Depth first with an explicit stack: the parts of a loop are pushed in reverse.
+    pending: list[tuple[list[int], dict[int, list[int]], int] | int] = list(graphs)
+    while pending:
+        item = pending.pop()
+        if isinstance(item, int):
+            result.append(item)
+            continue
+        nodes, edges, head = item
+        parts: list[tuple[list[int], dict[int, list[int]], int] | int] = []
+        for component in components([head, *(node for node in nodes if node != head)], edges):
+            if len(component) == 1:
+                parts.append(component[0])
+                continue
+            inside = set(component)
+            entries = {other for node in nodes if node not in inside for other in edges[node] if other in inside}
+            header = head if head in inside else min(entries or inside)
+            inner = {node: [other for other in edges[node] if other in inside and other != header] for node in component}
+            parts.append((sorted(component), inner, header))
+        pending.extend(reversed(parts))
+    return result
+
+
+def live_registers(successors: Sequence[Iterable[int]], reads: Sequence[int], writes: Sequence[int]) -> list[int]:
+    """Return for each block the registers that live at its beginning, as bits."""
+    live = list(reads)
+    changed = True
+    while changed:
+        changed = False
+        for block in range(len(live) - 1, -1, -1):
+            after = 0
+            for other in successors[block]:
+                after |= live[other]
+            new = reads[block] | (after & ~writes[block])
+            if new != live[block]:
+                live[block] = new
+                changed = True
+    return live

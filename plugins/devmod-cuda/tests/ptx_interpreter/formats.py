@@ -1,0 +1,165 @@
+"""Floating-point formats: unpacking to types that NumPy computes with, packing, rounding, flushing."""
+
+import numpy as np
+
+from .ptx_types import F16, F32, F64, S32, U16, U32, Array
+
+_SMALLEST = {F32: np.float32(2.0**-126), F64: np.float64(2.0**-1022), F16: np.float16(2.0**-14)}
+
+
+def flush(a: Array) -> Array:
+    """Return `a` with subnormal numbers as zeros of their sign."""
+    return np.where(np.abs(a) < _SMALLEST[a.dtype], np.copysign(a.dtype.type(0), a), a)
+
+
+def unpack(kind: str, a: Array) -> Array:
+    """Return values of a PTX type as float32 or float64. Types of two halves give two columns."""
+    if kind in ("f32", "f64"):
+        return a
+    if kind == "f16":
+        return a.view(F16).astype(F32)
+    if kind == "f16x2":
+        return np.ascontiguousarray(a).view(F16).reshape(-1, 2).astype(F32)
+    if kind == "bf16":
+        return (a.view(U16).astype(U32) << U32.type(16)).view(F32)
+    if kind == "bf16x2":
+        return (np.ascontiguousarray(a).view(U16).reshape(-1, 2).astype(U32) << U32.type(16)).view(F32)
+    if kind == "tf32":
+        return a.view(F32)
+    raise KeyError(kind)
+
+
+def pack(kind: str, a: Array, mode: str = "rn") -> Array:
+    """Return float32 or float64 values as a PTX type; the inverse of `unpack`."""
+    if kind == "f32":
+        return a if a.dtype == F32 else narrow(a, mode)
+    if kind == "f64":
+        return a if a.dtype == F64 else a.astype(F64)
+    if kind in ("f16", "f16x2"):
+        half = a.astype(F16) if mode == "rn" else directed_half(a, mode)
+        return half if kind == "f16" else half.view(U32).reshape(-1)
+    if kind in ("bf16", "bf16x2"):
+        half = brain(a, mode)
+        return half if kind == "bf16" else half.view(U32).reshape(-1)
+    if kind == "tf32":
+        bits = narrow(a, "odd").view(U32)
+        rounded = bits + U32.type(0x1000) if mode == "rna" else bits + U32.type(0xFFF) + ((bits >> U32.type(13)) & U32.type(1))
+        return np.where(np.isnan(a), bits, rounded if mode != "rz" else bits) & U32.type(0xFFFFE000)
+    raise KeyError(kind)
+
+
+def brain(a: Array, mode: str = "rn") -> Array:
+    """Return float values as bfloat16 bits."""
+    bits = (narrow(a, "odd") if a.dtype == F64 else a).view(U32)
+    if mode == "rz":
+        rounded = bits
+    elif mode in ("rm", "rp"):
+        away = (bits >> U32.type(31) != 0) == (mode == "rm")
+        rounded = np.where(away, bits + U32.type(0xFFFF), bits)
+    elif mode == "rna":
+        rounded = bits + U32.type(0x8000)
+    else:
+        rounded = bits + U32.type(0x7FFF) + ((bits >> U32.type(16)) & U32.type(1))
+    return np.where(np.isnan(a), U32.type(0x7FFF0000), rounded).__rshift__(U32.type(16)).astype(U16)
+
+
+def directed_half(a: Array, mode: str) -> Array:
+    """Return float values as float16, rounded in a direction."""
+    near = a.astype(F16)
+    return step(near, np.sign(a.astype(F64) - near.astype(F64)), mode)
+
+
+def step(near: Array, sign: Array, mode: str) -> Array:
+    """Return the directed rounding of values whose nearest numbers are `near` and whose errors have the signs `sign`."""
+    dtype = near.dtype
+    infinity = dtype.type(np.inf)
+    if mode == "rp":
+        return np.where(sign > 0, np.nextafter(near, infinity), near)
+    if mode == "rm":
+        return np.where(sign < 0, np.nextafter(near, -infinity), near)
+    outside = (near > 0) & (sign < 0) | (near < 0) & (sign > 0)
+    return np.where(outside, np.nextafter(near, dtype.type(0)), near)
+
+
+def narrow(a: Array, mode: str, error: Array | None = None) -> Array:
+    """Return float64 values as float32. `error` has the signs of the values' own errors. Mode `odd` keeps a sticky last bit."""
+    if a.dtype == F32:
+        return a
+    near = a.astype(F32)
+    if mode == "rn":
+        return near
+    difference = np.sign(a - near.astype(F64))
+    difference = np.where(np.isnan(difference), 0, difference)
+    if error is not None:
+        difference = np.where(difference == 0, np.sign(error), difference)
+    if mode != "odd":
+        return step(near, difference, mode)
+    toward_zero = step(near, difference, "rz")
+    inexact = difference != 0
+    return np.where(inexact & np.isfinite(near), toward_zero.view(U32) | U32.type(1), near.view(U32)).view(F32)
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the sum and its rounding error (Knuth)."""
+    total = a + b
+    other = total - a
+    return total, (a - (total - other)) + (b - other)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return the product of float64 values and its rounding error (Dekker), or an error of zero where that overflows."""
+    splitter = np.float64(134217729.0)
+
+    def parts(x: Array) -> tuple[Array, Array]:
+        scaled = splitter * x
+        high = scaled - (scaled - x)
+        return high, x - high
+
+    total = a * b
+    a_high, a_low = parts(a)
+    b_high, b_low = parts(b)
+    error = ((a_high * b_high - total) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return total, np.where(np.isfinite(error), error, 0.0)
+
+
+def rounded(kind: str, value: Array, error: Array, mode: str) -> Array:
+    """Return float64 values with their errors as `kind`, in a rounding mode."""
+    if kind == "f64":
+        return value + error if mode == "rn" else step(value, np.sign(error), mode)
+    return narrow(value, mode, error)
+
+
+def fp8_values(kind: str) -> Array:
+    """Return the float32 value of each code of e4m3 or e5m2."""
+    exponent_bits, mantissa_bits, bias = (4, 3, 7) if kind == "e4m3" else (5, 2, 15)
+    codes = np.arange(256)
+    sign = np.where(codes & 128, -1.0, 1.0)
+    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
+    mantissa = codes & ((1 << mantissa_bits) - 1)
+    values = np.where(
+        exponent == 0,
+        mantissa * 2.0 ** (1 - bias - mantissa_bits),
+        (1 + mantissa / 2.0**mantissa_bits) * 2.0 ** (exponent - bias).astype(float),
+    )
+    values = sign * values
+    if kind == "e4m3":
+        values[(codes & 127) == 127] = np.nan
+    else:
+        values[exponent == 31] = np.where(mantissa[exponent == 31] == 0, sign[exponent == 31] * np.inf, np.nan)
+    return values.astype(F32)
+
+
+def to_fp8(kind: str, a: Array) -> Array:
+    """Return the codes of float values, rounded to nearest even and saturated."""
+    table = fp8_values(kind)
+    finite = table[:128][np.isfinite(table[:128])].astype(F64)
+    middle = (finite[1:] + finite[:-1]) / 2
+    size = np.abs(a).astype(F64)
+    low = np.searchsorted(middle, size, side="left")  # ties go down ...
+    tie = np.isin(size, middle)
+    low = np.where(tie & (low & 1 == 1), low + 1, low)  # ... unless that code is odd
+    code = np.minimum(low, len(finite) - 1)
+    code = np.where(np.isnan(a), 127, code) | np.where(np.signbit(a) & ~np.isnan(a), 128, 0)
+    return code.astype(S32).astype(np.uint8)
+
+

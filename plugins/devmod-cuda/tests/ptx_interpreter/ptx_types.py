@@ -1,0 +1,171 @@
+"""PTX types as NumPy types, and the operands and instructions that the parser makes."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+DType = np.dtype[Any]
+
+#: The NumPy type that holds the bits of each PTX type. Types that NumPy lacks are held as unsigned integers.
+DTYPES: dict[str, DType] = {
+    "pred": np.dtype(np.bool_),
+    **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "bu" for bits in (8, 16, 32, 64)},
+    **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    **dict.fromkeys(("bf16", "e4m3x2", "e5m2x2"), np.dtype(np.uint16)),
+    **dict.fromkeys(("f16x2", "bf16x2", "tf32", "u16x2", "s16x2"), np.dtype(np.uint32)),
+}
+#: 128-bit registers are pairs of 64-bit integers in a structured type.
+DTYPES["b128"] = np.dtype([("low", "u8"), ("high", "u8")])
+
+U8, U16, U32, U64 = (np.dtype(f"u{size}") for size in (1, 2, 4, 8))
+S8, S16, S32, S64 = (np.dtype(f"i{size}") for size in (1, 2, 4, 8))
+F16, F32, F64 = (np.dtype(f"f{size}") for size in (2, 4, 8))
+PRED = DTYPES["pred"]
+UNSIGNED: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64, 16: DTYPES["b128"]}
+
+
+def is_type(name: str) -> bool:
+    """Return whether `name` is a PTX type."""
+    return name in DTYPES
+
+
+def size_of(name: str) -> int:
+    """Return the bytes of a value of the PTX type `name`."""
+    return DTYPES[name].itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register of a function, by its number there."""
+
+    number: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer literal."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A floating-point literal."""
+
+    value: float
+    bits: int  # 32 or 64: the width of its notation
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A special register, a variable, a function or a label, with an offset in bytes."""
+
+    text: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Operands in braces."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An operand in square brackets: a base and an offset in bytes, or several operands (of tensor instructions)."""
+
+    base: Any
+    offset: int = 0
+    more: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two destinations, as in `p|q`."""
+
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """A predicate with an exclamation mark."""
+
+    operand: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operands in parentheses, of a call."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One instruction: its opcode with all its suffixes, its guard and its operands."""
+
+    opcode: str
+    operands: list[Any]
+    line: int
+    guard: Register | None = None
+    negated: bool = False
+    scopes: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> list[str]:
+        """The opcode split at its dots."""
+        return self.opcode.split(".")
+
+
+@dataclass(slots=True)
+class Variable:
+    """A variable of a module or a function, or a parameter."""
+
+    name: str
+    space: str
+    type: str
+    count: int  # elements; 0 for an array without a size
+    align: int
+    values: list[Any] = field(default_factory=list)  # initial values, one for each element: numbers, or (name, offset, generic)
+    external: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the variable."""
+        return size_of(self.type) * self.count
+
+
+@dataclass(slots=True)
+class Function:
+    """A kernel or a device function, as the text has it."""
+
+    name: str
+    entry: bool
+    line: int
+    params: list[Variable] = field(default_factory=list)
+    results: list[Variable] = field(default_factory=list)
+    registers: list[DType] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[tuple[int, str], int] = field(default_factory=dict)  # (scope, name) → index of an instruction
+    tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
+    variables: dict[str, Variable] = field(default_factory=dict)
+    attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    body: bool = False
+
+
+@dataclass(slots=True)
+class Text:
+    """A parsed module."""
+
+    version: str
+    target: str
+    functions: dict[str, Function]
+    variables: dict[str, Variable]
