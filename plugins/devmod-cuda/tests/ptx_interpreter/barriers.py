@@ -68,7 +68,9 @@ class Barriers:
         if self.waiting:
             self.release()
 
-    def arrive(self, number: int, lanes: "Lanes", threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None) -> None:
+    def arrive(
+        self, number: int, lanes: "Lanes", threads: int, block: "Block | None", release: Release | None = None, value: Array | None = None
+    ) -> None:
         """Count lanes that arrive at a barrier. They wait unless `block` is None (bar.arrive)."""
         barrier = self.barriers.get(number)
         if barrier is None:

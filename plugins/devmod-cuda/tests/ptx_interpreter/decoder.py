@@ -9,7 +9,20 @@ import numpy as np
 from .errors import PtxError, invalid_ptx, unsupported
 from .memory import CODE_WINDOW, FUNCTION_PARAMETERS
 from .ptx_types import (
-    DTYPES, PRED, UNSIGNED, Address, Array, DType, Float, Function, Instruction, Integer, Name, Negation, Register, Vector,
+    DTYPES,
+    PRED,
+    UNSIGNED,
+    Address,
+    Array,
+    DType,
+    Float,
+    Function,
+    Instruction,
+    Integer,
+    Name,
+    Negation,
+    Register,
+    Vector,
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -106,7 +106,11 @@ class Execution:
         block = lane // self.threads
         numbers = block + self.blocks.start
         in_cluster = int(np.prod(launch.cluster))
-        place = {"tid": (thread, launch.block), "clusterid": (numbers // in_cluster, sizes["nclusterid"]), "cluster_ctaid": (numbers % in_cluster, launch.cluster)}
+        place = {
+            "tid": (thread, launch.block),
+            "clusterid": (numbers // in_cluster, sizes["nclusterid"]),
+            "cluster_ctaid": (numbers % in_cluster, launch.cluster),
+        }
         if base in place:
             index, extent = place[base]
             position = "xyz".index(axis)
@@ -154,7 +158,10 @@ class Execution:
 
     def describe(self, lane: int) -> str:
         """Return kernel, block and thread of a lane, for messages."""
-        block, thread = ([int(self.column(f"{name}.{axis}")[lane if len(self.column(f"{name}.{axis}")) > 1 else 0]) for axis in "xyz"] for name in ("ctaid", "tid"))
+        block, thread = (
+            [int(self.column(f"{name}.{axis}")[lane if len(self.column(f"{name}.{axis}")) > 1 else 0]) for axis in "xyz"]
+            for name in ("ctaid", "tid")
+        )
         return f"kernel {self.program.name}, block ({', '.join(map(str, block))}), thread ({', '.join(map(str, thread))})"
 
     # The scheduler
@@ -356,7 +363,9 @@ class Execution:
         size = frame.base + code.frame_size
         if size > self.local.size:
             if size * self.count > 4 * LANE_BYTES or frame.depth > 10_000:
-                raise PtxError("CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}, {lanes.describe(0)}")
+                raise PtxError(
+                    "CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}, {lanes.describe(0)}"
+                )
             self.local.grow(size + size // 2, self.count)
         for argument, variable in zip(end.arguments, code.function.params, strict=False):
             self.copy_local(lanes, caller, argument, frame, variable.name, variable.size)

@@ -161,5 +161,3 @@ def to_fp8(kind: str, a: Array) -> Array:
     code = np.minimum(low, len(finite) - 1)
     code = np.where(np.isnan(a), 127, code) | np.where(np.signbit(a) & ~np.isnan(a), 128, 0)
     return code.astype(S32).astype(np.uint8)
-
-

@@ -149,7 +149,9 @@ def misaligned(lanes: "Lanes", address: Array, size: int, access: str, space: st
     """Raise an error for the first misaligned address."""
     position = int(np.argmax((address & address.dtype.type(size - 1)) != 0))
     value = int(address[position])
-    raise PtxError("CUDA_ERROR_MISALIGNED_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is misaligned, {_where(lanes, position)}")
+    raise PtxError(
+        "CUDA_ERROR_MISALIGNED_ADDRESS", f"{access} of {size} bytes at {space} address 0x{value:x} is misaligned, {_where(lanes, position)}"
+    )
 
 
 def store(view: Array, index: Array, value: Any) -> None:

@@ -90,7 +90,7 @@ def _float_to_integer(decoder: Decoder, kind: str, target: DType) -> Callable[[A
         value = unpack(kind, a)
         if ftz:
             value = flush(value)
-        value = integral(value.astype(F64) if target.itemsize == 4 or value.dtype == F64 else value.astype(F64))
+        value = integral(value.astype(F64))
         above, below = value >= high, value < limits.min
         safe = np.where(above | below | np.isnan(value), 0, value)
         number = safe.astype(target) if target != U64 else _to_u64(safe)
@@ -179,7 +179,10 @@ def _cvt_pack(decoder: Decoder) -> Step:
     bits = 8 * small.itemsize
 
     def run(lanes: "Lanes") -> None:
-        high, low = (np.clip(x.astype(S64), limits.min, limits.max).astype(small).view(UNSIGNED[small.itemsize]).astype(U32) for x in (a(lanes), b(lanes)))
+        high, low = (
+            np.clip(x.astype(S64), limits.min, limits.max).astype(small).view(UNSIGNED[small.itemsize]).astype(U32)
+            for x in (a(lanes), b(lanes))
+        )
         value = low | (high << U32.type(bits))
         if rest is not None:
             value = value | (rest(lanes) << U32.type(2 * bits))

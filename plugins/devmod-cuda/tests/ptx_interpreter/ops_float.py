@@ -194,7 +194,11 @@ def _signed_minimum(a: Array, b: Array) -> Array:
     """Return the smaller number; a number is smaller than NaN, and -0 than +0."""
     result = np.fmin(a, b)
     zeros = (a == 0) & (b == 0)
-    return np.where(zeros & (np.signbit(a) | np.signbit(b)), np.copysign(result.dtype.type(0), -1), result).astype(result.dtype) if zeros.any() else result
+    return (
+        np.where(zeros & (np.signbit(a) | np.signbit(b)), np.copysign(result.dtype.type(0), -1), result).astype(result.dtype)
+        if zeros.any()
+        else result
+    )
 
 
 def _signed_maximum(a: Array, b: Array) -> Array:

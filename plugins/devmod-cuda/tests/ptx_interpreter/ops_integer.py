@@ -26,7 +26,9 @@ def unary(decoder: Decoder, dtype: DType, function: Callable[[Any], Any], result
     return lambda lanes: out(lanes, function(a(lanes)))
 
 
-def binary(decoder: Decoder, dtype: DType, function: Callable[[Any, Any], Any], result: DType | None = None, second: DType | None = None) -> Step:
+def binary(
+    decoder: Decoder, dtype: DType, function: Callable[[Any, Any], Any], result: DType | None = None, second: DType | None = None
+) -> Step:
     """Return the step of an instruction with two operands."""
     decoder.count(3)
     a, b, out = decoder.source(1, dtype), decoder.source(2, second or dtype), decoder.target(0, result or dtype)
@@ -175,11 +177,16 @@ def multiply_add(decoder: Decoder) -> Step:
         decoder.count(4)
         a, b, c = decoder.source(1, dtype), decoder.source(2, dtype), decoder.source(3, UNSIGNED[result.itemsize])
         unsigned = UNSIGNED[result.itemsize]
-        return with_carry(decoder, lambda lanes: function(a(lanes), b(lanes)).view(unsigned), c, False, decoder.parts[0] == "madc", decoder.has("cc"))
+        return with_carry(
+            decoder, lambda lanes: function(a(lanes), b(lanes)).view(unsigned), c, False, decoder.parts[0] == "madc", decoder.has("cc")
+        )
     if decoder.has("sat"):
         limits = np.iinfo(S32)
         return ternary(
-            decoder, (dtype, dtype, result), lambda a, b, c: np.clip(function(a, b).astype(S64) + c.astype(S64), limits.min, limits.max).astype(S32), S32
+            decoder,
+            (dtype, dtype, result),
+            lambda a, b, c: np.clip(function(a, b).astype(S64) + c.astype(S64), limits.min, limits.max).astype(S32),
+            S32,
         )
     return ternary(decoder, (dtype, dtype, result), lambda a, b, c: function(a, b) + c, result)
 
@@ -473,5 +480,3 @@ def absolute(decoder: Decoder) -> Step:
 def negate(decoder: Decoder) -> Step:
     """Decode neg of integers."""
     return unary(decoder, decoder.dtype, np.negative)
-
-

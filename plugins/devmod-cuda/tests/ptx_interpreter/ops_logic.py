@@ -291,4 +291,6 @@ def nothing(decoder: Decoder) -> Step:
     return lambda lanes: None
 
 
-operation("prefetch", "prefetchu", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent", "discard", "applypriority", "setmaxnreg")(nothing)
+operation("prefetch", "prefetchu", "membar", "fence", "nanosleep", "griddepcontrol", "pmevent", "discard", "applypriority", "setmaxnreg")(
+    nothing
+)

@@ -7,7 +7,14 @@ import numpy as np
 
 from .decoder import Decoder, Source, Step, operation
 from .memory import (
-    CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT, illegal, store,
+    CLUSTER_SHIFT,
+    FUNCTION_PARAMETERS,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_SHIFT,
+    illegal,
+    store,
 )  # fmt: skip
 from .ptx_types import DTYPES, S64, U8, U64, UNSIGNED, Array, DType, Integer
 

@@ -274,7 +274,14 @@ def _match(decoder: Decoder) -> tuple[Source | None, Run]:
     return mask, run
 
 
-_REDUCTIONS: dict[str, Any] = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_REDUCTIONS: dict[str, Any] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def _redux(decoder: Decoder) -> tuple[Source | None, Run]:

@@ -7,7 +7,21 @@ from typing import Any
 
 from .errors import PtxError, invalid_ptx
 from .ptx_types import (
-    DTYPES, Address, Float, Function, Group, Instruction, Integer, Name, Negation, Pair, Register, Text, Variable, Vector, is_type,
+    DTYPES,
+    Address,
+    Float,
+    Function,
+    Group,
+    Instruction,
+    Integer,
+    Name,
+    Negation,
+    Pair,
+    Register,
+    Text,
+    Variable,
+    Vector,
+    is_type,
 )  # fmt: skip
 
 _TOKEN = re.compile(
@@ -296,15 +310,11 @@ class Parser:
         elif token in _SPACES:
             for variable in self.variables():
                 function.variables[variable.name] = variable
-        elif token == ".loc":
-            self.skip_line()
-        elif token in (".file", ".section"):
+        elif token == ".loc" or token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":
             self.skip_statement()
-        elif token == ";":
-            self.at += 1
-        elif token in _LINKS:
+        elif token == ";" or token in _LINKS:
             self.at += 1
         elif token.startswith("."):
             raise self.fail(f"unexpected {token!r}")

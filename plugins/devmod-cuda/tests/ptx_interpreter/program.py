@@ -86,7 +86,9 @@ class Module:
     def __init__(self, text: str) -> None:
         self.text = parse(text)
         self.kernels = [function for function in self.text.functions.values() if function.entry and function.body]
-        self.globals = [variable for variable in self.text.variables.values() if variable.space in ("global", "const") and not variable.external]
+        self.globals = [
+            variable for variable in self.text.variables.values() if variable.space in ("global", "const") and not variable.external
+        ]
         self.addresses: dict[str, int] = {}
         self.programs: dict[str, Program] = {}
         self.numbers = list(self.text.functions)
@@ -362,4 +364,3 @@ def _decode_call(decoder: Decoder) -> Call:
     if function is None or not function.body:
         raise decoder.unsupported(f"the interpreter lacks the function {target.text!r}")
     return Call(target.text, None, results, arguments)
-

@@ -100,7 +100,14 @@ class Worker:
         local = sum(variable.size for variable in function.variables.values() if variable.space == "local")
         _, static = module.shared_layout(function)
         return body + struct.pack(
-            "<IIIIIIIIIII", end, *three("reqntid", 0), int(np.prod(threads)) if threads else 0, *three("reqnctapercluster", 0), static, local, 0
+            "<IIIIIIIIIII",
+            end,
+            *three("reqntid", 0),
+            int(np.prod(threads)) if threads else 0,
+            *three("reqnctapercluster", 0),
+            static,
+            local,
+            0,
         )
 
     def place(self, fields: Fields) -> bytes:
