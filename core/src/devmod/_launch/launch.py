@@ -30,23 +30,26 @@ class Launch(ProcessLocal):
     ----------
     function : Function
         The launched function.
+    stream : Stream
+        The stream in which it is queued.
     """
 
     _pickle_advice = "pass devmod.dumps(module) or the path of a file, and load it there"
 
     # `__call__` is a slot with the kernel's own callable: if that is a C function, a launch runs no Python code. A method `__call__`
     # costs 110 ns more, a sixth of the whole launch.
-    __slots__ = ("__call__", "__weakref__", "_kernel", "_shape", "_stream", "_values", "function")
+    __slots__ = ("__call__", "__weakref__", "_kernel", "_shape", "_values", "function", "stream")
 
     if TYPE_CHECKING:
         function: Function
+        stream: Stream
 
         def __call__(self) -> object: ...
 
     def __init__(
         self, function: Function, kernel: Kernel, stream: Stream, shape: Any, values: Sequence[Any], arguments: Sequence[Any]
     ) -> None:
-        self.function, self._kernel, self._stream, self._shape = function, kernel, stream, shape
+        self.function, self._kernel, self.stream, self._shape = function, kernel, stream, shape
         #: The kernel's values, and the arguments, which own them.
         self._values = (values, arguments)
         prepared = _launch_nothing if shape is None else kernel.prepare(stream, shape, values)
@@ -64,10 +67,10 @@ class Launch(ProcessLocal):
             The driver refuses the launch or reports a fault.
         """
         _fork.check_driver(self.function._launcher.kind)
-        return 0.0 if self._shape is None else self._kernel.time(self._stream, self._shape, self._values[0])
+        return 0.0 if self._shape is None else self._kernel.time(self.stream, self._shape, self._values[0])
 
     def __repr__(self) -> str:
-        return f"<Launch of {self.function!r} on {self._stream.device}>"
+        return f"<Launch of {self.function!r} on {self.stream.device}>"
 
 
 _METHOD_WRAPPER = type(iter(()).__next__)

@@ -7,6 +7,7 @@ from devmod_cuda._interface import DISABLE_TIMING, LEGACY_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from devmod_cuda._graph import Capture
     from devmod_cuda._handles import Handle
     from devmod_cuda._interface import Driver
 
@@ -27,8 +28,10 @@ class Context:
     ----------
     handle : int
         The driver's handle.
-    memory, host_memory, streams, events, modules
-        The handles of each kind.
+    memory, host_memory, streams, events, modules, graphs
+        The handles of each kind. Graphs are executable.
+    captures : dict
+        The captures of batches that are active, by themselves. Handles are not destroyed meanwhile: a captured launch may use them.
     """
 
     def __init__(self, driver: Driver, device: int) -> None:
@@ -39,6 +42,8 @@ class Context:
         self.streams = Handles(self, driver.create_stream, self._destroy_stream)
         self.events = Handles(self, driver.create_event, driver.destroy_event)
         self.modules = Handles(self, lambda data: driver.load_module(data)[0], driver.unload_module)
+        self.graphs = Handles(self, driver.instantiate_graph, driver.destroy_executable)
+        self.captures: dict[Capture, None] = {}
 
     @property
     def usable(self) -> bool:
@@ -57,6 +62,13 @@ class Context:
         event: Handle = self.events.create(DISABLE_TIMING)
         self.driver.record_event(event.value, earlier)
         self.driver.wait_event(later, event.value)
+
+    def end_capture(self, capture: Capture) -> None:
+        """Remove a capture from `captures`, and destroy the handles whose users were collected meanwhile."""
+        self.captures.pop(capture, None)
+        if not self.captures:
+            for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
+                handles.drain()
 
     def _destroy_stream(self, stream: int) -> None:
         # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.

@@ -11,6 +11,7 @@ from devmod_cuda._context import Context
 from devmod_cuda._copy import Transfers, address_of
 from devmod_cuda._driver import get_driver, version_text
 from devmod_cuda._errors import OUT_OF_MEMORY, describe, driver_error
+from devmod_cuda._graph import uncaptured
 from devmod_cuda._interface import LEGACY_STREAM, DriverError
 from devmod_cuda._limits import read_arch, read_limits
 from devmod_cuda._memory import Memory
@@ -126,7 +127,7 @@ class CudaDevice(Device):
         check_driver("cuda")
         context = self.context
         try:
-            with context:
+            with uncaptured(self), context:
                 context.driver.synchronize_context()
             self.transfers.finish()
         except DriverError as error:
@@ -193,7 +194,8 @@ class CudaDevice(Device):
         assert isinstance(stream, CudaStream)
         check_driver("cuda")
         try:
-            self.transfers.start_write(memory, data, stream.handle)
+            with stream.uncaptured():
+                self.transfers.start_write(memory, data, stream.handle)
         except DriverError as error:
             raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
 
@@ -201,7 +203,8 @@ class CudaDevice(Device):
         assert isinstance(stream, CudaStream)
         check_driver("cuda")
         try:
-            self.transfers.start_read(memory, out, stream.handle)
+            with stream.uncaptured():
+                self.transfers.start_read(memory, out, stream.handle)
         except DriverError as error:
             raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
 
@@ -211,7 +214,7 @@ class CudaDevice(Device):
         check_driver("cuda")
         context = self.context
         try:
-            with context:
+            with stream.uncaptured(), context:
                 copy(context.driver, stream.handle)
                 if wait:
                     context.driver.synchronize_stream(stream.handle)
@@ -239,3 +242,8 @@ def devices() -> list[CudaDevice]:
 
     result: list[CudaDevice] = _once.get("devices", find)
     return result
+
+
+def open_devices() -> list[CudaDevice]:
+    """Return the devices if they have been listed, else []. Nothing is opened."""
+    return devices() if "devices" in _once else []

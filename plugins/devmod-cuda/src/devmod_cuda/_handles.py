@@ -82,6 +82,8 @@ class Handles:
         """Destroy the handle of a cell, once. Errors are ignored: the driver may be gone, or refuse all calls."""
         if sys.is_finalizing() or not self._context.usable:
             return  # the end of the process frees everything; a forked child has no driver
+        if self._context.captures:
+            return  # a captured launch may use it; `drain` destroys it later
         try:
             value = cell.pop()
         except IndexError:
@@ -90,8 +92,8 @@ class Handles:
             self._destroy(value)
 
     def drain(self) -> None:
-        """Destroy what an interrupt has left."""
-        for _ in range(len(self._ended)):
+        """Destroy what an interrupt or the capture of a batch has left."""
+        for _ in range(0 if self._context.captures else len(self._ended)):
             lease = self._ended.popleft()
             if lease.expired:
                 self._leases.pop(id(lease), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from devmod import Event, Stream
 from devmod.backend import check_driver, check_earlier_event, check_event
 from devmod_cuda._errors import driver_error
@@ -9,7 +11,12 @@ from devmod_cuda._interface import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from devmod import Launch
     from devmod_cuda._device import CudaDevice
+    from devmod_cuda._graph import Capture, Graph
     from devmod_cuda._handles import Handle
 
 
@@ -30,12 +37,56 @@ class CudaStream(Stream):
         self.device = device
         self.handle = handle
         self.owner = owner
+        #: The capture of the stream's batches; None before the first batch.
+        self._capture: Capture | None = None
+
+    def batch(self) -> AbstractContextManager[object]:
+        """As `Stream.batch`: the launches become one graph of CUDA.
+
+        The launches of the default stream, and of a stream that another library captures, are queued one by one.
+        """
+        from devmod_cuda._graph import UNCAPTURED, Batch, Capture
+
+        check_driver("cuda")
+        if self._capture is None:
+            self._capture = Capture(self)
+        if self.handle in UNCAPTURED or (not self._capture.is_active and self._is_captured_elsewhere()):
+            return nullcontext()
+        return Batch(self._capture)
+
+    def graph(self, launches: Sequence[Launch]) -> Graph:
+        """Return prepared launches as one graph of CUDA, which a call without arguments queues.
+
+        Parameters
+        ----------
+        launches
+            Results of `Function.bind` with this stream. The graph keeps them alive.
+
+        Raises
+        ------
+        ArgumentError
+            A launch is for another stream, or this is the default stream, which CUDA does not capture.
+        LaunchError
+            The driver refuses the graph.
+        """
+        from devmod_cuda._graph import Graph
+
+        return Graph(self, launches)
+
+    def uncaptured(self) -> AbstractContextManager[object]:
+        """Return a context manager: an active batch submits its launches and captures none while the body runs."""
+        return nullcontext() if self._capture is None else self._capture.suspended()
+
+    def _is_captured_elsewhere(self) -> bool:
+        context = self.device.context
+        with context:
+            return context.driver.is_capturing(self.handle)
 
     def synchronize(self) -> None:
         check_driver("cuda")
         context = self.device.context
         try:
-            with context:
+            with self.uncaptured(), context:
                 context.driver.synchronize_stream(self.handle)
             self.device.transfers.finish()
         except DriverError as error:
@@ -45,7 +96,7 @@ class CudaStream(Stream):
         check_driver("cuda")
         context = self.device.context
         try:
-            with context:
+            with self.uncaptured(), context:
                 event = context.events.create(0)
                 context.driver.record_event(event.value, self.handle)
         except DriverError as error:
@@ -57,7 +108,7 @@ class CudaStream(Stream):
         check_driver("cuda")
         context = self.device.context
         try:
-            with context:
+            with self.uncaptured(), context:
                 context.driver.wait_event(self.handle, event.handle)
         except DriverError as error:
             raise driver_error(f"{self.device} cannot wait for an event", error, self.device) from error

@@ -1,0 +1,184 @@
+"""The configuration of a launch, checked against the limits of the kernel and the device, in the form that the driver takes."""
+
+from __future__ import annotations
+
+from math import prod
+from struct import pack
+
+from devmod.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import FunctionInfo
+    from devmod.backend import LaunchConfig
+    from devmod_cuda._device import CudaDevice
+    from devmod_targets.nvidia import KernelEntry
+
+    Dims = tuple[int, int, int]
+
+_ONE = (1, 1, 1)
+#: Numbers of CUlaunchAttributeID.
+_COOPERATIVE, _CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 2, 4, 6, 11
+#: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
+_REQUIRED_BLOCK = _ONE
+#: TVM's tags (R35). The spelling of the first is TVM's.
+_PROGRAMMATIC_TAG = "tirx.use_programtic_dependent_launch"
+_COOPERATIVE_TAG = "tirx.use_cooperative_launch"
+_REQUIRED_BLOCK_TAG = "tirx.use_required_block_dimension"
+
+
+class LaunchShape:
+    """A checked configuration.
+
+    Attributes
+    ----------
+    grid, block, shared_memory, attributes
+        The parameters of `Driver.launch_config`.
+    """
+
+    __slots__ = ("attributes", "block", "grid", "shared_memory")
+
+    def __init__(self, grid: Dims, block: Dims, shared_memory: int, attributes: tuple[tuple[int, bytes], ...]) -> None:
+        self.grid, self.block, self.shared_memory, self.attributes = grid, block, shared_memory, attributes
+
+
+class Limits:
+    """The limits of the launches of one kernel on one device.
+
+    Parameters
+    ----------
+    device, info, entry
+        The device, the function, and what the image declares about the kernel; None if that is unknown.
+    max_threads
+        The most threads of a block with which the kernel runs.
+    static_shared_memory
+        The bytes of shared memory that the kernel declares.
+
+    Attributes
+    ----------
+    is_cooperative : bool
+        Whether all blocks of a launch must run at once.
+    """
+
+    def __init__(
+        self, device: CudaDevice, info: FunctionInfo, entry: KernelEntry | None, max_threads: int, static_shared_memory: int
+    ) -> None:
+        self._device = device
+        self._name = info.name
+        self._entry = entry
+        self._max_threads = max_threads
+        self.static_shared_memory = static_shared_memory
+        tags = info.launch_param_tags
+        self.is_cooperative = _COOPERATIVE_TAG in tags
+        self._is_programmatic = _PROGRAMMATIC_TAG in tags
+        self._has_required_block = _REQUIRED_BLOCK_TAG in tags
+
+    def check(self, launch: LaunchConfig) -> LaunchShape:
+        """Return the shape of a launch.
+
+        Raises
+        ------
+        LaunchError
+            It exceeds a limit. ``argument`` is "grid" for a limit of blocks.
+        """
+        self._check_block(launch)
+        self._check_shared_memory(launch)
+        cluster = self.cluster_of(launch)
+        self._check_cluster(launch, cluster)
+        self._check_grid(launch)
+        entry = self._entry
+        attributes = []
+        grid, block = launch.grid, launch.block
+        counts_clusters = entry.blocks_are_clusters if entry is not None else self._has_required_block
+        if counts_clusters:
+            x, y, z = (blocks // size for blocks, size in zip(grid, cluster, strict=True))
+            grid = x, y, z
+        if counts_clusters or self._has_required_block:
+            block = _REQUIRED_BLOCK
+        else:
+            if cluster != _ONE and (entry is None or entry.cluster is None):
+                attributes.append((_CLUSTER, pack("<3I", *cluster)))
+            if launch.preferred_cluster != _ONE:
+                attributes.append((_PREFERRED_CLUSTER, pack("<3I", *launch.preferred_cluster)))
+        if self.is_cooperative:
+            attributes.append((_COOPERATIVE, pack("<i", 1)))
+        if self._is_programmatic:
+            attributes.append((_PROGRAMMATIC, pack("<i", 1)))
+        return LaunchShape(grid, block, launch.shared_memory, tuple(attributes))
+
+    def cluster_of(self, launch: LaunchConfig) -> Dims:
+        """Return the cluster of a launch: its own, or that which the kernel requires."""
+        required = self._entry.cluster if self._entry is not None else None
+        return required if required is not None and launch.cluster == _ONE else launch.cluster
+
+    def error(self, text: str, argument: str = "") -> LaunchError:
+        """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
+        return LaunchError(
+            f"the cuda function {self._name!r} cannot be launched on {self._device}: {text}",
+            kind="cuda",
+            function=self._name,
+            argument=argument,
+        )
+
+    def _check_block(self, launch: LaunchConfig) -> None:
+        limits, block = self._device.limits, launch.block
+        for axis, count in zip("xyz", block, strict=True):
+            limit = limits[f"max_block_dim_{axis}"]
+            if count > limit:
+                raise self.error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
+        threads = prod(block)
+        limit = limits["max_threads_per_block"]
+        if threads > limit:
+            raise self.error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
+        entry = self._entry
+        if entry is not None and entry.block is not None and entry.block != block:
+            raise self.error(f"the kernel is built for blocks of {entry.block} threads, got block={block}", "block")
+        if entry is not None and entry.max_threads and threads > entry.max_threads:
+            raise self.error(
+                f"the kernel is built for blocks of at most {entry.max_threads} threads (__launch_bounds__), and block={block} has "
+                f"{threads}",
+                "block",
+            )
+        if threads > self._max_threads:
+            raise self.error(
+                f"the kernel's registers allow {self._max_threads} threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and "
+                f"block={block} has {threads}; compile it with __launch_bounds__({threads})",
+                "block",
+            )
+
+    def _check_grid(self, launch: LaunchConfig) -> None:
+        for axis, count in zip("xyz", launch.grid, strict=True):
+            limit = self._device.limits[f"max_grid_dim_{axis}"]
+            if count > limit:
+                raise self.error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
+
+    def _check_shared_memory(self, launch: LaunchConfig) -> None:
+        limit = self._device.limits["max_shared_memory_per_block_optin"]
+        static = self.static_shared_memory
+        if launch.shared_memory + static > limit:
+            own = f", and the kernel declares {static} bytes of its own" if static else ""
+            raise self.error(
+                f"its max_shared_memory_per_block_optin is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory"
+            )
+
+    def _check_cluster(self, launch: LaunchConfig, cluster: Dims) -> None:
+        entry = self._entry
+        required = entry.cluster if entry is not None else None
+        if required is not None and cluster != required:
+            raise self.error(f"the kernel is built for clusters of {required} blocks, got cluster={cluster}")
+        if entry is not None and entry.explicit_cluster and cluster == _ONE and required is None:
+            raise self.error("the kernel requires a cluster, and the launch has none; declare the tags clusterCtaIdx in its fmap")
+        preferred = launch.preferred_cluster
+        if cluster == preferred == _ONE:
+            return
+        if not self._device.limits["cluster_launch"]:
+            arch = self._device.arch.partition(":")[0]
+            raise self.error(f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}")
+        blocks = prod(cluster)
+        if entry is not None and entry.max_cluster and blocks > entry.max_cluster:
+            raise self.error(f"the kernel is built for clusters of at most {entry.max_cluster} blocks, and cluster={cluster} has {blocks}")
+        for name, size in (("cluster", cluster), ("preferred_cluster", preferred)):
+            if any(count % each for count, each in zip(launch.grid, size, strict=True)):
+                raise self.error(f"grid={launch.grid} is not a multiple of {name}={size}; a grid has whole clusters")
+        if preferred != _ONE and any(count % each for count, each in zip(preferred, cluster, strict=True)):
+            raise self.error(f"preferred_cluster={preferred} is not a multiple of cluster={cluster}")

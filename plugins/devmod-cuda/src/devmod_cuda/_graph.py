@@ -1,0 +1,209 @@
+"""CUDA graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again."""
+
+from __future__ import annotations
+
+from _weakref import ref
+from contextlib import ExitStack, contextmanager
+from threading import RLock
+
+from devmod import Launch
+from devmod.backend import check_driver, fork_safe
+from devmod.errors import ArgumentError
+from devmod_cuda._errors import driver_error
+from devmod_cuda._interface import LEGACY_STREAM, DriverError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devmod_cuda._device import CudaDevice
+    from devmod_cuda._stream import CudaStream
+
+#: The handles of the legacy default stream, which the driver does not capture.
+UNCAPTURED = (0, LEGACY_STREAM)
+
+
+class BatchToken:
+    """Marks a batch as active for as long as it is referenced."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Batch:
+    """Captures the launches of a stream while the body of the ``with`` statement runs.
+
+    An interrupt in `__enter__` or `__exit__` leaves no active batch: this object owns the tokens, and the ``with`` statement owns it.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._tokens: list[BatchToken] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(BatchToken())
+        self._capture.enter(self._tokens[-1])
+
+    def __exit__(self, *_: object) -> None:
+        self._tokens.pop()
+        self._capture.leave()
+
+
+class Capture:
+    """The batches of one stream, whose launches the driver captures into a graph.
+
+    Attributes
+    ----------
+    stream
+        The stream.
+    """
+
+    def __init__(self, stream: CudaStream) -> None:
+        self.stream = stream
+        self._lock = fork_safe(RLock())
+        #: Weak references to the tokens of the batches. A token lives until its batch ends.
+        self._batches: list[ref[BatchToken]] = []
+        self._is_capturing = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a batch is active."""
+        with self._lock:
+            return self._in_batch()
+
+    def enter(self, token: BatchToken) -> None:
+        """Capture the following launches for as long as `token` is referenced."""
+        check_driver("cuda")
+        with self._lock:
+            self._batches.append(ref(token))
+            if not self._is_capturing:
+                self._begin()
+
+    def leave(self) -> None:
+        """Submit the captured launches, if the outermost batch has ended."""
+        with self._lock:
+            if self._is_capturing and not self._in_batch():
+                self._submit()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Submit the launches captured so far, and capture none while the body runs."""
+        with self._lock:
+            if self._is_capturing:
+                self._submit()
+            try:
+                yield
+            finally:
+                if self._in_batch():
+                    self._begin()
+
+    def _in_batch(self) -> bool:
+        """Return whether a batch is active. An interrupted batch is not. The caller must hold the lock."""
+        self._batches = [each for each in self._batches if each() is not None]
+        return bool(self._batches)
+
+    def _begin(self) -> None:
+        context = self.stream.device.context
+        # First: memory that the body frees may be in a captured launch. An interrupt finds a capture that the next operation ends.
+        context.captures[self] = None
+        self._is_capturing = True
+        try:
+            with context:
+                context.driver.begin_capture(self.stream.handle)
+        except DriverError as error:
+            self._is_capturing = False
+            context.end_capture(self)
+            raise driver_error(f"{self.stream.device} begins no batch", error, self.stream.device) from error
+
+    def _submit(self) -> None:
+        """End the capture, and queue its graph."""
+        context = self.stream.device.context
+        driver = context.driver
+        self._is_capturing = False
+        try:
+            with context:
+                graph = driver.end_capture(self.stream.handle)
+                try:
+                    executable = driver.instantiate_graph(graph)
+                    try:
+                        driver.launch_graph(executable, self.stream.handle)
+                    finally:
+                        driver.destroy_executable(executable)
+                finally:
+                    driver.destroy_graph(graph)
+        except DriverError as error:
+            raise driver_error(f"{self.stream.device} refused the launches of a batch", error, self.stream.device) from error
+        finally:
+            context.end_capture(self)
+
+
+@contextmanager
+def uncaptured(device: CudaDevice) -> Iterator[None]:
+    """Suspend all captures of a device while the body runs: the driver refuses to wait for the device during one."""
+    with ExitStack() as stack:
+        for capture in tuple(device.context.captures):
+            stack.enter_context(capture.suspended())
+        yield
+
+
+class Graph:
+    """Prepared launches as one graph of CUDA. `CudaStream.graph` returns one; a call queues all of them in their order.
+
+    It keeps the launches and their arrays alive.
+    """
+
+    __slots__ = ("_executable", "_launches", "_stream")
+
+    def __init__(self, stream: CudaStream, launches: Sequence[Launch]) -> None:
+        for number, each in enumerate(launches, 1):
+            if not isinstance(each, Launch) or each.stream is not stream:
+                got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
+                raise ArgumentError(
+                    f"a graph of {stream!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
+                    kind="cuda",
+                    argument="launches",
+                )
+        check_driver("cuda")
+        self._stream, self._launches = stream, tuple(launches)
+        if stream.handle in UNCAPTURED:
+            raise ArgumentError(
+                "the default stream of a cuda device has no graphs: CUDA does not capture it. Create a stream with device.stream(), and "
+                "bind the launches with stream= it",
+                kind="cuda",
+                argument="stream",
+            )
+        context = stream.device.context
+        driver = context.driver
+        try:
+            with context:
+                driver.begin_capture(stream.handle)
+                try:
+                    for each in self._launches:
+                        each()
+                finally:
+                    graph = driver.end_capture(stream.handle)
+                try:
+                    self._executable = context.graphs.create(graph)
+                finally:
+                    driver.destroy_graph(graph)
+        except DriverError as error:
+            raise driver_error(f"{stream.device} makes no graph of {len(launches)} launches", error, stream.device) from error
+
+    def __call__(self) -> None:
+        """Queue all launches.
+
+        Raises
+        ------
+        LaunchError
+            The driver refuses them.
+        """
+        check_driver("cuda")
+        stream = self._stream
+        context = stream.device.context
+        try:
+            with context:
+                context.driver.launch_graph(self._executable.value, stream.handle)
+        except DriverError as error:
+            raise driver_error(f"{stream.device} refused a graph of {len(self._launches)} launches", error, stream.device) from error
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self._launches)} launches on {self._stream.device}>"

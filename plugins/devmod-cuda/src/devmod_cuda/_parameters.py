@@ -1,0 +1,169 @@
+"""The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
+
+The driver copies the parameters of a launch from one block of memory. The image of a kernel has their offsets and sizes. An image
+without them gets the places that CUDA's C++ compiler would choose for the types of the arguments.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from devmod import Interface, Param
+from devmod.backend import array_bytes, parse_dtype
+from devmod.errors import FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from devmod import FunctionInfo
+
+#: The bytes and the alignment of a pointer, and of a CUtensorMap.
+_POINTER = (8, 8)
+_TENSOR_MAP = (128, 64)
+#: TVM's tag of an argument that is a tensor map (`FunctionInfo.arg_extra_tags`).
+_TENSOR_MAP_TAG = 1
+#: The largest alignment of CUDA's vector types.
+_MAX_ALIGN = 16
+
+
+class ParameterLayout:
+    """The parameters of a kernel.
+
+    Attributes
+    ----------
+    offsets : tuple of int
+        The first byte of each parameter.
+    size : int
+        The bytes of the block.
+    pack : callable
+        Takes the values of the arguments, as bytes, and returns the bytes of the block.
+    """
+
+    __slots__ = ("offsets", "pack", "size")
+
+    def __init__(self, places: Sequence[tuple[int, int]]) -> None:
+        """`places` has the offset and the size of each parameter, in the order of the arguments."""
+        self.offsets = tuple(offset for offset, _ in places)
+        self.size = max((offset + size for offset, size in places), default=0)
+        self.pack = _packer(places)
+
+
+def _packer(places: Sequence[tuple[int, int]]) -> Callable[[Sequence[bytes]], bytes]:
+    end, layout = 0, "<"
+    has_gaps = False
+    for offset, size in places:
+        has_gaps = has_gaps or offset != end
+        layout += f"{offset - end}x{size}s"
+        end = offset + size
+    if not has_gaps:
+        return b"".join
+    pack = Struct(layout).pack
+    return lambda values: pack(*values)
+
+
+def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | None) -> ParameterLayout:
+    """Return the parameter block of a kernel.
+
+    Parameters
+    ----------
+    info
+        The function.
+    places
+        The offset and the size of each parameter in the image; None if they are unknown.
+
+    Raises
+    ------
+    FormatError
+        The image declares other parameters than the function.
+    """
+    sizes = _declared_sizes(info)
+    if places is None:
+        return ParameterLayout(_natural_places(sizes))
+    label = f"the cuda kernel {info.name!r}"
+    if len(places) != len(sizes):
+        raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(sizes)}", kind="cuda")
+    end = 0
+    for number, ((offset, nbytes), (size, _)) in enumerate(zip(places, sizes, strict=True), 1):
+        if nbytes != size:
+            raise FormatError(
+                f"{label} takes {nbytes} bytes as argument {number}, and the payload's fmap has {_type_of(info, number - 1)} of {size} "
+                "bytes",
+                kind="cuda",
+            )
+        if offset < end:
+            raise FormatError(f"{label} is damaged: its argument {number} overlaps the one before it", kind="cuda")
+        end = offset + nbytes
+    return ParameterLayout(places)
+
+
+def _type_of(info: FunctionInfo, number: int) -> str:
+    param = info.interface.params[number] if info.interface is not None else None
+    if is_tensor_map(info, number):
+        return "a tensor map"
+    if param is not None and param.kind != "scalar":
+        return f"a {param.kind}"
+    return (param.type if param is not None else "") or info.arg_types[number]
+
+
+def _declared_sizes(info: FunctionInfo) -> list[tuple[int, int]]:
+    """Return the bytes and the natural alignment of each argument."""
+    sizes = []
+    for number, arg_type in enumerate(info.arg_types):
+        param = info.interface.params[number] if info.interface is not None else None
+        if is_tensor_map(info, number):
+            sizes.append(_TENSOR_MAP)
+        elif param is not None and param.kind == "local":
+            raise FormatError(
+                f"the cuda function {info.name!r} has {param.name!r} of kind local, and CUDA kernels take no shared memory as an argument: "
+                "declare it in the kernel as extern __shared__, and pass shared_memory=",
+                kind="cuda",
+                function=info.name,
+            )
+        elif (param.kind == "buffer") if param is not None else (arg_type == "handle"):
+            sizes.append(_POINTER)
+        else:
+            sizes.append(_scalar_size(param, (param.type if param is not None else "") or arg_type))
+    return sizes
+
+
+def _scalar_size(param: Param | None, dtype: str) -> tuple[int, int]:
+    code, bits, lanes = parse_dtype(dtype)
+    if param is not None and param.align:
+        return lanes, param.align
+    size = lanes if (code, bits) == (1, 1) else array_bytes((code, bits, lanes))
+    element = size // lanes if lanes else size
+    # float3 has the alignment of a float, and float4 of 16 bytes.
+    align = element if lanes == 3 else size & -size
+    return size, max(1, min(align, _MAX_ALIGN))
+
+
+def _natural_places(sizes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    end, places = 0, []
+    for size, align in sizes:
+        offset = -(-end // align) * align
+        places.append((offset, size))
+        end = offset + size
+    return places
+
+
+def is_tensor_map(info: FunctionInfo, number: int) -> bool:
+    """Return whether an argument is a CUtensorMap by value."""
+    return number < len(info.arg_extra_tags) and info.arg_extra_tags[number] == _TENSOR_MAP_TAG
+
+
+def tensor_map_interface(info: FunctionInfo) -> Interface | None:
+    """Return the interface of a function with tensor maps, each an argument of 128 bytes by value; None for other functions."""
+    if not any(is_tensor_map(info, number) for number in range(len(info.arg_types))):
+        return None
+    interface = info.interface
+    params = []
+    for number, arg_type in enumerate(info.arg_types):
+        param = interface.params[number] if interface is not None else None
+        if is_tensor_map(info, number):
+            size, align = _TENSOR_MAP
+            param = Param(param.name if param is not None else "", "scalar", f"uint8x{size}", align=align)
+        elif param is None:
+            param = Param("", "buffer") if arg_type == "handle" else Param("", "scalar", arg_type)
+        params.append(param)
+    return Interface(params) if interface is None else interface.replace(params=params)
