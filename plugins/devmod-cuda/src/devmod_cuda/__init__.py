@@ -1,4 +1,4 @@
-"""devmod-cuda: the functions that its entry points name. Importing it loads no driver and no driver library."""
+"""devmod-cuda: the functions that its entry points name, and `tensor_map`. Importing it loads no driver and no driver library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod import Device, FunctionInfo, Module
+    from devmod import Array, Device, FunctionInfo, Module
+    from devmod_cuda._tensor_map import TensorMap
 
 
 def create(code: bytes | memoryview, fmt: str, fmap: Mapping[str, FunctionInfo], source: Mapping[str, str | bytes] | None) -> Module:
@@ -35,3 +36,46 @@ def devices() -> Sequence[Device]:
     from devmod_cuda._device import devices as list_devices
 
     return list_devices()
+
+
+def tensor_map(
+    array: Array,
+    box: Sequence[int],
+    *,
+    steps: Sequence[int] | None = None,
+    interleave: str = "none",
+    swizzle: str = "none",
+    l2_promotion: str = "none",
+    fill: str = "zeros",
+) -> TensorMap:
+    """Return a tensor map: the descriptor of an array from which a kernel copies boxes with the Tensor Memory Accelerator.
+
+    A kernel takes it as ``const __grid_constant__ CUtensorMap``. The result keeps the array alive.
+
+    Parameters
+    ----------
+    array
+        An array of 1 to 5 dimensions on a CUDA device. Its rows are a multiple of 16 bytes.
+    box
+        The elements that one copy transfers, in the order of the array's dimensions: 1 to 256 in each.
+    steps
+        The distance in elements between two elements of the box in each dimension, 1 to 8; None for 1.
+    interleave
+        "none", "16B" or "32B".
+    swizzle
+        "none", "32B", "64B" or "128B": how the box is stored in shared memory.
+    l2_promotion
+        "none", "64B", "128B" or "256B".
+    fill
+        "zeros" or "nan": the elements of a box that are outside of the array.
+
+    Raises
+    ------
+    ArgumentError
+        The array or an option is not supported.
+    LaunchError
+        The device has no tensor maps.
+    """
+    from devmod_cuda._tensor_map import tensor_map as make
+
+    return make(array, box, steps=steps, interleave=interleave, swizzle=swizzle, l2_promotion=l2_promotion, fill=fill)

@@ -1,21 +1,127 @@
-"""The CUDA runtime module."""
+"""The runtime module of CUDA."""
 
 from __future__ import annotations
 
-from devmod.backend import RuntimeModule
+from devmod import Target
+from devmod.backend import RuntimeModule, run_compiler
+from devmod_cuda._image import check_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod import FunctionInfo
-    from devmod.backend import Launcher
+    from collections.abc import Mapping
+    from typing import Self
+
+    from devmod import Array, Device, FunctionInfo
+    from devmod.backend import Binary, Code, Launcher, Source
+    from devmod_cuda._images import Images
 
 
 class CudaModule(RuntimeModule):
-    """A binary of CUDA: source, PTX, a cubin or a fatbin."""
+    """CUDA C++, PTX, a cubin or a fatbin. The first get_function on a device loads it, once for all functions."""
 
     target = "cuda"
+    #: The output of a replaced compiler, and the compiled images, if the module was made when the architecture was known.
+    _replaced: tuple[str, Binary] | None = None
+    _early_images: Images | None = None
+
+    @classmethod
+    def create(cls, code: Code, fmt: str, fmap: Mapping[str, FunctionInfo], source: Source | None = None) -> Self:
+        module = super().create(code, fmt, fmap, source)
+        module._compile_early()
+        return module
+
+    @classmethod
+    def load(cls, data: Binary) -> Self:
+        module = super().load(data)
+        module._compile_early()
+        return module
 
     def launcher(self, name: str, info: FunctionInfo) -> Launcher:
-        from devmod_cuda._device import devices
+        images = self.images()
+        from devmod_cuda._launch import CudaLauncher
 
-        raise NotImplementedError(devices())
+        return CudaLauncher(info, images)
+
+    def payload(self, entry: str = "") -> tuple[str, Binary]:
+        return self._replaced or super().payload(entry)
+
+    def images(self) -> Images:
+        """Return the module's images, one for each device. The first call checks the payload, without a driver.
+
+        Raises
+        ------
+        FormatError
+            The payload is not valid for CUDA.
+        """
+
+        def create() -> Images:
+            fmt, code = self.payload()
+            if self._early_images is not None and fmt == self.format:
+                return self._early_images
+            check_payload(fmt, code)
+            return self._images_of(fmt, code)
+
+        images: Images = self.once("images", create)
+        return images
+
+    def get_global(self, name: str, device: Device | None = None, dtype: str = "uint8") -> Array:
+        """Return a ``__device__`` or ``__constant__`` variable as an array over its memory. The array keeps the loaded image alive.
+
+        Parameters
+        ----------
+        name
+            The variable's symbol, which is mangled in a C++ namespace.
+        device
+            The device; None for that of a call that names none. Each device has a variable of its own.
+        dtype
+            The element type of the array. An image has the bytes of a variable, and not its type.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The image has no such variable.
+        ArgumentError
+            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
+        """
+        from devmod_cuda._global import get_global
+
+        return get_global(self, name, device, dtype)
+
+    def _images_of(self, fmt: str, code: Binary) -> Images:
+        from devmod_cuda._images import Images
+
+        return Images(fmt, bytes(code), [info.name for info in self.functions.values()], archs=self._target_archs())
+
+    def _target_archs(self) -> tuple[str, ...]:
+        """Return the architectures of the target that was current when the module was made or first used."""
+
+        def read() -> tuple[str, ...]:
+            target = Target.current()
+            return target.archs if target is not None and target.kind == "cuda" else ()
+
+        archs: tuple[str, ...] = self.once("archs", read)
+        return archs
+
+    def _compile_early(self) -> None:
+        """Compile a source now if the architecture is known: that of the current target, or of a device that is open.
+
+        An error is raised by the first get_function, which compiles again.
+        """
+        if self.format != "cuda":
+            return
+        from devmod_cuda._images import open_arch
+
+        archs, device_arch = self._target_archs(), open_arch()
+        if not device_arch and len(archs) != 1:
+            return
+        code = self.code
+        assert isinstance(code, (bytes, memoryview))
+        try:
+            self._replaced = run_compiler("cuda", code)
+            if self._replaced is None:
+                check_payload(self.format, code)
+                images = self._images_of(self.format, code)
+                images.compile(device_arch)
+                self._early_images = images
+        except Exception:  # noqa: BLE001, S110 - R40: what is wrong with a payload shows at the first get_function
+            pass

@@ -1,0 +1,128 @@
+"""Compile CUDA C++ at the receiver (R30), with the NVRTC of ``devmod-cuda[jit]`` and a cache on the disk."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from devmod.backend import DiskCache, environment_flag, find_spec
+from devmod.errors import CompileError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: The command that installs the compiler of the receiver.
+INSTALL = 'pip install "devmod-cuda[jit]"'
+_CACHE = DiskCache("cuda")
+#: The version of the cache entries: the format of the image, a line break, and the image.
+_FORM = "format and image"
+#: The distributions whose versions determine what NVRTC makes.
+_WHEELS = ("nvidia_cuda_", "cuda_bindings-")
+#: The options that a payload may have. Others write files, read them, or have no effect on the code. The payload comes from strangers.
+_OPTIONS = frozenset(
+    (
+        *("D", "U", "define-macro", "undefine-macro", "std", "default-device", "device-as-default-execution-space", "restrict"),
+        *("use_fast_math", "ftz", "prec-div", "prec-sqrt", "fmad", "maxrregcount", "extra-device-vectorization", "ptxas-options", "Xptxas"),
+        *("device-int128", "device-float128", "builtin-move-forward", "builtin-initializer-list", "no-source-include"),
+        *("disable-warnings", "w", "Werror", "diag-error", "diag-suppress", "diag-warn", "display-error-number", "no-display-error-number"),
+        *("lineinfo", "generate-line-info", "G", "device-debug", "dopt", "Ofast-compile", "optimization-info", "opt-info"),
+    )
+)
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Check the build options in the first line of a source.
+
+    Raises
+    ------
+    FormatError
+        A receiver does not pass an option to NVRTC.
+    """
+    for option in options:
+        if not option.startswith("-"):
+            continue  # the value of an option
+        name = option.lstrip("-").partition("=")[0]
+        short = option[1:2] if option[1:2] in ("D", "U") else name
+        if name not in _OPTIONS and short not in _OPTIONS:
+            raise FormatError(f"the cuda source has the build option {option!r}, which devmod-cuda does not pass to NVRTC", kind="cuda")
+
+
+def compile_source(text: str, options: Sequence[str], archs: Iterable[str], device_arch: str) -> tuple[str, bytes]:
+    """Compile a source for a device.
+
+    Parameters
+    ----------
+    text, options
+        The source and its build options.
+    archs
+        The architectures of the target that the program has set. The best of those that the device runs is used; without one, that
+        of the device.
+    device_arch
+        The architecture of the device, such as "sm_90"; "" compiles for the first of `archs`.
+
+    Returns
+    -------
+    str, bytes
+        "cubin" or "ptx", and the image.
+
+    Raises
+    ------
+    CompileError, ToolchainNotFoundError
+        The source has errors, NVRTC does not support the architecture, or is not installed.
+    """
+    arch = _choose(tuple(archs), device_arch)
+    key = _CACHE.key(_FORM, _toolchain(), arch, "\0".join(options), text)
+    fmt, _, image = (_CACHE.read(key) or b"").partition(b"\n")
+    if image:
+        return fmt.decode(), image
+    from devmod_targets.cuda import nvrtc
+
+    supported = nvrtc.arch_names(install=INSTALL)
+    actual = arch if arch in supported else _nearest(arch, supported)
+    program = nvrtc.compile_program(text, "kernel.cu", [*options, f"-arch={actual}"], install=INSTALL)
+    # A cubin for a device of the list above needs no compilation by the driver.
+    result = ("ptx", program.ptx) if actual.startswith("compute_") else ("cubin", program.cubin)
+    _CACHE.write(key, result[0].encode() + b"\n" + result[1])
+    return result
+
+
+def _choose(archs: tuple[str, ...], device_arch: str) -> str:
+    """Return the architecture to compile for."""
+    device = device_arch.partition(":")[0]
+    if not device:
+        return archs[0]
+    spec = find_spec("cuda")
+    assert spec is not None
+    assert spec.rank is not None
+    ranks = {arch: rank for arch in archs if (rank := spec.rank(arch, device)) is not None}
+    if ranks:
+        return max(ranks, key=lambda arch: ranks[arch])
+    # NVIDIA's own variable: the driver ignores cubins and compiles PTX.
+    return device.replace("sm_", "compute_") if environment_flag("CUDA_FORCE_PTX_JIT") else device
+
+
+def _nearest(arch: str, supported: Sequence[str]) -> str:
+    """Return the architecture whose PTX a device runs that NVRTC does not support."""
+    number = int("".join(filter(str.isdigit, arch)) or 0)
+    older = [int(name.removeprefix("compute_")) for name in supported if name.startswith("compute_") and name[-1].isdigit()]
+    fitting = [each for each in older if each <= number]
+    if not fitting or not arch.startswith("sm_"):
+        raise CompileError(
+            f"the cuda source cannot be compiled for {arch}: this NVRTC supports {', '.join(supported)}. "
+            f"To use another one: {INSTALL} --upgrade",
+            kind="cuda",
+        )
+    return f"compute_{max(fitting)}"
+
+
+@cache
+def _toolchain() -> str:
+    """Return the versions of the wheels that compile, without loading them: their folders of metadata."""
+    from importlib.util import find_spec as find_module
+
+    module = find_module("nvidia")
+    paths = (module.submodule_search_locations or ()) if module is not None else ()
+    folders = {os.path.dirname(path) for path in paths}
+    names = {name for folder in folders for name in os.listdir(folder) if name.startswith(_WHEELS) and name.endswith(".dist-info")}
+    return "\0".join(sorted(names))
