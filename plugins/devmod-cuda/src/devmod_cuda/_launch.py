@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmod.backend import ConversionError, Launcher
+from devmod_cuda._adopt import adopt_array, adopt_stream
 from devmod_cuda._device import CudaDevice, devices
 from devmod_cuda._kernel import CudaKernel
 from devmod_cuda._parameters import tensor_map_interface
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod import Device, FunctionInfo, Interface
+    from devmod import Device, FunctionInfo, Interface, Stream
+    from devmod.backend import DeviceArray
     from devmod_cuda._images import Images
 
 
@@ -58,3 +60,9 @@ class CudaLauncher(Launcher):
         assert isinstance(device, CudaDevice)
         fixed = CudaKernel(self._info, images.get(device)).fixed
         return CudaLauncher(self._info, images, interface.replace(block=fixed))
+
+    def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:
+        return adopt_array(value)
+
+    def adopt_stream(self, value: object) -> Stream | None:
+        return adopt_stream(value)
