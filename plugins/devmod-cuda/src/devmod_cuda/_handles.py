@@ -52,6 +52,9 @@ class Handles:
         The function that destroys one.
     """
 
+    # Reachable from here, because the names of modules are None at the end of the process.
+    _is_finalizing = staticmethod(sys.is_finalizing)
+
     def __init__(self, context: Context, create: Callable[..., int], destroy: Callable[[int], None]) -> None:
         self._context = context
         self._create = create
@@ -80,7 +83,7 @@ class Handles:
 
     def destroy(self, cell: list[int]) -> None:
         """Destroy the handle of a cell, once. Errors are ignored: the driver may be gone, or refuse all calls."""
-        if sys.is_finalizing() or not self._context.usable:
+        if self._is_finalizing() or not self._context.usable:
             return  # the end of the process frees everything; a forked child has no driver
         if self._context.captures:
             return  # a captured launch may use it; `drain` destroys it later

@@ -199,7 +199,8 @@ class SymbolsDriver(Driver):
 
     def elapsed_time(self, start: int, end: int) -> float:
         milliseconds = c_float()
-        self._check("cuEventElapsedTime", byref(milliseconds), c_void_p(start), c_void_p(end))
+        name = "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
+        self._check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
         return milliseconds.value
 
     def get_function(self, module: int, name: str) -> int:
