@@ -12,17 +12,19 @@ from devmod._plugins import discovery as _discovery
 from devmod._plugins import registry
 
 FOUND = _discovery._scan_all
+#: The distributions with commands and without a runtime. The tests see them.
+LIBRARIES = ("devmod-conformance", "devmod-targets")
 
 
 @functools.cache
 def installed() -> frozenset[str]:
     """Return the locations of the installed distributions with devmod entries other than core."""
-    return frozenset(each.location for each in FOUND() if each.name != "devmod-conformance")
+    return frozenset(each.location for each in FOUND() if each.name not in LIBRARIES)
 
 
 def see_core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide all runtimes until the test ends."""
-    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", "devmod-core,devmod-conformance")
+    monkeypatch.setenv("DEVMOD_PLUGINS_ALLOW", ",".join(["devmod-core", *LIBRARIES]))
     monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
     beside = installed()
     monkeypatch.setattr(_discovery, "_scan_all", lambda: (each for each in FOUND() if each.location not in beside))

@@ -165,7 +165,7 @@ def test_the_help_lists_the_exit_statuses(capsys: pytest.CaptureFixture[str]) ->
 def test_the_shell_completes(words: str, wanted: set[str], name: str) -> None:
     last = words.rpartition(" ")[2]
     given = {"COMP_WORDS": words, "COMP_CWORD": last if name == "fish" else str(words.count(" "))}
-    done = shell(env={"_DEVMOD_COMPLETE": f"{name}_complete", "DEVMOD_PLUGINS_ALLOW": "nobody", **given})
+    done = shell(env={"_DEVMOD_COMPLETE": f"{name}_complete", "DEVMOD_PLUGINS_ALLOW": "devmod-targets", **given})
     if name == "zsh":
         found = set(done.stdout.splitlines()[1::3])
     else:
@@ -238,7 +238,7 @@ def test_an_exception_of_a_compiler_prints_no_traceback(tmp_path: Path, error: s
     )
     install(tmp_path / "site", "devmod-npu", groups={"devmod.targets": {"npu": "npu_plugin:SPEC"}}, modules={"npu_plugin": text})
     (tmp_path / "k.npu").write_text("text\n")
-    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu"}
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-npu,devmod-targets"}
     done = shell("compile", "k.npu", "-t", "npu", env=env, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     ended = "a plugin ended the command with SystemExit: 3; --debug shows where"

@@ -209,6 +209,14 @@ def test_one_architecture_returns_a_module_and_several_a_bundle(toy: Callable[..
     assert list(several.functions) == ["f"]
 
 
+def test_a_compiler_may_join_architectures(toy: Callable[..., list[CompileRequest]]) -> None:
+    requests = toy()
+    sys.modules["devmod_toy_compiler"].variants = lambda target: (target,)  # type: ignore[attr-defined]
+    module = devmod.compile("text", "toy -arch=b,a")
+    assert (module.kind, module.origin) == ("toy", Origin("toy -arch=b,a", "toycc 1"))
+    assert [request.target.archs for request in requests] == [("b", "a")]
+
+
 @pytest.mark.row("R8")
 @pytest.mark.parametrize(
     ("result", "what"),
@@ -354,6 +362,19 @@ def test_the_error_without_the_build_side_has_the_command(kind: str, monkeypatch
     assert refused(devmod.ToolchainNotFoundError, KERNEL, kind) == (
         f'{kind} cannot be compiled here: its compiler is not installed. To add it: pip install "devmod-core[build-{kind}]"'
     )
+
+
+def test_the_error_of_another_wheels_kind_without_the_build_side_has_the_command(
+    toy: Callable[..., list[CompileRequest]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = toy()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "devmod_targets"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [NoBuildSide(), *sys.meta_path])
+    assert refused(devmod.ToolchainNotFoundError, "text", "toy") == (
+        "toy cannot be compiled here: devmod-targets is not installed. To add it: pip install devmod-targets"
+    )
+    assert requests == []
 
 
 class NoBuildSide:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import BINARY_SERIALIZABLE as BINARY_SERIALIZABLE
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.payload import PayloadModule as PayloadModule
+    from devmod._modules.payload import check_fmap as check_fmap
     from devmod._modules.runtime import RuntimeModule as RuntimeModule
     from devmod._modules.runtime import source_text as source_text
     from devmod._modules.tree import walk as walk
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from devmod._util.names import is_valid_name as is_valid_name
     from devmod._util.once import Once as Once
     from devmod._util.regular_files import open_regular as open_regular
-    from devmod._util.source_text import check_source_text as check_source_text
-    from devmod._util.source_text import decode_source as decode_source
     from devmod._util.text import escape as escape
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
@@ -107,11 +106,10 @@ _HOME = {
     "check_driver": "_util.fork",
     "check_earlier_event": "_device.event",
     "check_event": "_device.event",
-    "check_source_text": "_util.source_text",
+    "check_fmap": "_modules.payload",
     "compile_error": "errors",
     "constants_of": "_launch.constants",
     "decode": "_formats.wire",
-    "decode_source": "_util.source_text",
     "detect_form": "_util.magic",
     "devices_of": "_device.find",
     "driver_import_error": "errors",

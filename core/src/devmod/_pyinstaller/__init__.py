@@ -24,20 +24,22 @@ def collect() -> tuple[list[tuple[str, str]], list[str]]:
     from devmod._plugins.claim import CORE, Claim
     from devmod._plugins.discovery import distributions
 
-    ours = ("devmod_conformance", "devmod._cli", "devmod.__main__", "devmod._pyinstaller")
-    modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(ours))
-    # A spec names its compiler by a string, which PyInstaller cannot see.
-    modules += collect_submodules("devmod_targets") if find_spec("devmod_targets") else []
+    # A program needs neither the commands nor the cases of the conformance kit.
+    unused = ("devmod._cli", "devmod.__main__", "devmod._pyinstaller", "devmod_targets._cli")
+    modules: list[str] = collect_submodules("devmod", filter=lambda name: not name.startswith(unused))
+    # `devmod.compile` and the specs name modules of the build side by strings, which PyInstaller cannot see.
+    modules += collect_submodules("devmod_targets", filter=lambda name: not name.startswith(unused)) if find_spec("devmod_targets") else []
     metadata: list[tuple[str, str]] = copy_metadata(CORE)
     for source in distributions():
         claims = [Claim(group, name, value, source) for group, name, value in source.entries]
         if source.problem or not claims or entries.excluding_variable(claims[0]):
             continue
         metadata += copy_metadata(source.name)
-        # Programs do not need the cases of the conformance kit.
-        named = [(claim.group == "devmod.conformance", claim.value.partition(":")[0].strip()) for claim in claims]
-        cases = {module for for_tests, module in named if for_tests}
-        for module in sorted({module for for_tests, module in named if not for_tests and module != "devmod"}):
+        entry_modules = [
+            (claim.group in ("devmod.conformance", "devmod.commands"), claim.value.partition(":")[0].strip()) for claim in claims
+        ]
+        excluded = {module for is_unused, module in entry_modules if is_unused}
+        for module in sorted({module for is_unused, module in entry_modules if not is_unused and module != "devmod"}):
             modules.append(module)
-            modules += [each for each in collect_submodules(module.partition(".")[0]) if each not in cases]
+            modules += [each for each in collect_submodules(module.partition(".")[0]) if each not in excluded]
     return metadata, sorted(set(modules))

@@ -10,6 +10,8 @@ A compiler (`TargetSpec.compiler`) takes a `devmod.backend.CompileRequest` and r
 
 from __future__ import annotations
 
+from devmod_targets._text import check_source_text as check_source_text
+from devmod_targets._text import decode_source as decode_source
 from devmod_targets.authoring._declared import ReflectedFunction as ReflectedFunction
 from devmod_targets.authoring._declared import merge_declared as merge_declared
 from devmod_targets.authoring._declared import source_payload as source_payload
@@ -39,7 +41,9 @@ __all__ = [
     "ReflectedShader",
     "Resource",
     "SelfContainedSource",
+    "check_source_text",
     "complete_source",
+    "decode_source",
     "describe_members",
     "include_hint",
     "line_directive",

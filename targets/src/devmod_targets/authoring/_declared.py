@@ -265,5 +265,5 @@ def warn_caller(request: CompileRequest, texts: Sequence[str]) -> None:
     import warnings
 
     for text in texts:
-        # Frames between this one and the caller: the compiler, and two of devmod.compile.
-        warnings.warn(escape(text), UserWarning, stacklevel=5)
+        # Frames between this one and the caller: the compiler, and three of `devmod.compile`.
+        warnings.warn(escape(text), UserWarning, stacklevel=6)

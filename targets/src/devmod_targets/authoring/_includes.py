@@ -12,8 +12,8 @@ import os
 import re
 import shlex
 
-from devmod.backend import decode_source
 from devmod.errors import CompileError, list_names
+from devmod_targets._text import decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from functools import cache
 from importlib import import_module
 from threading import Lock
 
-from devmod.backend import Value, check_source_text, compile_error
+from devmod.backend import Value, compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
+from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._host_headers import host_headers

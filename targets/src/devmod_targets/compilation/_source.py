@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 
+from devmod.backend import find_spec
 from devmod.errors import CompileError
+from devmod.targets import KINDS
+from devmod_targets.authoring import check_source_text, decode_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod._values.spec import TargetSpec
+    from devmod import TargetSpec
 
     Source = str | os.PathLike[str]
 
@@ -17,8 +20,6 @@ def read_source(
     source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
 ) -> tuple[str, bytes | None, str, str, str]:
     """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
-    from devmod._util.source_text import check_source_text, decode_source
-
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
         if language not in (None, *binary, *binary.values()):
@@ -75,9 +76,6 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
 
 def other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
     """Return another target whose source files have this suffix; None if it is this target's own or unknown."""
-    from devmod._plugins.specs import find_spec
-    from devmod.targets import KINDS
-
     if suffix in spec.languages or not spec.languages:
         return None
     return next((other for other in filter(None, map(find_spec, KINDS)) if suffix in other.languages), None)
@@ -94,9 +92,6 @@ def _binary_languages(spec: TargetSpec) -> dict[str, str]:
 
 def _suffixes(spec: TargetSpec) -> set[str]:
     """Return the suffixes of source and payload files of the target and of core's targets."""
-    from devmod._plugins.specs import find_spec
-    from devmod.targets import KINDS
-
     specs = [spec, *filter(None, map(find_spec, KINDS))]
     return {suffix for one in specs for suffix in (*one.languages, *one.suffixes)} | {"c", "cc", "cpp", "h", "hpp"}
 

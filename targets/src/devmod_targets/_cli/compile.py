@@ -8,19 +8,16 @@ from pathlib import Path
 import click
 
 import devmod
-from devmod._cli._completion import complete_kind
-from devmod._cli._defaults import parse_blocks, parse_locals
-from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option
-from devmod._cli._output import STDIN, STDOUT, echo, size, standard_input, write_standard_output
-from devmod._modules.source import other_target
-from devmod._plugins.specs import find_spec
-from devmod._util.magic import detect_form
+from devmod.backend import detect_form, find_spec
+from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
+from devmod_targets._cli._defaults import parse_blocks, parse_locals
+from devmod_targets.authoring import decode_source
+from devmod_targets.compilation import other_target
 
 
 @click.command(
     "compile",
-    short_help=KNOWN["compile"].help,
+    short_help="Compile sources for targets into one file.",
     epilog="""\b
 Examples:
   devmod compile k.cl -t opencl -o k.devmod
@@ -128,8 +125,6 @@ def _default_output(sources: tuple[Path, ...]) -> Path:
 
 def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
-    from devmod._util.source_text import decode_source
-
     if sum(str(source) == STDIN for source in sources) > 1:
         raise click.UsageError("standard input (-) is given twice as a source")
     given: list[Path | str | bytes] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod._values.local import Local
+from devmod import Local
 from devmod.errors import CompileError, did_you_mean, list_names
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod._values.info import FunctionInfo, Interface
+    from devmod import FunctionInfo, Interface
 
     Dims = int | Sequence[int]
     Blocks = Dims | Mapping[str, Dims]

@@ -1,0 +1,1 @@
+"""Commands of devmod-targets: one file for each."""

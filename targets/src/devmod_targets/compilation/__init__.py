@@ -1,0 +1,11 @@
+"""The implementation of `devmod.compile`: reading the source, checking the arguments, calling the kind's compiler, making the module.
+
+`devmod.compile` calls `compile_source`. Programs call `devmod.compile`.
+"""
+
+from __future__ import annotations
+
+from devmod_targets.compilation._compile import compile_source as compile_source
+from devmod_targets.compilation._source import other_target as other_target
+
+__all__ = ["compile_source", "other_target"]

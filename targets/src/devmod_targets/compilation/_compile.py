@@ -1,0 +1,120 @@
+"""From the arguments of `devmod.compile` to a module: one request of the kind's compiler for each variant."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from importlib import import_module
+
+import devmod
+from devmod.backend import CompileRequest, Payload, check_fmap
+from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
+from devmod_targets.compilation._arguments import folders, macros, strings
+from devmod_targets.compilation._defaults import with_defaults
+from devmod_targets.compilation._source import file_hint, language_of, read_source, resembles_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from devmod import FunctionInfo, Module, Target, TargetSpec
+    from devmod_targets.compilation._defaults import Blocks, Locals
+
+    Compiler = Callable[[CompileRequest], Payload]
+    Path = str | os.PathLike[str]
+    Define = str | int | float | bool | None
+
+#: The option of devmod itself, for every target.
+_WERROR = "--werror"
+
+
+def compile_source(
+    spec: TargetSpec,
+    source: Path | bytes | bytearray | memoryview,
+    target: Target,
+    *,
+    name: str | None,
+    language: str | None,
+    fmap: Mapping[str, FunctionInfo] | None,
+    options: str | Iterable[str],
+    defines: Mapping[str, Define] | None,
+    include: Path | Iterable[Path],
+    name_expressions: Iterable[str],
+    block: Blocks | None,
+    local: Locals | None,
+) -> Module:
+    """Return the module of a source. `devmod.compile` documents the parameters and the errors.
+
+    Parameters
+    ----------
+    spec
+        The spec of the target's kind. It names a compiler.
+    source, target, name, language, fmap, options, defines, include, name_expressions, block, local
+        The arguments of `devmod.compile`, with the target parsed.
+    """
+    compiler, variants = _import_compiler(spec)
+    text, data, file_name, folder, suffix = read_source(source, spec, language)
+    if name is not None and not (isinstance(name, str) and name):
+        raise CompileError(f"name= is a function's name, not {name!r}", kind=spec.kind)
+    all_options = strings(spec, "options", options.split() if isinstance(options, str) else options)
+    request = partial(
+        CompileRequest,
+        text,
+        data=data or b"",
+        name=file_name or ("<text>" if data is None else "<bytes>"),
+        folder=folder,
+        stem=name or os.path.splitext(file_name)[0] or "main",
+        language=language_of(spec, language, suffix),
+        fmap=None if fmap is None else check_fmap(spec.kind, fmap),
+        options=tuple(option for option in all_options if option != _WERROR),
+        warnings_as_errors=_WERROR in all_options,
+        defines=macros(spec, defines),
+        include=folders(spec, include),
+        name_expressions=strings(spec, "name_expressions", name_expressions),
+    )
+    modules = []
+    for variant in variants(target):
+        try:
+            modules.append(_build(spec, compiler, request(variant), block, local))
+        except CompileError as error:
+            if isinstance(source, str) and not isinstance(error, ToolchainNotFoundError) and resembles_path(source):
+                error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {file_hint(source)}",)
+            raise
+    return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+
+
+def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
+    """Return the compiler of a kind, and the function that splits a target into the targets of single payloads.
+
+    That function is `Target.variants`, or the function ``variants`` of the compiler's module.
+    """
+    module, _, function = spec.compiler.partition(":")
+    try:
+        compiler_module = import_module(module)
+        return getattr(compiler_module, function), getattr(compiler_module, "variants", devmod.Target.variants)
+    except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+        if missing != module.partition(".")[0] or not spec.build_extra:
+            raise PluginError(
+                f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: {type(error).__name__}: {error}",
+                kind=spec.kind,
+                key=f"devmod.targets.{spec.kind}",
+            ) from error
+        text = not_installed("its compiler", f'pip install "devmod-core[{spec.build_extra}]"')
+        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
+
+
+def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None) -> Module:
+    payload = compiler(request)
+    if not isinstance(payload, Payload) or payload.kind != spec.kind:
+        what = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
+        raise PluginError(
+            f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {what}, not a devmod Payload of that kind",
+            kind=spec.kind,
+            key=f"devmod.targets.{spec.kind}",
+        )
+    fmap = with_defaults(payload.kind, payload.fmap, block, local)
+    module = devmod.create_with_fallback(payload.kind, payload.code, payload.fmt, fmap, payload.source)
+    # `create` has no parameter for the origin.
+    module.__dict__["_devmod_origin"] = payload.origin
+    return module
