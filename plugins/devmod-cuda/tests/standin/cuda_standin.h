@@ -1,0 +1,211 @@
+/* The stand-in CUDA driver: CUDA's driver API over tests/standin. The prototypes are those of cuda.h, so the compiler checks them. */
+#ifndef CUDA_STANDIN_H
+#define CUDA_STANDIN_H
+
+#include <cuda.h>
+
+#include "standin.h"
+
+/* ---- settings.md has the list of DEVMOD_STANDIN_… and their defaults ------------------------------------------------------- */
+
+enum { DEVICES = ARENA_DEVICES, CONTEXT_DEPTH = 32, LIMITS = CU_LIMIT_MAX };
+
+typedef struct Context {
+    Group group; /* first: a Group of a Context is one */
+    int device;
+    unsigned flags;
+    unsigned long long id;
+    CUcontext handle;
+    bool alive, primary;
+    int references; /* of a primary context */
+    unsigned peers; /* bit i: memory of device i may be accessed */
+    size_t limits[LIMITS];
+    CUfunc_cache cache;
+} Context;
+
+typedef struct {
+    bool exists;
+    int failed; /* sticky for the process: a new context of this device fails at once */
+    unsigned primary_flags;
+    Context *primary;
+    CUmemoryPool pool;
+} Device;
+
+extern Device devices[DEVICES];
+
+/* ---- entry.c: what each function of the API does first ---------------------------------------------------------------------- */
+
+typedef struct Counter {
+    const char *name;
+    uint64_t calls;
+    struct Counter *next;
+} Counter;
+
+typedef struct {
+    bool locked;
+} Entry;
+
+/* What a function needs: nothing, cuInit before it, or a current context that still works. */
+typedef enum { ANY, READY, CURRENT } Need;
+
+CUresult enter(Entry *entry, Counter *counter, const char *name, Need need);
+void leave(Entry *entry);
+/* Return the current context, or NULL. */
+Context *current_context(void);
+
+#define ENTER(need)                                                              \
+    static Counter counter_;                                                     \
+    __attribute__((cleanup(leave))) Entry entry_ = {0};                          \
+    do {                                                                         \
+        CUresult result_ = enter(&entry_, &counter_, __func__, (need));          \
+        if (result_)                                                             \
+            return result_;                                                      \
+    } while (0)
+
+#define CHECK(condition, code) \
+    do {                       \
+        if (!(condition))      \
+            return (code);     \
+    } while (0)
+
+#define TRY(call)                \
+    do {                         \
+        CUresult try_ = (call);  \
+        if (try_)                \
+            return try_;         \
+    } while (0)
+
+/* Note the reason of the last error that has a text of its own. The report has it. */
+void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- device.c -------------------------------------------------------------------------------------------------------------- */
+
+int device_count(void);
+/* Return the compute capability as major * 10 + minor. */
+int device_arch(int device);
+int device_attribute(int device, CUdevice_attribute attribute);
+uint64_t device_memory(void);
+int driver_version(void);
+
+/* ---- context.c ------------------------------------------------------------------------------------------------------------- */
+
+/* Return the context of a handle; a stale one has its own code. */
+CUresult context_of(CUcontext handle, Context **context);
+/* Return what the context's failure is, for the process: 0 or a sticky code. */
+CUresult context_failure(Context *context);
+/* Run all work of a context. */
+CUresult context_run(Context *context);
+
+/* ---- stream.c -------------------------------------------------------------------------------------------------------------- */
+
+/* Return the stream of a handle. NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are those of the current context. */
+CUresult stream_of(CUstream handle, Stream **stream);
+/* Queue an operation, or record it in the graph that the stream captures. */
+CUresult submit(Stream *stream, Op *op);
+/* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
+CUresult submit_and(Stream *stream, Op *op, bool wait);
+/* Refuse what may not happen while a stream of this thread captures: allocation and synchronization of the context. */
+CUresult refuse_in_capture(void);
+
+/* ---- graph.c --------------------------------------------------------------------------------------------------------------- */
+
+CUresult capture_add(Stream *stream, Op *op);
+bool capture_active(const Stream *stream);
+void capture_invalidate(Stream *stream);
+
+typedef struct Event {
+    Context *context;
+    CUevent handle;
+    unsigned flags;
+    Stream *stream; /* of the last record, NULL before */
+    uint64_t number, generation;
+    double time; /* of the record, in milliseconds; negative before it ran */
+    void *graph; /* the graph that captured the last record, with the nodes it stands for */
+    int *nodes;
+    int node_count;
+} Event;
+
+CUresult capture_record(Stream *stream, Event *event);
+CUresult capture_wait(Stream *stream, Event *event);
+
+/* ---- module.c, image.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t offset, size;
+} Param;
+
+typedef struct {
+    char *name;
+    Param *params;
+    uint32_t param_count, param_bytes;
+    uint32_t block[3], max_threads, cluster[3];
+    uint32_t shared, local, registers;
+} Kernel;
+
+typedef struct {
+    char *name;
+    uint64_t size, address;
+    uint32_t align, flags;
+    const void *initial; /* of a cubin */
+} Global;
+
+typedef struct Module Module;
+
+typedef struct {
+    Module *module;
+    Kernel *kernel;
+    uint32_t index;
+    CUfunction handle;
+    uint32_t max_dynamic; /* bytes of dynamic shared memory that a launch may ask for */
+    int attributes[CU_FUNC_ATTRIBUTE_MAX];
+} Function;
+
+struct Module {
+    Context *context;
+    CUmodule handle;
+    bool ptx, failed;
+    uint32_t worker_number;
+    int arch; /* of the image */
+    uint32_t kernel_count, global_count;
+    Kernel *kernels;
+    Global *globals;
+    Function *functions; /* one for each kernel */
+};
+
+/* The kinds of images. */
+typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
+ImageKind image_kind(const void *image);
+/* Return the bytes of an ELF file from its headers, 0 if they are damaged. */
+size_t elf_size(const void *image);
+/* Read kernels and globals of a cubin into *module. */
+CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
+/* Return the best member of a fatbin for `arch` (a cubin for it, else the newest PTX that it takes), the caller frees it. */
+CUresult fatbin_member(const unsigned char *image, int arch, void **member);
+/* Check .version, .target and .address_size of PTX against a device and the driver. */
+CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
+/* Load an image into a context. `log` takes the error log. */
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **module);
+void module_drop(void *module);
+/* Return the function of a handle of a function, or of a library's kernel in the current context. */
+CUresult function_of(CUfunction handle, Function **function);
+/* Return the function of a module by name, or NULL. */
+Function *module_function(Module *module, const char *name);
+
+/* ---- launch.c -------------------------------------------------------------------------------------------------------------- */
+
+/* True while launches do nothing: they return before anything else. */
+extern volatile int skip_launches;
+
+/* ---- memory.c -------------------------------------------------------------------------------------------------------------- */
+
+/* The marks of a block beside CUDA's flags. */
+enum { BLOCK_INTERNAL = 1u << 31 };
+
+/* Return whether [address, address + size) is host memory that CUDA has pinned or registered. */
+bool is_pinned(const void *address, size_t size);
+/* Return whether the host pointer is registered, so that it is a device pointer too. */
+bool is_registered(uint64_t address, size_t size);
+/* Check that a device pointer and size lie in one allocation that the context may access. */
+CUresult check_range(Context *context, uint64_t address, uint64_t size, const char *what);
+
+#endif

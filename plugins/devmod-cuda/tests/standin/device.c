@@ -1,0 +1,210 @@
+/* Devices: their number, architecture and limits. */
+#include "cuda_standin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Device devices[DEVICES];
+
+int driver_version(void)
+{
+    return (int)setting_number("driver_version", CUDA_VERSION);
+}
+
+int device_count(void)
+{
+    uint64_t count = setting_number("devices", 1);
+    if (setting_number("hidden", 0))
+        return 0;
+    return count > DEVICES ? DEVICES : (int)count;
+}
+
+int device_arch(int device)
+{
+    /* One number for all devices, or a list: "90,80". */
+    const char *list = setting("arch");
+    int arch = 90;
+    for (int i = 0; list && i <= device; i++) {
+        arch = atoi(list);
+        list = strchr(list, ',');
+        list = list ? list + 1 : NULL;
+    }
+    return arch;
+}
+
+uint64_t device_memory(void)
+{
+    return setting_number("memory", UINT64_C(4) << 30);
+}
+
+static int shared_memory_optin(int arch)
+{
+    switch (arch) {
+    case 75: return 64 << 10;
+    case 80: case 87: return 163 << 10;
+    case 86: case 89: case 120: case 121: return 99 << 10;
+    default: return arch >= 90 ? 227 << 10 : 96 << 10;
+    }
+}
+
+int device_attribute(int device, CUdevice_attribute attribute)
+{
+    int arch = device_arch(device);
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return 1024;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y: return 65535;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return 65535;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return 48 << 10;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return (int)setting_number("shared_memory", (uint64_t)shared_memory_optin(arch));
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return shared_memory_optin(arch) + 1024;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: return 1024;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return 64 << 10;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK: return 65536;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: return 65536;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return 1000000;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: return 1000000;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: return 512;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return 32 << 20;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT: return 512;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
+    case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP: return 1;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 2;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return (int)setting_number("multiprocessors", 16);
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return 2048;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return 32;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return device + 1;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return 1;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return arch / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return arch % 10;
+    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY: return 1;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: return 1;
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: return 1;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH: return arch >= 90;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED: return arch >= 90;
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS: return 0;
+    default: return 0;
+    }
+}
+
+static bool valid(CUdevice device)
+{
+    return device >= 0 && device < DEVICES && devices[device].exists;
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int *count)
+{
+    ENTER(READY);
+    CHECK(count, CUDA_ERROR_INVALID_VALUE);
+    *count = device_count();
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
+{
+    ENTER(READY);
+    CHECK(device, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(ordinal) && ordinal < device_count(), CUDA_ERROR_INVALID_DEVICE);
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(name && len > 0, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    const char *text = setting("name");
+    snprintf(name, (size_t)len, "%s", text ? text : "stand-in driver (no GPU)");
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(uuid, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    memcpy(uuid->bytes, "devmod stand-in", 16);
+    uuid->bytes[15] = (char)dev;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(bytes, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    *bytes = device_memory();
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(pi && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    *pi = device_attribute(dev, attrib);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(major && minor, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    *major = device_arch(dev) / 10;
+    *minor = device_arch(dev) % 10;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(pciBusId && len >= 13, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)dev + 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+    ENTER(READY);
+    unsigned domain, bus;
+    CHECK(dev && pciBusId, CUDA_ERROR_INVALID_VALUE);
+    CHECK(sscanf(pciBusId, "%x:%x:", &domain, &bus) == 2, CUDA_ERROR_INVALID_VALUE);
+    CHECK(!domain && bus && valid((CUdevice)bus - 1), CUDA_ERROR_INVALID_DEVICE);
+    *dev = (CUdevice)bus - 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+    ENTER(READY);
+    CHECK(canAccessPeer, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(dev) && valid(peerDev), CUDA_ERROR_INVALID_DEVICE);
+    *canAccessPeer = dev != peerDev && setting_number("peers", 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+    ENTER(READY);
+    CHECK(value, CUDA_ERROR_INVALID_VALUE);
+    CHECK(valid(srcDevice) && valid(dstDevice) && srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
+    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && setting_number("peers", 1);
+    return CUDA_SUCCESS;
+}

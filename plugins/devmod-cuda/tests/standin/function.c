@@ -1,0 +1,309 @@
+/* Functions of modules, and libraries: modules that no context owns, whose kernels every context may launch. */
+#include "cuda_standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    CUlibrary handle;
+    void *image;
+    size_t size;
+    Module *modules[DEVICES * 2]; /* one for each context that used it */
+    int module_count;
+} Library;
+
+typedef struct {
+    Library *library;
+    char name[];
+} LibraryKernel;
+
+/* Return the module of a library in the current context. */
+static CUresult library_module(Library *library, Module **module)
+{
+    Context *context = current_context();
+    for (int i = 0; i < library->module_count; i++) {
+        if (library->modules[i]->context == context) {
+            *module = library->modules[i];
+            return CUDA_SUCCESS;
+        }
+    }
+    char log[256] = "";
+    CHECK(library->module_count < DEVICES * 2, CUDA_ERROR_OUT_OF_MEMORY);
+    TRY(module_load(context, library->image, log, sizeof log, module));
+    library->modules[library->module_count++] = *module;
+    return CUDA_SUCCESS;
+}
+
+CUresult function_of(CUfunction handle, Function **function)
+{
+    LibraryKernel *kernel = handle_peek(HANDLE_KERNEL, handle);
+    if (kernel) {
+        Module *module;
+        TRY(library_module(kernel->library, &module));
+        *function = module_function(module, kernel->name);
+        return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    }
+    *function = handle_get(HANDLE_FUNCTION, handle);
+    return *function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult get_attribute(int *value, CUfunction_attribute attribute, const Function *function)
+{
+    const Kernel *kernel = function->kernel;
+    CHECK(value && (int)attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kernel->max_threads ? (int)kernel->max_threads : 1024; break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = (int)kernel->shared; break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = (int)kernel->local; break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = kernel->registers ? (int)kernel->registers : 32; break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION: case CU_FUNC_ATTRIBUTE_BINARY_VERSION: *value = function->module->arch; break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = (int)function->max_dynamic; break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = function->attributes[attribute] ? function->attributes[attribute] : -1; break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET: *value = 0; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: *value = (int)kernel->cluster[0]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: *value = (int)kernel->cluster[1]; break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: *value = (int)kernel->cluster[2]; break;
+    default: *value = function->attributes[attribute]; break;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult set_attribute(CUfunction_attribute attribute, int value, Function *function)
+{
+    switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+        int most = device_attribute(function->module->context->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+        CHECK(value >= 0 && value + (int)function->kernel->shared <= most, CUDA_ERROR_INVALID_VALUE);
+        function->max_dynamic = (uint32_t)value;
+        return CUDA_SUCCESS;
+    }
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        CHECK(value >= -1 && value <= 100, CUDA_ERROR_INVALID_VALUE);
+        break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        break;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    function->attributes[attribute] = value;
+    return CUDA_SUCCESS;
+}
+
+static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, size_t *size)
+{
+    CHECK(offset && index < kernel->param_count, CUDA_ERROR_INVALID_VALUE);
+    *offset = kernel->params[index].offset;
+    if (size)
+        *size = kernel->params[index].size;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    return get_attribute(pi, attrib, function);
+}
+
+CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(hfunc, &function));
+    return set_attribute(attrib, value, function);
+}
+
+CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+    ENTER(CURRENT);
+    Function *function;
+    (void)config;
+    return function_of(hfunc, &function);
+}
+
+CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(hmod, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(hfunc, &function));
+    *hmod = function->module->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(name, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(hfunc, &function));
+    *name = function->kernel->name;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+    ENTER(CURRENT);
+    Function *function;
+    TRY(function_of(func, &function));
+    return param_info(function->kernel, paramIndex, paramOffset, paramSize);
+}
+
+CUresult CUDAAPI cuFuncGetParamCount(CUfunction func, size_t *paramCount)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(paramCount, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(func, &function));
+    *paramCount = function->kernel->param_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+    ENTER(CURRENT);
+    Function *object;
+    CHECK(state, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(function, &object));
+    *state = CU_FUNCTION_LOADING_STATE_LOADED;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuFuncLoad(CUfunction function)
+{
+    ENTER(CURRENT);
+    Function *object;
+    return function_of(function, &object);
+}
+
+/* ---- libraries --------------------------------------------------------------------------------------------------------------- */
+
+/* Return the bytes of an image: PTX ends with a zero, ELF and fatbins have their size within. */
+static size_t image_size(const void *image)
+{
+    uint64_t size;
+    switch (image_kind(image)) {
+    case IMAGE_PTX: return strlen(image) + 1;
+    case IMAGE_CUBIN: return elf_size(image);
+    case IMAGE_FATBIN: memcpy(&size, (const char *)image + 8, sizeof size); return size + 16;
+    default: return 0;
+    }
+}
+
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+                                   unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+                                   unsigned int numLibraryOptions)
+{
+    ENTER(READY);
+    (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
+    CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
+    size_t size = image_size(code);
+    CHECK(size, CUDA_ERROR_INVALID_IMAGE);
+    Library *object = calloc(1, sizeof *object);
+    CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
+    object->image = malloc(size);
+    object->size = size;
+    memcpy(object->image, code, size);
+    object->handle = handle_make(HANDLE_LIBRARY, object, object);
+    *library = object->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library)
+{
+    ENTER(READY);
+    Library *object = handle_get(HANDLE_LIBRARY, library);
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    for (int i = 0; i < object->module_count; i++) {
+        context_run(object->modules[i]->context);
+        module_drop(object->modules[i]);
+    }
+    handle_drop_owner(HANDLE_KERNEL, object, free);
+    handle_drop(HANDLE_LIBRARY, library);
+    free(object->image);
+    free(object);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, library);
+    Module *module;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(pKernel && name, CUDA_ERROR_INVALID_VALUE);
+    TRY(library_module(object, &module));
+    CHECK(module_function(module, name), CUDA_ERROR_NOT_FOUND);
+    LibraryKernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
+    CHECK(kernel, CUDA_ERROR_OUT_OF_MEMORY);
+    kernel->library = object;
+    memcpy(kernel->name, name, strlen(name) + 1);
+    *pKernel = handle_make(HANDLE_KERNEL, kernel, object);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+    ENTER(CURRENT);
+    Library *object = handle_get(HANDLE_LIBRARY, library);
+    Module *module;
+    CHECK(object, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(pMod, CUDA_ERROR_INVALID_VALUE);
+    TRY(library_module(object, &module));
+    if (!module->handle)
+        module->handle = handle_make(HANDLE_MODULE, module, object);
+    *pMod = module->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(pFunc, CUDA_ERROR_INVALID_VALUE);
+    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
+    TRY(function_of((CUfunction)kernel, &function));
+    *pFunc = function->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+{
+    ENTER(CURRENT);
+    Function *function;
+    (void)dev;
+    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
+    TRY(function_of((CUfunction)kernel, &function));
+    return get_attribute(pi, attrib, function);
+}
+
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+{
+    ENTER(CURRENT);
+    Function *function;
+    (void)dev;
+    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
+    TRY(function_of((CUfunction)kernel, &function));
+    return set_attribute(attrib, val, function);
+}
+
+CUresult CUDAAPI cuKernelGetName(const char **name, CUkernel hfunc)
+{
+    ENTER(CURRENT);
+    LibraryKernel *kernel = handle_get(HANDLE_KERNEL, hfunc);
+    CHECK(name, CUDA_ERROR_INVALID_VALUE);
+    CHECK(kernel, CUDA_ERROR_INVALID_HANDLE);
+    *name = kernel->name;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(handle_get(HANDLE_KERNEL, kernel), CUDA_ERROR_INVALID_HANDLE);
+    TRY(function_of((CUfunction)kernel, &function));
+    return param_info(function->kernel, paramIndex, paramOffset, paramSize);
+}

@@ -1,0 +1,338 @@
+/* Modules: PTX is loaded by the worker, a cubin is read here and is not executed. */
+#include "cuda_standin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_BYTES = 4096 };
+
+static void free_module(Module *module)
+{
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        free(module->kernels[i].name);
+        free(module->kernels[i].params);
+    }
+    for (uint32_t i = 0; i < module->global_count; i++) {
+        free(module->globals[i].name);
+        if (module->globals[i].address)
+            arena_free(module->globals[i].address);
+    }
+    free(module->kernels);
+    free(module->globals);
+    free(module->functions);
+    free(module);
+}
+
+void module_drop(void *object)
+{
+    Module *module = object;
+    for (uint32_t i = 0; i < module->kernel_count; i++)
+        if (module->functions[i].handle)
+            handle_drop(HANDLE_FUNCTION, module->functions[i].handle);
+    if (module->ptx) {
+        Bytes request = {0}, response;
+        char *message;
+        put_u32(&request, WORKER_UNLOAD);
+        put_u32(&request, module->worker_number);
+        worker_call(&request, &response, &message);
+        bytes_free(&request);
+        bytes_free(&response);
+        free(message);
+    }
+    free_module(module);
+}
+
+/* Read the worker's description of a module. */
+static void read_description(Module *module, Bytes *response)
+{
+    module->worker_number = get_u32(response);
+    uint32_t count = get_u32(response);
+    module->kernels = calloc(count + 1, sizeof *module->kernels);
+    for (uint32_t i = 0; i < count && !response->short_read; i++) {
+        Kernel *kernel = &module->kernels[module->kernel_count++];
+        kernel->name = get_text(response);
+        uint32_t params = get_u32(response);
+        kernel->params = calloc(params + 1, sizeof *kernel->params);
+        for (uint32_t j = 0; j < params && !response->short_read; j++) {
+            kernel->params[kernel->param_count].offset = get_u32(response);
+            kernel->params[kernel->param_count++].size = get_u32(response);
+            get_u32(response); /* the alignment */
+        }
+        kernel->param_bytes = get_u32(response);
+        for (int j = 0; j < 3; j++)
+            kernel->block[j] = get_u32(response);
+        kernel->max_threads = get_u32(response);
+        for (int j = 0; j < 3; j++)
+            kernel->cluster[j] = get_u32(response);
+        kernel->shared = get_u32(response);
+        kernel->local = get_u32(response);
+        kernel->registers = get_u32(response);
+    }
+    count = get_u32(response);
+    module->globals = calloc(count + 1, sizeof *module->globals);
+    for (uint32_t i = 0; i < count && !response->short_read; i++) {
+        Global *global = &module->globals[module->global_count++];
+        global->name = get_text(response);
+        global->size = get_u64(response);
+        global->align = get_u32(response);
+        global->flags = get_u32(response);
+    }
+}
+
+static CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size)
+{
+    int arch = device_arch(module->context->device);
+    TRY(ptx_check(text, arch, log, log_size));
+    Bytes request = {0}, response;
+    char *message;
+    put_u32(&request, WORKER_LOAD);
+    put_u32(&request, (uint32_t)arch);
+    put_bytes(&request, text, strlen(text));
+    int code = worker_call(&request, &response, &message);
+    bytes_free(&request);
+    if (code) {
+        snprintf(log, log_size, "%s", message);
+        explain("%s", message);
+        free(message);
+        bytes_free(&response);
+        return (CUresult)code;
+    }
+    read_description(module, &response);
+    bool whole = !response.short_read;
+    bytes_free(&response);
+    module->ptx = true;
+    module->arch = arch;
+    CHECK(whole, CUDA_ERROR_UNKNOWN);
+    return CUDA_SUCCESS;
+}
+
+/* Give each global its memory; a cubin's has its first values, PTX's are written by the worker. */
+static CUresult place_globals(Module *module)
+{
+    Bytes request = {0}, response;
+    put_u32(&request, WORKER_PLACE);
+    put_u32(&request, module->worker_number);
+    put_u32(&request, module->global_count);
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < module->global_count && !result; i++) {
+        Global *global = &module->globals[i];
+        Block *block;
+        result = (CUresult)arena_allocate(BLOCK_DEVICE, module->context->device, global->size, device_memory(), module->context, &block);
+        if (result)
+            break;
+        block->flags = BLOCK_INTERNAL;
+        global->address = block->start;
+        memset(arena_view(global->address), 0, global->size);
+        if (global->initial)
+            memcpy(arena_view(global->address), global->initial, global->size);
+        put_u64(&request, global->address);
+    }
+    if (!result && module->ptx) {
+        char *message;
+        result = (CUresult)worker_call(&request, &response, &message);
+        if (result)
+            explain("%s", message);
+        free(message);
+        bytes_free(&response);
+    }
+    bytes_free(&request);
+    return result;
+}
+
+static CUresult load_into(Module *module, const void *image, char *log, size_t log_size)
+{
+    int arch = device_arch(module->context->device);
+    void *member = NULL;
+    ImageKind kind = image_kind(image);
+    if (kind == IMAGE_FATBIN) {
+        TRY(fatbin_member(image, arch, &member));
+        image = member;
+        kind = image_kind(image);
+    }
+    CUresult result = CUDA_ERROR_INVALID_IMAGE;
+    if (kind == IMAGE_PTX)
+        result = load_ptx(module, image, log, log_size);
+    else if (kind == IMAGE_CUBIN)
+        result = cubin_read(image, elf_size(image), module);
+    if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch))
+        result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!result)
+        result = place_globals(module);
+    free(member);
+    return result;
+}
+
+CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **result)
+{
+    Module *module = calloc(1, sizeof *module);
+    CHECK(module, CUDA_ERROR_OUT_OF_MEMORY);
+    module->context = context;
+    CUresult code = load_into(module, image, log, log_size);
+    if (code) {
+        free_module(module);
+        return code;
+    }
+    module->functions = calloc(module->kernel_count + 1, sizeof *module->functions);
+    for (uint32_t i = 0; i < module->kernel_count; i++)
+        module->functions[i] = (Function){.module = module, .kernel = &module->kernels[i], .index = i};
+    *result = module;
+    return CUDA_SUCCESS;
+}
+
+/* Return the option's place, or NULL. */
+static void **option_of(CUjit_option wanted, unsigned count, CUjit_option *options, void **values)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (options[i] == wanted)
+            return &values[i];
+    return NULL;
+}
+
+static void write_log(const char *log, CUjit_option buffer, CUjit_option size, unsigned count, CUjit_option *options, void **values)
+{
+    void **target = option_of(buffer, count, options, values), **bytes = option_of(size, count, options, values);
+    if (!target || !*target || !bytes || !*bytes)
+        return;
+    size_t room = (size_t)(uintptr_t)*bytes;
+    snprintf(*target, room, "%s", log);
+    *bytes = (void *)(uintptr_t)(strlen(log) < room ? strlen(log) : room - 1);
+}
+
+static CUresult load(CUmodule *result, const void *image, unsigned count, CUjit_option *options, void **values)
+{
+    Module *module;
+    char log[LOG_BYTES] = "";
+    CHECK(result && image && (!count || (options && values)), CUDA_ERROR_INVALID_VALUE);
+    TRY(refuse_in_capture());
+    CUresult code = module_load(current_context(), image, log, sizeof log, &module);
+    write_log(log, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, count, options, values);
+    write_log("", CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, count, options, values);
+    if (code)
+        return code;
+    module->handle = handle_make(HANDLE_MODULE, module, module->context);
+    *result = module->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+    ENTER(CURRENT);
+    return load(module, image, 0, NULL, NULL);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues)
+{
+    ENTER(CURRENT);
+    return load(module, image, numOptions, options, optionValues);
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
+{
+    ENTER(CURRENT);
+    return load(module, fatCubin, 0, NULL, NULL);
+}
+
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
+{
+    ENTER(CURRENT);
+    CHECK(module && fname, CUDA_ERROR_INVALID_VALUE);
+    FILE *file = fopen(fname, "rb");
+    CHECK(file, CUDA_ERROR_FILE_NOT_FOUND);
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    char *image = calloc(1, (size_t)size + 1);
+    bool whole = image && fread(image, 1, (size_t)size, file) == (size_t)size;
+    fclose(file);
+    CUresult result = whole ? load(module, image, 0, NULL, NULL) : CUDA_ERROR_FILE_NOT_FOUND;
+    free(image);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
+{
+    ENTER(CURRENT);
+    Module *module = handle_get(HANDLE_MODULE, hmod);
+    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    CUresult result = context_run(module->context);
+    handle_drop(HANDLE_MODULE, hmod);
+    module_drop(module);
+    return result;
+}
+
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    ENTER(READY);
+    CHECK(mode, CUDA_ERROR_INVALID_VALUE);
+    *mode = CU_MODULE_EAGER_LOADING;
+    return CUDA_SUCCESS;
+}
+
+Function *module_function(Module *module, const char *name)
+{
+    for (uint32_t i = 0; i < module->kernel_count; i++) {
+        Function *function = &module->functions[i];
+        if (strcmp(module->kernels[i].name, name) != 0)
+            continue;
+        if (!function->handle) {
+            function->max_dynamic = 48u << 10;
+            if (function->max_dynamic > (48u << 10) - function->kernel->shared)
+                function->max_dynamic = (48u << 10) - function->kernel->shared;
+            function->handle = handle_make(HANDLE_FUNCTION, function, module->context);
+        }
+        return function;
+    }
+    return NULL;
+}
+
+CUresult CUDAAPI cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
+{
+    ENTER(CURRENT);
+    Module *module = handle_get(HANDLE_MODULE, hmod);
+    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(hfunc && name && *name, CUDA_ERROR_INVALID_VALUE);
+    Function *function = module_function(module, name);
+    CHECK(function, CUDA_ERROR_NOT_FOUND);
+    *hfunc = function->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
+{
+    ENTER(CURRENT);
+    Module *module = handle_get(HANDLE_MODULE, mod);
+    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(count, CUDA_ERROR_INVALID_VALUE);
+    *count = module->kernel_count;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+{
+    ENTER(CURRENT);
+    Module *module = handle_get(HANDLE_MODULE, mod);
+    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(functions, CUDA_ERROR_INVALID_VALUE);
+    for (uint32_t i = 0; i < module->kernel_count && i < numFunctions; i++)
+        functions[i] = module_function(module, module->kernels[i].name)->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+{
+    ENTER(CURRENT);
+    Module *module = handle_get(HANDLE_MODULE, hmod);
+    CHECK(module, CUDA_ERROR_INVALID_HANDLE);
+    CHECK(name, CUDA_ERROR_INVALID_VALUE);
+    for (uint32_t i = 0; i < module->global_count; i++) {
+        if (strcmp(module->globals[i].name, name) != 0)
+            continue;
+        if (dptr)
+            *dptr = module->globals[i].address;
+        if (bytes)
+            *bytes = module->globals[i].size;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,411 @@
+/* Streams and events: CUDA's rules over the queues of streams.c.
+ *
+ * A query makes progress: it runs one operation of the stream, and answers "not ready" if there was one. So a loop of queries ends, and a
+ * single query does not hide a missing wait.
+ */
+#include "cuda_standin.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+static Stream *thread_stream(Context *context)
+{
+    for (Stream *stream = context->group.streams; stream; stream = stream->next)
+        if (stream->of_thread && pthread_equal(stream->thread, pthread_self()))
+            return stream;
+    Stream *stream = stream_make(&context->group, true);
+    stream->of_thread = true;
+    stream->thread = pthread_self();
+    return stream;
+}
+
+CUresult stream_of(CUstream handle, Stream **stream)
+{
+    Context *context = current_context();
+    if (!handle || handle == CU_STREAM_LEGACY)
+        *stream = context->group.barrier;
+    else if (handle == CU_STREAM_PER_THREAD)
+        *stream = thread_stream(context);
+    else
+        *stream = handle_get(HANDLE_STREAM, handle);
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static Context *context_of_stream(Stream *stream)
+{
+    return (Context *)stream->group;
+}
+
+/* Return whether a stream of the current context captures in the mode that forbids unsafe calls to this thread. */
+static Stream *capturing_stream(void)
+{
+    Context *context = current_context();
+    for (Stream *stream = context ? context->group.streams : NULL; stream; stream = stream->next)
+        if (capture_active(stream))
+            return stream;
+    return NULL;
+}
+
+CUresult refuse_in_capture(void)
+{
+    Stream *stream = thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ? NULL : capturing_stream();
+    if (!stream)
+        return CUDA_SUCCESS;
+    capture_invalidate(stream);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult submit(Stream *stream, Op *op)
+{
+    if (capture_active(stream))
+        return capture_add(stream, op);
+    Stream *capturing = stream == stream->group->barrier ? capturing_stream() : NULL;
+    if (capturing && capturing->blocking) { /* the legacy stream would wait for the one that captures */
+        capture_invalidate(capturing);
+        op_free(op);
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    stream_add(stream, op);
+    return CUDA_SUCCESS;
+}
+
+CUresult submit_and(Stream *stream, Op *op, bool wait)
+{
+    if (wait && capture_active(stream)) {
+        capture_invalidate(stream);
+        op_free(op);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    TRY(submit(stream, op));
+    if (!wait)
+        return CUDA_SUCCESS;
+    stream_run(stream, stream->last);
+    return context_failure(context_of_stream(stream));
+}
+
+static CUresult create(CUstream *phStream, unsigned flags, int priority)
+{
+    CHECK(phStream && !(flags & ~(unsigned)CU_STREAM_NON_BLOCKING), CUDA_ERROR_INVALID_VALUE);
+    Context *context = current_context();
+    Stream *stream = stream_make(&context->group, !(flags & CU_STREAM_NON_BLOCKING));
+    stream->flags = flags;
+    stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    stream->handle = handle_make(HANDLE_STREAM, stream, context);
+    *phStream = stream->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+    ENTER(CURRENT);
+    return create(phStream, Flags, 0);
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+    ENTER(CURRENT);
+    return create(phStream, flags, priority);
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
+{
+    ENTER(READY);
+    Stream *stream = handle_get(HANDLE_STREAM, hStream);
+    CHECK(stream, CUDA_ERROR_INVALID_HANDLE);
+    if (capture_active(stream))
+        capture_invalidate(stream);
+    handle_drop(HANDLE_STREAM, hStream);
+    stream_retire(stream); /* its work goes on, as CUDA has it */
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamSynchronize(CUstream hStream)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    TRY(stream_of(hStream, &stream));
+    if (capture_active(stream)) {
+        capture_invalidate(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (stream == stream->group->barrier) /* it waits for the blocking streams, with an operation that does nothing */
+        for (Stream *other = stream->group->streams; other; other = other->next)
+            if (other->blocking && other != stream)
+                stream_run(other, other->last);
+    stream_run(stream, stream->last);
+    return context_failure(context_of_stream(stream));
+}
+
+CUresult CUDAAPI cuStreamQuery(CUstream hStream)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    TRY(stream_of(hStream, &stream));
+    if (capture_active(stream)) {
+        capture_invalidate(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    bool done = stream_step(stream);
+    TRY(context_failure(context_of_stream(stream)));
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(flags, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    *flags = stream->flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(priority, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    *priority = stream->priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    *pctx = context_of_stream(stream)->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(device, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    *device = context_of_stream(stream)->device;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(streamId, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    *streamId = (uintptr_t)stream;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    ENTER(ANY);
+    CHECK(mode && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE);
+    CUstreamCaptureMode before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+/* ---- functions of the host in a stream ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    CUhostFn function;
+    void *data;
+} HostCall;
+
+static int run_host_call(Op *op)
+{
+    HostCall *call = (HostCall *)op->data;
+    call_unlocked(call->function, call->data);
+    return 0;
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(fn, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    Op *op = op_make("host function", run_host_call, NULL, sizeof(HostCall));
+    *(HostCall *)op->data = (HostCall){fn, userData};
+    return submit(stream, op);
+}
+
+typedef struct {
+    CUstreamCallback function;
+    CUstream stream;
+    void *data;
+} Callback;
+
+static void call_back(void *data)
+{
+    Callback *callback = data;
+    callback->function(callback->stream, CUDA_SUCCESS, callback->data);
+}
+
+static int run_callback(Op *op)
+{
+    call_unlocked(call_back, op->data);
+    return 0;
+}
+
+CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    CHECK(callback && !flags, CUDA_ERROR_INVALID_VALUE);
+    TRY(stream_of(hStream, &stream));
+    Op *op = op_make("callback", run_callback, NULL, sizeof(Callback));
+    *(Callback *)op->data = (Callback){callback, hStream, userData};
+    return submit(stream, op);
+}
+
+/* ---- events -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Event *event;
+    uint64_t generation;
+} Record;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static int run_record(Op *op)
+{
+    Record *record = (Record *)op->data;
+    if (record->event->generation == record->generation)
+        record->event->time = now();
+    return 0;
+}
+
+static int run_nothing(Op *op)
+{
+    (void)op;
+    return 0;
+}
+
+static CUresult event_of(CUevent handle, Event **event)
+{
+    *event = handle_get(HANDLE_EVENT, handle);
+    return *event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+    ENTER(CURRENT);
+    unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+    CHECK(phEvent && !(Flags & ~known), CUDA_ERROR_INVALID_VALUE);
+    CHECK(!(Flags & CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+    Event *event = calloc(1, sizeof *event); /* never freed: an operation may still name it */
+    if (!event)
+        abort();
+    event->context = current_context();
+    event->flags = Flags;
+    event->time = -1;
+    event->handle = handle_make(HANDLE_EVENT, event, event->context);
+    *phEvent = event->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventDestroy(CUevent hEvent)
+{
+    ENTER(READY);
+    Event *event;
+    TRY(event_of(hEvent, &event));
+    handle_drop(HANDLE_EVENT, hEvent);
+    event->generation++;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    Event *event;
+    TRY(event_of(hEvent, &event));
+    TRY(stream_of(hStream, &stream));
+    CHECK(&event->context->group == stream->group, CUDA_ERROR_INVALID_HANDLE);
+    if (capture_active(stream))
+        return capture_record(stream, event);
+    Op *op = op_make("event record", run_record, NULL, sizeof(Record));
+    *(Record *)op->data = (Record){event, event->generation + 1};
+    TRY(submit(stream, op));
+    event->generation++;
+    event->stream = stream;
+    event->number = stream->last;
+    event->time = -1;
+    event->graph = NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+    CHECK(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
+    return cuEventRecord(hEvent, hStream);
+}
+
+CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+    ENTER(CURRENT);
+    Stream *stream;
+    Event *event;
+    CHECK(!(Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
+    TRY(event_of(hEvent, &event));
+    TRY(stream_of(hStream, &stream));
+    if (event->graph || capture_active(stream))
+        return capture_wait(stream, event);
+    if (!event->stream)
+        return CUDA_SUCCESS;
+    Op *op = op_make("event wait", run_nothing, NULL, 0);
+    op_wait(op, event->stream, event->number);
+    return submit(stream, op);
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent hEvent)
+{
+    ENTER(READY);
+    Event *event;
+    TRY(event_of(hEvent, &event));
+    CHECK(!event->graph, CUDA_ERROR_CAPTURED_EVENT);
+    if (event->stream)
+        stream_run(event->stream, event->number);
+    return context_failure(event->context);
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent hEvent)
+{
+    ENTER(READY);
+    Event *event;
+    TRY(event_of(hEvent, &event));
+    CHECK(!event->graph, CUDA_ERROR_CAPTURED_EVENT);
+    bool done = !event->stream || event->stream->done >= event->number;
+    if (!done)
+        stream_step(event->stream);
+    TRY(context_failure(event->context));
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+    ENTER(READY);
+    Event *start, *end;
+    CHECK(pMilliseconds, CUDA_ERROR_INVALID_VALUE);
+    TRY(event_of(hStart, &start));
+    TRY(event_of(hEnd, &end));
+    CHECK(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
+    CHECK(start->stream && end->stream, CUDA_ERROR_INVALID_HANDLE);
+    TRY(context_failure(start->context));
+    CHECK(start->time >= 0 && end->time >= 0, CUDA_ERROR_NOT_READY);
+    *pMilliseconds = (float)(end->time - start->time);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,189 @@
+/* The arena: one memfd that the worker maps as well. Each device and the host have a slice of its addresses.
+ *
+ * A process can access the addresses of pinned and managed memory; those of device memory are reserved, so that a dereference of a device
+ * pointer faults as on hardware. The stand-in has a second mapping (the view) for its own copies. Addresses are not reused before
+ * a slice is through, with a gap between blocks, so that an access to freed memory or beyond a block is detected.
+ */
+#define _GNU_SOURCE
+#include "standin.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALIGNMENT = 512, GAP = 4096, PATTERN_BYTES = 4 << 20, PATTERN = 0xa5 };
+
+typedef struct {
+    Block *blocks; /* sorted by start */
+    size_t count, capacity;
+    uint64_t cursor, used;
+} Slice;
+
+static Slice slices[ARENA_SLICES];
+static int fd = -1;
+static unsigned char *view;
+static uint64_t block_number;
+
+uint64_t arena_size(void)
+{
+    return SLICE_BYTES * ARENA_SLICES;
+}
+
+int arena_fd(void)
+{
+    return fd;
+}
+
+bool arena_open(void)
+{
+    if (fd >= 0)
+        return true;
+    fd = memfd_create("devmod-standin", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)arena_size()))
+        return false;
+    void *devices = mmap((void *)(uintptr_t)ARENA_BASE, SLICE_BYTES * ARENA_DEVICES, PROT_NONE,
+                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0);
+    void *host = mmap((void *)(uintptr_t)(ARENA_BASE + SLICE_BYTES * ARENA_HOST), SLICE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, (off_t)(SLICE_BYTES * ARENA_HOST));
+    view = mmap(NULL, arena_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    for (int i = 0; i < ARENA_SLICES; i++)
+        slices[i].cursor = ARENA_BASE + SLICE_BYTES * (unsigned)i + GAP;
+    return devices != MAP_FAILED && host != MAP_FAILED && view != MAP_FAILED;
+}
+
+bool arena_contains(uint64_t address)
+{
+    return address >= ARENA_BASE && address < ARENA_BASE + arena_size();
+}
+
+void *arena_view(uint64_t address)
+{
+    return view + (address - ARENA_BASE);
+}
+
+static Slice *slice_of(uint64_t address)
+{
+    return arena_contains(address) ? &slices[(address - ARENA_BASE) / SLICE_BYTES] : NULL;
+}
+
+/* Return the index of the first block of a slice that starts behind `address`. */
+static size_t index_behind(const Slice *slice, uint64_t address)
+{
+    size_t low = 0, high = slice->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (slice->blocks[middle].start > address)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+Block *arena_block(uint64_t address, uint64_t size)
+{
+    Slice *slice = slice_of(address);
+    size_t index = slice ? index_behind(slice, address) : 0;
+    if (!index)
+        return NULL;
+    Block *block = &slice->blocks[index - 1];
+    uint64_t offset = address - block->start;
+    return offset < block->size && size <= block->size - offset ? block : NULL;
+}
+
+static uint64_t rounded(uint64_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Return an address behind `from` with `size` free bytes and gaps at both ends, or 0. */
+static uint64_t free_address(const Slice *slice, uint64_t end, uint64_t from, uint64_t size)
+{
+    for (size_t i = index_behind(slice, from); ; i++) {
+        if (i && slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP > from)
+            from = rounded(slice->blocks[i - 1].start + slice->blocks[i - 1].size + GAP);
+        uint64_t next = i < slice->count ? slice->blocks[i].start : end;
+        if (from + size + GAP <= next)
+            return from;
+        if (i >= slice->count)
+            return 0;
+    }
+}
+
+int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner, Block **block)
+{
+    int number = kind == BLOCK_DEVICE ? device : ARENA_HOST;
+    Slice *slice = &slices[number];
+    uint64_t start = ARENA_BASE + SLICE_BYTES * (unsigned)number + GAP, end = start - GAP + SLICE_BYTES;
+    uint64_t used = slices[number].used;
+    if (size > SLICE_BYTES / 2 || rounded(size) > limit || used > limit - rounded(size))
+        return codes.out_of_memory;
+    uint64_t address = free_address(slice, end, slice->cursor, size);
+    if (!address)
+        address = free_address(slice, end, start, size);
+    if (!address)
+        return codes.out_of_memory;
+    if (slice->count == slice->capacity) {
+        slice->capacity = slice->capacity * 2 + 64;
+        slice->blocks = realloc(slice->blocks, slice->capacity * sizeof *slice->blocks);
+        if (!slice->blocks)
+            abort();
+    }
+    size_t index = index_behind(slice, address);
+    memmove(slice->blocks + index + 1, slice->blocks + index, (slice->count - index) * sizeof *slice->blocks);
+    slice->blocks[index] = (Block){.start = address, .size = size, .number = ++block_number, .kind = kind, .device = device, .live = true,
+                                   .owner = owner};
+    slice->count++;
+    slice->used += rounded(size);
+    slice->cursor = rounded(address + size + GAP);
+    *block = &slice->blocks[index];
+    /* New memory has no defined contents. A pattern shows a read before the first write; zeros would hide it. */
+    memset(arena_view(address), PATTERN, size < PATTERN_BYTES ? size : PATTERN_BYTES);
+    return 0;
+}
+
+static void remove_block(Slice *slice, size_t index)
+{
+    Block block = slice->blocks[index];
+    uint64_t first = (block.start - ARENA_BASE) / 4096 * 4096, last = (block.start - ARENA_BASE + block.size + 4095) / 4096 * 4096;
+    /* The gap keeps other blocks out of these pages. */
+    (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
+    slice->used -= rounded(block.size);
+    slice->count--;
+    memmove(slice->blocks + index, slice->blocks + index + 1, (slice->count - index) * sizeof *slice->blocks);
+}
+
+bool arena_free(uint64_t start)
+{
+    Slice *slice = slice_of(start);
+    size_t index = slice ? index_behind(slice, start) : 0;
+    if (!index || slice->blocks[index - 1].start != start)
+        return false;
+    remove_block(slice, index - 1);
+    return true;
+}
+
+void arena_free_owner(void *owner)
+{
+    for (int i = 0; i < ARENA_SLICES; i++)
+        for (size_t j = slices[i].count; j-- > 0;)
+            if (slices[i].blocks[j].owner == owner)
+                remove_block(&slices[i], j);
+}
+
+uint64_t arena_used(int slice)
+{
+    return slices[slice].used;
+}
+
+size_t arena_count(int slice)
+{
+    return slices[slice].count;
+}
+
+Block *arena_at(int slice, size_t index)
+{
+    return &slices[slice].blocks[index];
+}

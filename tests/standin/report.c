@@ -1,0 +1,95 @@
+/* The report: violations and counts, as lines of text that tests read. */
+#include "standin.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *report_text;
+static size_t report_size, report_capacity;
+
+static char violations[16384];
+
+void (*report_more)(void);
+
+/* Return the report: "name value" lines, then "violation text" lines. The text is valid until the next call. */
+const char *standin_report(void);
+/* Forget the violations. */
+void standin_forget(void);
+
+void violation(const char *format, ...)
+{
+    size_t used = strlen(violations);
+    va_list arguments;
+    va_start(arguments, format);
+    used += (size_t)snprintf(violations + used, sizeof violations - used, "violation ");
+    if (used < sizeof violations)
+        vsnprintf(violations + used, sizeof violations - used, format, arguments);
+    va_end(arguments);
+    used = strlen(violations);
+    if (used + 1 < sizeof violations)
+        memcpy(violations + used, "\n", 2);
+}
+
+static void report_add(const char *text)
+{
+    size_t length = strlen(text);
+    if (report_size + length + 1 > report_capacity) {
+        report_capacity = (report_size + length + 1) * 2;
+        report_text = realloc(report_text, report_capacity);
+        if (!report_text)
+            abort();
+    }
+    memcpy(report_text + report_size, text, length + 1);
+    report_size += length;
+}
+
+void report_line(const char *name, long long value)
+{
+    char line[128];
+    snprintf(line, sizeof line, "%s %lld\n", name, value);
+    report_add(line);
+}
+
+const char *standin_report(void)
+{
+    pthread_mutex_lock(&big_lock);
+    report_size = 0;
+    report_add("");
+    for (int kind = 1; kind < HANDLE_KINDS; kind++)
+        report_line(handle_kind_name(kind), (long long)handle_count(kind));
+    for (int slice = 0; slice < ARENA_SLICES; slice++) {
+        if (!arena_count(slice))
+            continue;
+        char name[32];
+        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-blocks" : "device-%d-blocks", slice);
+        report_line(name, (long long)arena_count(slice));
+        snprintf(name, sizeof name, slice == ARENA_HOST ? "host-bytes" : "device-%d-bytes", slice);
+        report_line(name, (long long)arena_used(slice));
+    }
+    report_line("worker", worker_started());
+    if (report_more)
+        report_more();
+    report_add(violations);
+    pthread_mutex_unlock(&big_lock);
+    return report_text;
+}
+
+void standin_forget(void)
+{
+    pthread_mutex_lock(&big_lock);
+    violations[0] = 0;
+    pthread_mutex_unlock(&big_lock);
+}
+
+/* At the end of the process, write the report to the file that the setting "report" names. */
+__attribute__((destructor)) static void write_report(void)
+{
+    const char *path = setting("report");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!file)
+        return;
+    fputs(standin_report(), file);
+    fclose(file);
+}

@@ -1,0 +1,193 @@
+/* The parts of a stand-in driver that no vendor's API appears in.
+ *
+ * A stand-in driver is a shared library with the API of a vendor's driver. It keeps memory, handles, streams and events, and
+ * checks what it gets. A worker process runs the kernels (protocol.md). Tests alone build and load it.
+ *
+ * One lock guards everything: each function here expects its caller to hold it, if it says nothing else.
+ */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- settings.c: what a test sets ------------------------------------------------------------------------------------- */
+
+/* Return the setting `name` as text: set_setting's value, else the environment variable DEVMOD_STANDIN_<NAME>, else NULL. */
+const char *setting(const char *name);
+/* Return the setting `name` as a number (decimal, or hexadecimal with 0x), or `fallback` without one. */
+uint64_t setting_number(const char *name, uint64_t fallback);
+
+/* ---- report.c: what a test reads -------------------------------------------------------------------------------------- */
+
+/* Note a use of the API that has no defined result with a real driver. Tests fail on it. */
+void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The driver adds its own lines of "name value" to the report here. */
+extern void (*report_more)(void);
+void report_line(const char *name, long long value);
+
+/* ---- codes: the vendor's error codes that the shared parts return -------------------------------------------------------- */
+
+typedef struct {
+    int out_of_memory, invalid_value, illegal_address, unknown, not_supported;
+} Codes;
+extern const Codes codes; /* the driver defines it */
+
+/* ---- arena.c: device memory and pinned host memory ------------------------------------------------------------------------ */
+
+enum { ARENA_DEVICES = 8, ARENA_HOST = ARENA_DEVICES, ARENA_SLICES }; /* one slice of addresses for each device, one for the host */
+
+#define ARENA_BASE UINT64_C(0x70000000000)
+#define SLICE_BYTES (UINT64_C(64) << 30)
+
+typedef enum { BLOCK_DEVICE, BLOCK_HOST, BLOCK_MANAGED } BlockKind;
+
+/* One allocation. `live` is false for a stream-ordered allocation that its stream has not reached yet. */
+typedef struct {
+    uint64_t start, size, number;
+    BlockKind kind;
+    int device;
+    unsigned flags;
+    bool live;
+    bool from_pool;
+    void *owner;
+} Block;
+
+/* Make the memfd and the mappings. Return whether it worked. */
+bool arena_open(void);
+/* Return the descriptor of the memfd. */
+int arena_fd(void);
+/* Return the bytes of the arena, of all slices. */
+uint64_t arena_size(void);
+/* Allocate `size` bytes of a device (kind device or managed) or of the host, and set *block. Return 0 or a code. */
+int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, void *owner, Block **block);
+/* Free the block that starts at `start`; the memory behind it is gone. Return whether there is one. */
+bool arena_free(uint64_t start);
+/* Free all blocks of an owner. */
+void arena_free_owner(void *owner);
+/* Return the block that contains [address, address + size), or NULL. The pointer is valid until the next call that changes blocks. */
+Block *arena_block(uint64_t address, uint64_t size);
+/* Return whether an address lies in the arena at all. */
+bool arena_contains(uint64_t address);
+/* Return the stand-in's own view of the memory at `address`: the address itself cannot be accessed by the process for device memory. */
+void *arena_view(uint64_t address);
+/* Return the bytes that a device's blocks (or the host's, ARENA_HOST) take. */
+uint64_t arena_used(int slice);
+/* Return the number of blocks in a slice, and one of them. */
+size_t arena_count(int slice);
+Block *arena_at(int slice, size_t index);
+
+/* ---- handles.c ------------------------------------------------------------------------------------------------------------- */
+
+enum { HANDLE_CONTEXT = 1, HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_STREAM, HANDLE_EVENT, HANDLE_GRAPH, HANDLE_GRAPH_NODE,
+       HANDLE_GRAPH_EXEC, HANDLE_POOL, HANDLE_LINKER, HANDLE_LIBRARY, HANDLE_KERNEL, HANDLE_KINDS };
+
+/* Return a new handle of `kind` for `object`. It is not an address, so that dereferencing it faults. */
+void *handle_make(int kind, void *object, void *owner);
+/* Return the object of a handle. NULL, and a violation, for one that is stale, of another kind, or no handle. NULL alone for NULL. */
+void *handle_get(int kind, const void *handle);
+/* Return the object of a handle, or NULL. Nothing is noted. */
+void *handle_peek(int kind, const void *handle);
+/* Make a handle stale. */
+void handle_drop(int kind, const void *handle);
+/* Call `drop(object)` for each live handle of a kind and an owner, and make the handle stale. */
+void handle_drop_owner(int kind, void *owner, void (*drop)(void *object));
+/* Return the number of live handles of a kind. */
+size_t handle_count(int kind);
+const char *handle_kind_name(int kind);
+
+/* ---- streams.c: queues of deferred work ------------------------------------------------------------------------------------ */
+
+typedef struct Op Op;
+typedef struct Stream Stream;
+
+/* Work of a stream. Nothing runs before something waits for it. `run` returns 0 or a code. */
+struct Op {
+    Op *next;
+    uint64_t number;  /* its place in its stream, from 1 */
+    uint64_t ticket;  /* its place in the process */
+    struct { Stream *stream; uint64_t number; } *waits; /* what must be done before, in other streams */
+    int wait_count;
+    int (*run)(Op *op);
+    void (*drop)(Op *op); /* frees what `data` holds; may be NULL */
+    const char *what;
+    uint64_t data[]; /* the operation's own */
+};
+
+/* A group of streams: a context. It has the stream that others of the group wait for (CUDA's legacy default stream). */
+typedef struct Group {
+    int device;
+    Stream *barrier; /* may be NULL */
+    Stream *streams;
+    int failed; /* sticky: the code of the failure that ended the group, 0 before; pending work is then dropped */
+} Group;
+
+struct Stream {
+    Stream *next;
+    Group *group;
+    bool blocking; /* ordered with the group's barrier stream */
+    bool running;
+    bool destroyed;
+    bool of_thread; /* the default stream of `thread` */
+    pthread_t thread;
+    int priority;
+    unsigned flags;
+    void *handle;
+    void *capture; /* the driver's: work is recorded there, not queued */
+    uint64_t last, done; /* numbers of the last operation queued and done */
+    Op *head, *tail;
+};
+
+/* Return a new operation with `size` bytes of data, zeros. */
+Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size);
+void op_free(Op *op);
+/* Let `op` wait for the work of `stream` up to `number`. */
+void op_wait(Op *op, Stream *stream, uint64_t number);
+Stream *stream_make(Group *group, bool blocking);
+/* Queue an operation. Return its number. */
+uint64_t stream_add(Stream *stream, Op *op);
+/* Run a stream up to `number`, with what that depends on and nothing else. Return the sticky code of the stream's group. */
+int stream_run(Stream *stream, uint64_t number);
+/* Run one operation of a stream, with what it depends on: what a query advances. Return whether everything was done before. */
+bool stream_step(Stream *stream);
+/* Run everything of a group: the stream whose next operation is the youngest first, so that a missing wait shows. */
+int group_run(Group *group);
+/* Free a stream when its work is done. The structure stays: others may wait for it. */
+void stream_retire(Stream *stream);
+/* Drop everything that is queued, as after a failure. */
+void group_drop(Group *group);
+/* Call a function of the user without the lock. The stream counts as running meanwhile. */
+void call_unlocked(void (*function)(void *), void *data);
+/* Return whether this thread is in such a call. */
+bool in_call(void);
+
+extern pthread_mutex_t big_lock;
+
+/* ---- worker.c: the interpreter's process ----------------------------------------------------------------------------------- */
+
+/* Bytes that grow: a request that is written, or a response that is read. */
+typedef struct {
+    unsigned char *data;
+    size_t size, capacity, position;
+    bool short_read;
+} Bytes;
+
+void put_u32(Bytes *bytes, uint32_t value);
+void put_u64(Bytes *bytes, uint64_t value);
+void put_bytes(Bytes *bytes, const void *data, size_t size); /* with its length before it */
+uint32_t get_u32(Bytes *bytes);
+uint64_t get_u64(Bytes *bytes);
+char *get_text(Bytes *bytes); /* the caller frees it */
+void bytes_free(Bytes *bytes);
+
+enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH };
+
+/* Send a request (its first field is the operation) and read the response into *response, behind status and message. Return the
+ * status; *message (the caller frees it) is NULL with status 0. The worker is started if it is not there. */
+int worker_call(Bytes *request, Bytes *response, char **message);
+/* Return whether the worker has been started. */
+bool worker_started(void);
+
+#endif

@@ -1,0 +1,155 @@
+/* Streams: queues whose work waits until something needs it.
+ *
+ * An operation runs when the program waits for it, and only after the operations that it depends on: earlier ones of its stream, and what
+ * it waits for explicitly. Work of other streams does not run on the way. So a program that forgets a wait reads old data, each time.
+ */
+#include "standin.h"
+
+#include <stdlib.h>
+
+pthread_mutex_t big_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t progress = PTHREAD_COND_INITIALIZER;
+static uint64_t tickets;
+static __thread bool calling;
+
+Op *op_make(const char *what, int (*run)(Op *), void (*drop)(Op *), size_t size)
+{
+    Op *op = calloc(1, sizeof *op + size);
+    if (!op)
+        abort();
+    op->what = what;
+    op->run = run;
+    op->drop = drop;
+    return op;
+}
+
+void op_free(Op *op)
+{
+    if (op->drop)
+        op->drop(op);
+    free(op->waits);
+    free(op);
+}
+
+void op_wait(Op *op, Stream *stream, uint64_t number)
+{
+    if (stream->done >= number)
+        return;
+    op->waits = realloc(op->waits, (size_t)(op->wait_count + 1) * sizeof *op->waits);
+    if (!op->waits)
+        abort();
+    op->waits[op->wait_count].stream = stream;
+    op->waits[op->wait_count++].number = number;
+}
+
+Stream *stream_make(Group *group, bool blocking)
+{
+    Stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        abort();
+    stream->group = group;
+    stream->blocking = blocking;
+    stream->next = group->streams;
+    group->streams = stream;
+    return stream;
+}
+
+uint64_t stream_add(Stream *stream, Op *op)
+{
+    Group *group = stream->group;
+    if (stream == group->barrier) {
+        for (Stream *other = group->streams; other; other = other->next)
+            if (other->blocking && other != stream)
+                op_wait(op, other, other->last);
+    } else if (stream->blocking && group->barrier) {
+        op_wait(op, group->barrier, group->barrier->last);
+    }
+    op->number = ++stream->last;
+    op->ticket = ++tickets;
+    if (stream->tail)
+        stream->tail->next = op;
+    else
+        stream->head = op;
+    stream->tail = op;
+    return op->number;
+}
+
+/* Take the first operation out of its queue, as done. */
+static void finish(Stream *stream)
+{
+    Op *op = stream->head;
+    stream->head = op->next;
+    if (!stream->head)
+        stream->tail = NULL;
+    stream->done = op->number;
+    op_free(op);
+}
+
+int stream_run(Stream *stream, uint64_t number)
+{
+    while (stream->done < number) {
+        if (stream->running) { /* another thread runs it, or is in a function of the user */
+            pthread_cond_wait(&progress, &big_lock);
+            continue;
+        }
+        Op *op = stream->head;
+        stream->running = true;
+        for (int i = 0; i < op->wait_count; i++)
+            stream_run(op->waits[i].stream, op->waits[i].number);
+        int code = stream->group->failed ? 0 : op->run(op);
+        stream->running = false;
+        if (code && !stream->group->failed)
+            stream->group->failed = code;
+        finish(stream);
+        pthread_cond_broadcast(&progress);
+    }
+    return stream->group->failed;
+}
+
+bool stream_step(Stream *stream)
+{
+    if (stream->done == stream->last)
+        return true;
+    stream_run(stream, stream->done + 1);
+    return false;
+}
+
+int group_run(Group *group)
+{
+    for (;;) {
+        Stream *youngest = NULL;
+        for (Stream *stream = group->streams; stream; stream = stream->next)
+            if (stream->head && (!youngest || stream->head->ticket > youngest->head->ticket))
+                youngest = stream;
+        if (!youngest)
+            return group->failed;
+        stream_run(youngest, youngest->last);
+    }
+}
+
+void group_drop(Group *group)
+{
+    for (Stream *stream = group->streams; stream; stream = stream->next)
+        while (stream->head)
+            finish(stream);
+}
+
+void stream_retire(Stream *stream)
+{
+    stream->destroyed = true;
+    stream->handle = NULL;
+}
+
+void call_unlocked(void (*function)(void *), void *data)
+{
+    pthread_mutex_unlock(&big_lock);
+    calling = true;
+    function(data);
+    calling = false;
+    pthread_mutex_lock(&big_lock);
+}
+
+bool in_call(void)
+{
+    return calling;
+}
