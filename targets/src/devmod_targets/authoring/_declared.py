@@ -42,9 +42,25 @@ class ReflectedFunction(Value):
         The fields of its interface that only some kinds have.
     default_block, open_block
         The fields of its interface; both are ignored if `block` is fixed.
+    tags
+        TVM's launch parameter tags in addition to those of the grid and the block.
+    extra_tags
+        TVM's extra tags: an int for each argument, or empty.
     """
 
-    __slots__ = ("block", "blocks", "default_block", "extra", "location", "open_block", "params", "symbol", "types")
+    __slots__ = (
+        "block",
+        "blocks",
+        "default_block",
+        "extra",
+        "extra_tags",
+        "location",
+        "open_block",
+        "params",
+        "symbol",
+        "tags",
+        "types",
+    )
     block: tuple[int, int, int] | None
     blocks: tuple[Block, ...]
     default_block: tuple[int, int, int] | None
@@ -54,6 +70,8 @@ class ReflectedFunction(Value):
     symbol: str
     types: tuple[str, ...]
     location: str
+    tags: tuple[str, ...]
+    extra_tags: tuple[int, ...]
 
     def __init__(
         self,
@@ -67,6 +85,8 @@ class ReflectedFunction(Value):
         extra: Mapping[str, Any] | None = None,
         default_block: tuple[int, int, int] | None = None,
         open_block: bool = False,
+        tags: Sequence[str] = (),
+        extra_tags: Sequence[int] = (),
     ) -> None:
         self._set(
             symbol=symbol,
@@ -78,6 +98,8 @@ class ReflectedFunction(Value):
             location=location,
             blocks=tuple(blocks),
             extra=dict(extra or {}),
+            tags=tuple(tags),
+            extra_tags=tuple(extra_tags),
         )
 
 
@@ -183,6 +205,7 @@ def _merge_one(spec: TargetSpec, name: str, info: FunctionInfo, reflected: Refle
         default_block=reflected.default_block,
         open_block=reflected.open_block,
     )
+    info = FunctionInfo(info.name, (), info.launch_param_tags or reflected.tags, info.arg_extra_tags or reflected.extra_tags)
     return _with_tags(spec, info, types, interface)
 
 

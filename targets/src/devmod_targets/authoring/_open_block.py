@@ -28,7 +28,8 @@ __attribute__ __kernel kernel __global global __constant constant __private priv
 static inline __inline extern signed unsigned void bool char short int long float double half bfloat uchar ushort uint ulong size_t auto
 constexpr struct union enum class typedef template typename using namespace decltype static_assert alignas alignof sizeof if else for
 while do switch case return break continue operator host_name metal defined aligned packed vec_type_hint work_group_size_hint
-reqd_work_group_size opencl_unroll_hint
+reqd_work_group_size opencl_unroll_hint __global__ __device__ __host__ __constant__ __forceinline__ __noinline__ __inline__ __restrict__
+__launch_bounds__ __grid_constant__ __align__ alignof
 """
 #: Functions of OpenCL C and Metal whose result does not depend on the block.
 _FUNCTION_TEXT = """
@@ -46,13 +47,17 @@ get_depth get_num_mip_levels get_num_samples get_array_size buffer texture sampl
 """
 _FAMILIES = re.compile(
     r"(?:native|half|convert|as|atom|atomic|pack|unpack)_\w+|vload\w+|vstore\w+|(?:read|write)_image\w+|get_image_\w+"
+    r"|__(?:expf|exp10f|logf|log2f|log10f|sinf|cosf|tanf|powf|sincosf|fdividef|frcp_rn|fsqrt_rn|ldg|ldcs|stcs|saturatef|popc|popcll|clz|clzll|ffs|ffsll|brev|brevll|mul24|umul24|mulhi|umulhi)"
+    r"|__(?:half2float|float2half|bfloat162float|float2bfloat16|half22float2|float22half2_rn|hadd2?|hsub2?|hmul2?|hfma2?|hdiv|hmax|hmin)|make_\w+|dim3"
+    r"|(?:acos|acosh|asin|asinh|atan|atan2|atanh|cbrt|ceil|copysign|cos|cosh|cospi|erf|erfc|exp|exp2|exp10|expm1|fabs|fdim|floor|fma|fmax|fmin|fmod|hypot|ldexp|log|log2|log10|log1p|nearbyint|pow|remainder|rint|round|rsqrt|sin|sincos|sinh|sinpi|sqrt|tan|tanh|tgamma|trunc)f"
+    r"|atomic(?:Add|Sub|Min|Max|And|Or|Xor|Exch|CAS|Inc|Dec)"
     r"|(?:packed_)?(?:float|half|bfloat|u?int|u?short|u?char|u?long|bool)[234](?:x[234])?|vec"
 )
 #: Whatever depends on the block, the number of blocks or the number of threads.
 _FORBIDDEN = re.compile(
     r"get_(?:local|group|num_groups|num_sub|enqueued|global_size|global_linear|work|sub|max)\w*|(?:__)?local|(?:work|sub)_group(?!_size_hint)\w*|\w*barrier\w*|async_\w+"
     r"|wait_group_events|(?:__)?asm(?:__)?|\w*threadgroup\w*|threads_per\w*|thread_index\w*|thread_execution\w*|simd\w*|quad\w*|dispatch\w*"
-    r"|grid_\w+|stage_in"
+    r"|grid_\w+|stage_in|threadIdx|blockIdx|blockDim|gridDim|warpSize|__shared__|__\w*sync\w*|__shfl\w*|__activemask|cooperative_groups|cg"
 )
 _KEYWORDS, _FUNCTIONS = frozenset(_KEYWORD_TEXT.split()), frozenset(_FUNCTION_TEXT.split())
 _OPERATOR = re.compile(r"\boperator\b")

@@ -57,10 +57,10 @@ _MAX_NESTING_WORDS = 2000
 #: Parses the source on stdin and exits.
 _TRIAL_PROGRAM = """
 import json, sys
-sys.path[:], main, arguments, files = json.load(sys.stdin)
+sys.path[:], main, arguments, files, options = json.load(sys.stdin)
 from clang import cindex
 try:
-    cindex.Index.create().parse(main, args=arguments, unsaved_files=[tuple(each) for each in files])
+    cindex.Index.create().parse(main, args=arguments, unsaved_files=[tuple(each) for each in files], options=options)
 except cindex.TranslationUnitLoadError:
     pass
 """
@@ -107,7 +107,9 @@ class Libclang:
         number = re.search(r"\d+(?:\.\d+)+", self._text(version()))
         self.toolchain = f"libclang {number[0] if number else 'unknown'}"
 
-    def parse(self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, description: str) -> Any:
+    def parse(
+        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], *, kind: str, description: str, options: int = 0
+    ) -> Any:
         """Parse a program in memory and return its translation unit.
 
         Parameters
@@ -122,6 +124,8 @@ class Libclang:
             The target's kind, for errors.
         description
             The source's description in errors, such as "the C source k.c".
+        options
+            libclang's flags of a translation unit (CXTranslationUnit_Flags).
 
         Raises
         ------
@@ -130,14 +134,14 @@ class Libclang:
         """
         text = files[0][1]
         if _LONG_STATEMENT.search(text) or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
-            self._check_in_subprocess(main, arguments, files, kind, description)
+            self._check_in_subprocess(main, arguments, files, options, kind, description)
         try:
-            return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files)
+            return self.cindex.Index.create().parse(main, args=arguments, unsaved_files=files, options=options)
         except self.cindex.TranslationUnitLoadError as error:
             raise CompileError(f"libclang cannot parse {description}", kind=kind) from error
 
     def _check_in_subprocess(
-        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], kind: str, description: str
+        self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], options: int, kind: str, description: str
     ) -> None:
         """Parse the program in another process first: deep nesting overflows clang's stack, which ends the process."""
         import json
@@ -146,7 +150,7 @@ class Libclang:
 
         if getattr(sys, "frozen", False) or not sys.executable:
             return  # there is no interpreter to start
-        request = json.dumps([sys.path, main, list(arguments), files])
+        request = json.dumps([sys.path, main, list(arguments), files, options])
         try:
             completed = subprocess.run(  # noqa: S603 - this interpreter
                 [sys.executable, "-c", _TRIAL_PROGRAM], input=request, text=True, encoding="utf-8", capture_output=True, check=False

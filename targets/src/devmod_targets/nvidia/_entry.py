@@ -50,6 +50,8 @@ class KernelEntry:
         The most blocks of a cluster (``.maxclusterrank``); 0 without a limit.
     explicit_cluster
         Whether each launch must have cluster dimensions: its own, or the required ones (``.explicitcluster``).
+    dynamic_shared_memory
+        Whether it uses shared memory whose size the launch defines (``extern __shared__``). Cubins do not contain this: False.
     blocks_are_clusters
         Whether the grid of a driver's launch counts clusters instead of blocks (``.blocksareclusters``).
     """
@@ -62,3 +64,4 @@ class KernelEntry:
     max_cluster: int = 0
     explicit_cluster: bool = False
     blocks_are_clusters: bool = False
+    dynamic_shared_memory: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from devmod.errors import FormatError
+from devmod_targets._closure import closure
 from devmod_targets.nvidia._entry import KernelEntry, ParamPlace
 
 TYPE_CHECKING = False
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 
 #: Comments, strings with the pragma before them, and preprocessor lines. All alternatives take the rest of the text if it has no end mark.
 _NOISE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|(?:\.pragma\s+)?"[^"\n]*"?(?:\s*,\s*"[^"\n]*"?)*(?:\s*;)?', re.DOTALL)
-_OUTER = re.compile(r"[{};]|\.entry\b")
+_OUTER = re.compile(r"[{};]|\.(?:entry|func)\b")
 _BRACE = re.compile(r"[{}]")
 _NAME = r"[A-Za-z_$%][\w$]*"
 _HEADER = re.compile(rf"\s*({_NAME})\s*(?:\(([^()]*)\))?", re.ASCII)
+_FUNCTION = re.compile(rf"\s*(?:\([^()]*\)\s*)?({_NAME})", re.ASCII)
+#: Shared memory without a length is that of the launch.
+_DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]*?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
+_IDENTIFIER = re.compile(_NAME, re.ASCII)
 _NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII)
 _PARAM = re.compile(rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)", re.ASCII)
 _WORD = re.compile(r"\.(\w+)(?:\s+(\w+))?", re.ASCII)
@@ -53,20 +58,49 @@ def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, Kernel
     FormatError
         The declaration of a kernel is invalid, or braces do not match.
     """
-    text = text.partition("\0")[0]
-    stripped = _NOISE.sub(_blank, text)
-    kernels: dict[str, KernelEntry] = {}
-    for start, end in _headers(stripped):
-        header = _HEADER.match(stripped, start, end)
+    stripped = _NOISE.sub(_blank, text.partition("\0")[0])
+    dynamic = _Dynamic(stripped)
+    headers: dict[str, re.Match[str]] = {}
+    ends: dict[str, int] = {}
+    for word, start, opening, end in _definitions(stripped):
+        if word == ".func":
+            function = _FUNCTION.match(stripped, start, opening)
+            if function is not None:
+                dynamic.add(function[1], opening, end)
+            continue
+        header = _HEADER.match(stripped, start, opening)
         if header is None:
             raise _error(stripped, start, "expected a name and parameters after .entry")
-        name = header[1]
-        if names is not None and name not in names:
-            continue
-        if name in kernels:
-            raise _error(stripped, start, f"the kernel {name!r} is defined twice")
-        kernels[name] = _kernel(stripped, header, stripped[header.end() : end])
-    return kernels
+        if header[1] in headers:
+            raise _error(stripped, start, f"the kernel {header[1]!r} is defined twice")
+        headers[header[1]], ends[header[1]] = header, opening
+        dynamic.add(header[1], opening, end)
+    users = dynamic.users()
+    return {
+        name: _kernel(stripped, header, stripped[header.end() : ends[name]], name in users)
+        for name, header in headers.items()
+        if names is None or name in names
+    }
+
+
+class _Dynamic:
+    """Finds the functions that use dynamic shared memory, also through functions that they call."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._variables = set(_DYNAMIC.findall(text))
+        self._words: dict[str, set[str]] = {}
+
+    def add(self, name: str, start: int, end: int) -> None:
+        """Add a function with the extent of its body."""
+        if self._variables:
+            self._words[name] = set(_IDENTIFIER.findall(self._text, start, end))
+
+    def users(self) -> set[str]:
+        """Return the names of the functions that use it."""
+        own = {name: int(not words.isdisjoint(self._variables)) for name, words in self._words.items()}
+        uses = {name: words & own.keys() for name, words in self._words.items()}
+        return {name for name, bits in closure(own, uses).items() if bits}
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -74,9 +108,9 @@ def _blank(match: re.Match[str]) -> str:
     return " " + "\n" * match[0].count("\n")
 
 
-def _headers(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and the end of each kernel's header. A declaration without a body has none."""
-    position, start = 0, -1
+def _definitions(text: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield for each kernel and function with a body its directive, the start of its header, and the start and end of its body."""
+    position, start, word = 0, -1, ""
     while (token := _OUTER.search(text, position)) is not None:
         mark, position = token[0], token.end()
         if mark == "{":
@@ -88,21 +122,21 @@ def _headers(text: str) -> Iterator[tuple[int, int]]:
                 depth += 1 if brace[0] == "{" else -1
                 position = brace.end()
             if start >= 0:
-                yield start, opening
+                yield word, start, opening, position
             start = -1
         elif mark == "}":
             raise _error(text, token.start(), "'}' has no matching '{'")
         elif mark == ";":
             start = -1
         elif start >= 0:
-            raise _error(text, token.start(), "expected the body of the kernel before .entry")
+            raise _error(text, token.start(), f"expected the body of the function before {mark}")
         else:
-            start = token.end()
+            start, word = token.end(), mark
     if start >= 0:
-        raise _error(text, start, "expected the body of the kernel before the end")
+        raise _error(text, start, "expected the body of the function before the end")
 
 
-def _kernel(text: str, header: re.Match[str], directives: str) -> KernelEntry:
+def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool) -> KernelEntry:
     name, start = header[1], header.start()
 
     def fail(problem: str) -> FormatError:
@@ -144,6 +178,7 @@ def _kernel(text: str, header: re.Match[str], directives: str) -> KernelEntry:
         values.get("maxclusterrank", (0,))[0],
         "explicitcluster" in values,
         "blocksareclusters" in values,
+        is_dynamic,
     )
 
 

@@ -1,0 +1,204 @@
+"""Join what the source declares about a kernel with what its image contains."""
+
+from __future__ import annotations
+
+from devmod import Param
+from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
+from devmod.errors import CompileError
+from devmod_targets.authoring import ReflectedFunction
+from devmod_targets.cuda._mangled import parse_function
+from devmod_targets.cuda._reflect_clang import signature_key
+from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from devmod_targets.cuda._mangled import MangledName, TypeNode
+    from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
+    from devmod_targets.nvidia import KernelEntry, ParamPlace
+
+_POINTER_BYTES = 8
+#: TVM's extra tag of an argument that is a tensor map.
+_TENSOR_MAP_TAG = 1
+
+
+class ImageKernel:
+    """A kernel of an image with its declaration in the source.
+
+    Attributes
+    ----------
+    expression
+        The C++ expression that names it.
+    needs_probe
+        Whether only the compiler knows the types of its parameters.
+    """
+
+    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "expression", "needs_probe")
+
+    def __init__(self, entry: KernelEntry, expression: str, declaration: SourceKernel | None, source: SourceKernels) -> None:
+        self._entry, self._declaration = entry, declaration
+        parts = parse_function(entry.name)
+        self.expression = expression or (declaration.name if declaration is not None else "") or (parts.name if parts else entry.name)
+        #: The types in the symbol. Those of a template may depend on its arguments in ways that the symbol does not resolve.
+        self._nodes = parts.params if parts is not None else None
+        self._arguments: list[Argument] | None = None
+        # The compiler's symbol contains the types, and libclang's symbol is equal.
+        same_symbol = declaration is not None and not declaration.is_c and not declaration.is_template
+        self._is_certain = declaration is not None and (source.is_complete or same_symbol)
+        if declaration is not None:
+            self._arguments = [
+                clang_argument(argument, argument.type.get_canonical(), source.unknown, source.is_certain)
+                for argument in declaration.cursor.get_arguments()
+            ]
+        has_types = self._is_certain and self._arguments is not None and all(each.type for each in self._arguments)
+        self.needs_probe = not has_types and self._nodes is None
+
+    def function(self, nodes: Sequence[TypeNode] | None, open_names: Collection[str]) -> ReflectedFunction:
+        """Return the signature.
+
+        Parameters
+        ----------
+        nodes
+            The types of the parameters that the probe found, or None.
+        open_names
+            The functions of the source that give the same result with every block.
+
+        Raises
+        ------
+        CompileError
+            The types in the source contradict the image.
+        """
+        entry, declaration = self._entry, self._declaration
+        arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
+        fitted = self._fit(arguments)
+        extra: dict[str, object] = {}
+        if entry.max_threads:
+            extra["max_threads"] = entry.max_threads
+        if entry.cluster is not None and entry.cluster != (1, 1, 1):
+            extra["cluster"] = list(entry.cluster)
+        is_tensor_map = [each.is_tensor_map for each in fitted]
+        return ReflectedFunction(
+            entry.name,
+            ["handle" if each.is_tensor_map else each.type for each in fitted],
+            [each.param for each in fitted],
+            entry.block,
+            declaration.location if declaration is not None else "the image",
+            extra=extra,
+            open_block=declaration is not None and declaration.cursor.spelling in open_names,
+            tags=(DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else (),
+            extra_tags=[_TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
+        )
+
+    def _fit(self, arguments: Sequence[Argument] | None) -> list[Argument]:
+        """Return the arguments with the sizes of the image."""
+        places = self._entry.params or ()
+        if arguments is None or (len(arguments) != len(places) and not self._is_certain):
+            arguments = [Argument("", Param("", "scalar")) for _ in places]
+        if len(arguments) != len(places):
+            raise self._contradiction(f"has {len(arguments)} arguments in the source and {len(places)} in its PTX")
+        results = []
+        for number, (argument, place) in enumerate(zip(arguments, places, strict=True), 1):
+            size = _bytes_of(argument)
+            if size in (0, place.size):
+                results.append(_place(argument, place))
+            elif self._is_certain:
+                name = f" ({argument.param.name!r})" if argument.param.name else ""
+                raise self._contradiction(
+                    f"takes argument {number}{name} as {_described(argument)} of {size} bytes in the source, and as {_ptx_type(place)} of "
+                    f"{place.size} bytes in its PTX"
+                )
+            else:
+                results.append(_place(Argument("", Param(argument.param.name, "scalar")), place))
+        return results
+
+    def _contradiction(self, problem: str) -> CompileError:
+        location = f" at {self._declaration.location}" if self._declaration is not None else ""
+        return CompileError(
+            f"the cuda kernel {self.expression!r}{location} {problem}. libclang and NVRTC read the source differently. Declare the "
+            "kernel in fmap= with its arg_types",
+            kind="cuda",
+            function=self.expression,
+        )
+
+
+def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str], source: SourceKernels) -> dict[str, ImageKernel]:
+    """Return the kernels of an image by the names for callers, in the order of the source.
+
+    Parameters
+    ----------
+    entries
+        The kernels of the image by symbol.
+    lowered
+        The symbol of each name expression. Those of variables are ignored.
+    source
+        The kernels that the source declares.
+    """
+    expressions = {symbol: expression for expression, symbol in lowered.items() if symbol in entries}
+    by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in expressions}
+    ordered = [(by_signature.pop(key), kernel) for key, kernel in source.by_signature.items() if key in by_signature]
+    rest = [(symbol, None) for symbol in by_signature.values()]
+    results: dict[str, ImageKernel] = {}
+    named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
+    for symbol, kernel in (*ordered, *rest):
+        parts = parse_function(symbol)
+        # The name of an instance has its template arguments in the symbol alone.
+        name = kernel.name if kernel is not None and not kernel.is_template else parts.name if parts is not None else symbol
+        named.setdefault(name, []).append((symbol, kernel, parts))
+    for name, overloads in named.items():
+        for symbol, kernel, parts in overloads:
+            key = parts.signature() if len(overloads) > 1 and parts is not None else name
+            results[key] = ImageKernel(entries[symbol], "", kernel, source)
+    for symbol, expression in expressions.items():
+        name = expression.strip().removeprefix("&").strip()
+        results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
+    return results
+
+
+def _join(arguments: Sequence[Argument] | None, nodes: Sequence[TypeNode] | None, is_certain: bool) -> Sequence[Argument] | None:
+    """Return the arguments with the types of the compiler where libclang's are unknown or uncertain."""
+    if nodes is None or (is_certain and arguments is not None and all(each.type for each in arguments)):
+        return arguments if is_certain or arguments is None else [_without_type(each) for each in arguments]
+    if arguments is None or len(arguments) != len(nodes):
+        return [mangled_argument("", node) for node in nodes]
+    results = []
+    for argument, node in zip(arguments, nodes, strict=True):
+        other = mangled_argument(argument.param.name, node)
+        # libclang's argument has the sizes and members of structs, which the compiler's name lacks.
+        results.append(argument if argument.agrees(other) else other)
+    return results
+
+
+def _without_type(argument: Argument) -> Argument:
+    return Argument("", Param(argument.param.name, "scalar"))
+
+
+def _bytes_of(argument: Argument) -> int:
+    """Return the bytes of an argument in the parameter block; 0 if they are unknown."""
+    if argument.type == "handle":
+        return _POINTER_BYTES
+    return array_bytes(parse_dtype(argument.type)) if argument.type else 0
+
+
+def _place(argument: Argument, place: ParamPlace) -> Argument:
+    """Return an argument with the alignment, and where it is unknown the type, of the image."""
+    param = argument.param
+    is_struct = place.type in ("b8", "") and place.size > 0
+    if not argument.type and is_struct:
+        # The image has the bytes of a struct alone.
+        dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
+        return Argument(dtype, Param(param.name, "scalar", dtype, align=place.align or 1))
+    if not argument.type and argument.type_name and place.type[1:] in ("8", "16", "32", "64"):
+        dtype = f"uint{place.type[1:]}"  # an enum
+        return Argument(dtype, Param(param.name, "scalar", dtype))
+    if param.align and param.kind == "scalar" and place.align:
+        return argument.replace(param.replace(align=place.align))
+    return argument
+
+
+def _described(argument: Argument) -> str:
+    return "a pointer" if argument.type == "handle" else argument.type
+
+
+def _ptx_type(place: ParamPlace) -> str:
+    return f".{place.type}" if place.type != "b8" else f".align {place.align} .b8[{place.size}]"

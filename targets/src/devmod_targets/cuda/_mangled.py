@@ -1,0 +1,390 @@
+"""Parse the mangled names of kernels. The Itanium C++ ABI defines them ("Mangling"); this module parses the parts that kernels have.
+
+A mangled name contains the qualified name and the types of all parameters, as the real compiler resolved them. It has no top-level
+const, no ``__restrict__`` of a parameter, and no sizes of structs.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BUILTINS = {
+    "v": "void",
+    "w": "wchar_t",
+    "b": "bool",
+    "c": "char",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "n": "__int128",
+    "o": "unsigned __int128",
+    "f": "float",
+    "d": "double",
+    "e": "long double",
+    "g": "__float128",
+}
+_D_BUILTINS = {"Ds": "char16_t", "Di": "char32_t", "Du": "char8_t", "Dn": "std::nullptr_t", "DF16_": "_Float16", "DF16b": "__bf16"}
+_STANDARD = {"St": "std", "Sa": "std::allocator", "Ss": "std::string"}
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_SEQUENCE = re.compile(r"[0-9A-Z]{0,6}_", re.ASCII)
+_BUILTIN_D = re.compile("|".join(_D_BUILTINS))
+#: The limit on the nesting of types, and on the characters of a name. Longer names have unknown types.
+_MAX_DEPTH, _MAX_NAME = 64, 1 << 16
+#: The limit on the parts of a parsed name. Substitutions would otherwise grow it beyond any bound.
+_MAX_TEXT = 1 << 16
+
+
+class TypeNode:
+    """A type in a mangled name.
+
+    Attributes
+    ----------
+    kind
+        "builtin", "name", "pointer", "reference", "array", "function", or "pack" for the types of a parameter pack.
+    text
+        The spelling of a builtin, or the qualified name of a class or enum.
+    target
+        The type behind a pointer or reference, or of an array's elements.
+    const
+        Whether the type is const.
+    items
+        The types of a pack.
+    """
+
+    __slots__ = ("const", "items", "kind", "target", "text")
+
+    def __init__(
+        self, kind: str, text: str = "", target: TypeNode | None = None, const: bool = False, items: Sequence[TypeNode] = ()
+    ) -> None:
+        self.kind, self.text, self.target, self.const, self.items = kind, text, target, const, tuple(items)
+
+    def spelling(self, depth: int = 0) -> str:
+        """Return the type as in C++."""
+        if depth > _MAX_DEPTH:
+            raise _Unsupported
+        const = "const " if self.const else ""
+        if self.kind in ("pointer", "reference") and self.target is not None:
+            mark = "*" if self.kind == "pointer" else "&"
+            text = f"{self.target.spelling(depth + 1)}{mark}{' const' if self.const else ''}"
+        elif self.kind == "array" and self.target is not None:
+            text = f"{const}{self.target.spelling(depth + 1)}[{self.text}]"
+        elif self.kind == "pack":
+            text = ", ".join(item.spelling(depth + 1) for item in self.items)
+        else:
+            text = const + (self.text or "function")
+        if len(text) > _MAX_TEXT:
+            raise _Unsupported
+        return text
+
+
+class MangledName:
+    """The qualified name and the types of the parameters of a function."""
+
+    __slots__ = ("name", "params")
+
+    def __init__(self, name: str, params: Sequence[TypeNode]) -> None:
+        self.name, self.params = name, tuple(params)
+
+    def signature(self) -> str:
+        """Return the name with the types of the parameters, as in an overload set."""
+        return f"{self.name}({', '.join(param.spelling() for param in self.params)})"
+
+
+class _Unsupported(Exception):
+    """The name has a part that this module does not parse, or it is invalid."""
+
+
+def parse_function(symbol: str) -> MangledName | None:
+    """Return the parts of a function's mangled name; None if it is not one or has a part that kernels do not have."""
+    if not symbol.startswith("_Z") or len(symbol) > _MAX_NAME:
+        return None
+    try:
+        result = _Parser(symbol, 2).function()
+        result.signature()
+    except (_Unsupported, RecursionError):
+        return None
+    return result
+
+
+def parse_signature(symbol: str) -> tuple[TypeNode, ...] | None:
+    """Return the types of the parameters in ``variable<void (A, B)>``; None if the mangled name has another form."""
+    match = re.match(r"_Z(\d{1,3})", symbol)
+    if match is None or len(symbol) > _MAX_NAME:
+        return None
+    start = match.end() + int(match[1])
+    if symbol[start : start + 1] != "I":
+        return None
+    try:
+        parser = _Parser(symbol, start + 1, substitutions=1)
+        if parser.text.startswith("P", parser.at):
+            parser.at += 1
+        return parser.function_params()
+    except (_Unsupported, RecursionError):
+        return None
+
+
+class _Parser:
+    def __init__(self, text: str, at: int, substitutions: int = 0) -> None:
+        self.text, self.at, self._depth = text, at, 0
+        #: The substitution candidates: names of scopes and templates as text, types as nodes.
+        self._candidates: list[str | TypeNode] = [""] * substitutions
+        self._arguments: Sequence[TypeNode] = ()
+        self._size = 0
+
+    # -- characters
+
+    def _peek(self, mark: str) -> bool:
+        return self.text.startswith(mark, self.at)
+
+    def _take(self, mark: str) -> bool:
+        if self._peek(mark):
+            self.at += len(mark)
+            return True
+        return False
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise _Unsupported
+        self.at = match.end()
+        return match[0]
+
+    def _add(self, candidate: str | TypeNode) -> None:
+        self._size += len(candidate) if isinstance(candidate, str) else 1
+        if self._size > _MAX_TEXT:
+            raise _Unsupported
+        self._candidates.append(candidate)
+
+    # -- functions
+
+    def function(self) -> MangledName:
+        name, arguments = self._name()
+        if arguments is not None:
+            self._arguments = arguments
+            self._type()  # a template has its return type
+        params = self._params(end="")
+        # A suffix after a dot marks a clone of the function.
+        if self.at < len(self.text) and self.text[self.at] != ".":
+            raise _Unsupported
+        return MangledName(name, params)
+
+    def function_params(self) -> tuple[TypeNode, ...]:
+        """Return the parameters of a function type."""
+        if not self._take("F"):
+            raise _Unsupported
+        self._take("Y")
+        self._type()
+        return self._params(end="E")
+
+    def _params(self, end: str) -> tuple[TypeNode, ...]:
+        params: list[TypeNode] = []
+        while self.at < len(self.text) and self.text[self.at] != "." and not (end and self._peek(end)):
+            param = self._type()
+            params += param.items if param.kind == "pack" else [param]
+        if end and not self._take(end):
+            raise _Unsupported
+        if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void":
+            return ()
+        return tuple(params)
+
+    # -- names
+
+    def _name(self) -> tuple[str, Sequence[TypeNode] | None]:
+        """Return a name, and its template arguments if it has some."""
+        if self._take("N"):
+            while self.text[self.at : self.at + 1] in ("r", "V", "K"):
+                self.at += 1
+            return self._nested()
+        if self._take("St"):
+            name = "std::" + self._unqualified()
+        elif self._peek("S"):
+            candidate = self._substitution()
+            if not isinstance(candidate, str):
+                raise _Unsupported
+            name = candidate
+            if not self._peek("I"):
+                raise _Unsupported
+            text, arguments = self._template_arguments()
+            return name + text, arguments
+        else:
+            name = self._unqualified()
+        if self._peek("I"):
+            self._add(name)
+            text, arguments = self._template_arguments()
+            return name + text, arguments
+        return name, None
+
+    def _nested(self) -> tuple[str, Sequence[TypeNode] | None]:
+        name, arguments = "", None
+        count = 0
+        while not self._take("E"):
+            count += 1
+            if self._peek("I"):
+                text, arguments = self._template_arguments()
+                name += text
+            elif self._peek("S"):
+                if name:
+                    raise _Unsupported
+                candidate = self._substitution()
+                name = candidate if isinstance(candidate, str) else candidate.text
+                continue
+            else:
+                part = self._unqualified()
+                name, arguments = f"{name}::{part}" if name and part else name or part, None
+            if not self._peek("E"):
+                self._add(name)
+        if not count or not name:
+            raise _Unsupported
+        return name, arguments
+
+    def _unqualified(self) -> str:
+        """Return an identifier; "" for an anonymous namespace."""
+        self._take("L")  # internal linkage
+        length = int(self._match(_NUMBER))
+        name = self.text[self.at : self.at + length]
+        if not length or len(name) < length:
+            raise _Unsupported
+        self.at += length
+        while self._take("B"):  # ABI tags
+            self.at += int(self._match(_NUMBER))
+        return "" if name.startswith("_GLOBAL__N_") else name
+
+    def _template_arguments(self) -> tuple[str, list[TypeNode]]:
+        arguments: list[TypeNode] = []
+        self._enter()
+        if not self._take("I"):
+            raise _Unsupported
+        while not self._take("E"):
+            arguments.append(self._template_argument())
+        self._leave()
+        return f"<{', '.join(argument.spelling() for argument in arguments)}>", arguments
+
+    def _template_argument(self) -> TypeNode:
+        if self._take("J"):
+            items = []
+            while not self._take("E"):
+                items.append(self._template_argument())
+            return TypeNode("pack", items=items)
+        if self._take("L"):
+            if self._peek("_Z"):
+                raise _Unsupported
+            type_ = self._type()
+            negative = self._take("n")
+            digits = self._match(re.compile(r"\d{0,20}", re.ASCII))
+            if not self._take("E"):
+                raise _Unsupported
+            value = f"{'-' if negative else ''}{digits}"
+            if type_.text == "bool":
+                value = "true" if digits == "1" else "false"
+            elif type_.kind != "builtin":
+                value = f"({type_.spelling()}){value}"
+            return TypeNode("builtin", value)
+        if self._peek("X"):
+            raise _Unsupported
+        return self._type()
+
+    # -- types
+
+    def _enter(self) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise _Unsupported
+
+    def _leave(self) -> None:
+        self._depth -= 1
+
+    def _type(self) -> TypeNode:
+        self._enter()
+        result = self._type_inside()
+        self._leave()
+        return result
+
+    def _type_inside(self) -> TypeNode:
+        mark = self.text[self.at : self.at + 1]
+        if mark in _BUILTINS and mark:
+            self.at += 1
+            return TypeNode("builtin", _BUILTINS[mark])
+        match = _BUILTIN_D.match(self.text, self.at) if mark == "D" else None
+        if match is not None:
+            self.at = match.end()
+            return TypeNode("builtin", _D_BUILTINS[match[0]])
+        if self._take("Dp"):
+            return self._type()  # a pack, whose items are expanded already
+        if mark == "S" and not self._peek("St"):
+            candidate = self._substitution()
+            if self._peek("I") and isinstance(candidate, str):
+                return self._named(candidate + self._template_arguments()[0])
+            return candidate if isinstance(candidate, TypeNode) else TypeNode("name", candidate)
+        if mark in ("r", "V", "K") and mark:
+            const = False
+            while self.text[self.at : self.at + 1] in ("r", "V", "K"):
+                const |= self.text[self.at] == "K"
+                self.at += 1
+            inner = self._type()
+            return self._candidate(_over(inner, lambda of: TypeNode(of.kind, of.text, of.target, of.const or const, of.items)))
+        if mark in ("P", "R", "O") and mark:
+            self.at += 1
+            kind = "pointer" if mark == "P" else "reference"
+            inner = self._type()
+            return self._candidate(_over(inner, lambda of: TypeNode(kind, target=of)))
+        if mark == "F":
+            self.function_params()
+            return self._candidate(TypeNode("function"))
+        if self._take("A"):
+            length = self._match(re.compile(r"\d{0,9}", re.ASCII))
+            if not self._take("_"):
+                raise _Unsupported
+            return self._candidate(TypeNode("array", length, self._type()))
+        if mark == "T":
+            return self._candidate(self._parameter())
+        if self._take("C"):
+            return self._candidate(TypeNode("builtin", f"_Complex {self._type().spelling()}"))
+        if mark.isdigit() or mark in ("N", "L") or self._peek("St"):
+            return self._named(self._name()[0])
+        raise _Unsupported
+
+    def _named(self, name: str) -> TypeNode:
+        return self._candidate(TypeNode("name", name))
+
+    def _candidate(self, node: TypeNode) -> TypeNode:
+        self._add(node)
+        return node
+
+    def _parameter(self) -> TypeNode:
+        self.at += 1
+        digits = self._match(_SEQUENCE)[:-1]
+        index = int(digits, 36) + 1 if digits else 0
+        if index >= len(self._arguments):
+            raise _Unsupported
+        return self._arguments[index]
+
+    def _substitution(self) -> str | TypeNode:
+        for mark, name in _STANDARD.items():
+            if self._take(mark):
+                return name
+        self.at += 1
+        digits = self._match(_SEQUENCE)[:-1]
+        index = int(digits, 36) + 1 if digits else 0
+        if index >= len(self._candidates):
+            raise _Unsupported
+        return self._candidates[index]
+
+
+def _over(node: TypeNode, change: object) -> TypeNode:
+    """Apply a change to a type, or to each type of a pack."""
+    assert callable(change)
+    if node.kind == "pack":
+        return TypeNode("pack", items=[change(item) for item in node.items])
+    result: TypeNode = change(node)
+    return result

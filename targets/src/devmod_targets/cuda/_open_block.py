@@ -1,0 +1,33 @@
+"""Find the CUDA kernels that give the same result with every block of threads.
+
+The only use of the block that such a kernel may have is the number of its thread, ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the
+usual forms. Each is replaced by a function that the search knows (`devmod_targets.authoring`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod_targets.authoring._open_block import open_functions
+
+
+def _forms(axis: str) -> str:
+    """Return the pattern of the number of a thread along an axis."""
+
+    def word(name: str) -> str:
+        plain = rf"{name}\s*\.\s*{axis}"
+        return rf"(?:{plain}|\(\s*(?:int|unsigned|unsigned\s+int|size_t)\s*\)\s*{plain}|\(\s*{plain}\s*\))"
+
+    block, size, thread = word("blockIdx"), word("blockDim"), word("threadIdx")
+    product = rf"(?:{block}\s*\*\s*{size}|{size}\s*\*\s*{block})"
+    product = rf"(?:{product}|\(\s*{product}\s*\)|__u?mul24\s*\(\s*(?:{block}\s*,\s*{size}|{size}\s*,\s*{block})\s*\))"
+    # What precedes or follows must not bind tighter than the sum.
+    return rf"(?<![\w.*/%-])(?<![*/%-] )(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
+
+
+_NUMBER = re.compile("|".join(_forms(axis) for axis in "xyz"))
+
+
+def open_kernels(text: str) -> set[str]:
+    """Return the names of the functions in `text` that give the same result with every block."""
+    return open_functions(_NUMBER.sub(" get_global_id(0) ", text))

@@ -1,0 +1,119 @@
+"""The predeclared names of CUDA C++ and stubs of CUDA's headers for libclang, which contains neither.
+
+libclang skips the bodies of functions, so only names that declarations use matter: the types of parameters and of members, the attributes,
+and the macros of conditions. No program runs with these values. The headers of C and C++ are those that NVRTC receives.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from devmod_targets.cuda._device_types import (
+    TENSOR_MAP_ALIGN,
+    float_declarations,
+    small_float_headers,
+    vector_declarations,
+)
+from devmod_targets.cuda._host_headers import host_headers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The name of the header that precedes the program.
+NAME = "cuda-prelude"
+
+_MACROS = """
+#define __CUDACC__ 1
+#define __CUDACC_RTC__ 1
+#define __EDG__ 1
+#define __NVCC_DIAG_PRAGMA_SUPPORT__ 1
+#define __CUDA_RUNTIME_H__
+#define __STDC_HOSTED__ 1
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __managed__ __attribute__((device))
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __block_size__(...)
+#define __maxnreg__(...)
+#define __nv_pure__
+#define __forceinline__ inline
+#define __inline_hint__
+#define __specialization_static static
+#define __device_builtin__
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+#define __location__(a) __attribute__((a))
+#define NULL 0
+"""
+
+#: Functions that `using` declarations and constant expressions name.
+_FUNCTIONS = (
+    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
+    "frexp ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint "
+    "nextafter pow hypot remainder remquo rint round scalbln scalbn signbit sin sinh sqrt tan tanh tgamma trunc "
+    "acosf acoshf asinf asinhf atan2f atanf atanhf "
+    "cbrtf ceilf copysignf cosf coshf erfcf erff exp2f expf expm1f fabsf fdimf floorf fmaf fmaxf fminf fmodf hypotf log10f log1pf log2f "
+    "logf nearbyintf powf rintf roundf sinf sinhf sqrtf tanf tanhf tgammaf truncf printf malloc free memcpy memset min max __ldg"
+)
+
+_TYPES = """
+typedef unsigned long size_t;
+typedef long ptrdiff_t;
+typedef long clock_t;
+typedef unsigned long long cudaTextureObject_t;
+typedef unsigned long long cudaSurfaceObject_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+"""
+
+#: Stubs of CUDA's headers that declare types. The others are empty.
+_STUBS = {
+    "cuComplex.h": "typedef float2 cuFloatComplex;\ntypedef double2 cuDoubleComplex;\ntypedef cuFloatComplex cuComplex;\n",
+    "cuda.h": (
+        "typedef unsigned int cuuint32_t;\ntypedef unsigned long long cuuint64_t;\ntypedef unsigned long long CUdeviceptr;\n"
+        "typedef unsigned long long CUtexObject;\ntypedef unsigned long long CUsurfObject;\n"
+        f"typedef struct __attribute__((aligned({TENSOR_MAP_ALIGN}))) CUtensorMap_st {{ cuuint64_t opaque[16]; }} CUtensorMap;\n"
+    ),
+    "cudaTypedefs.h": "#include <cuda.h>\n",
+    "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+    "crt/mma.h": "#include <mma.h>\n",
+    "cuda/std/complex": ("namespace cuda { namespace std { template <class T> struct alignas(2 * sizeof(T)) complex { T re, im; }; } }\n"),
+}
+#: Headers whose names appear in the bodies of kernels alone, or whose names are predeclared.
+_EMPTY = """
+cooperative_groups.h cooperative_groups/memcpy_async.h cooperative_groups/reduce.h cooperative_groups/scan.h
+cuda_awbarrier_primitives.h cuda_pipeline.h cuda_pipeline_primitives.h cuda_device_runtime_api.h cuda_runtime.h cuda_runtime_api.h
+device_functions.h device_launch_parameters.h device_types.h driver_types.h host_defines.h math_constants.h math_functions.h
+sm_20_intrinsics.h sm_30_intrinsics.h sm_32_intrinsics.h sm_35_intrinsics.h sm_60_atomic_functions.h surface_functions.h
+surface_types.h texture_fetch_functions.h texture_indirect_functions.h texture_types.h vector_functions.h vector_types.h
+device_atomic_functions.h cuda/barrier cuda/pipeline cuda/ptx cuda/annotated_ptr nv/target builtin_types.h common_functions.h
+iostream vector string array memory
+"""
+
+
+@cache
+def text() -> str:
+    """Return the prelude without the macros that depend on the compiler and the architecture."""
+    lines = [_MACROS, _TYPES, vector_declarations()]
+    lines += [f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}" for name in _FUNCTIONS.split()]
+    return "\n".join(lines) + "\n"
+
+
+@cache
+def headers() -> Mapping[str, str]:
+    """Return the known headers: include name to text."""
+    result = dict.fromkeys(_EMPTY.split(), "")
+    result |= host_headers()
+    # The names of cuda/std are those of the standard library, for declarations without class types.
+    result |= {
+        f"cuda/std/{name}": f"#include <{name}>\nnamespace std {{}}\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n"
+        for name in host_headers()
+    }
+    result |= {name: float_declarations(name) for name in small_float_headers()} | _STUBS
+    return {name: f"#pragma once\n{text}" for name, text in result.items()}

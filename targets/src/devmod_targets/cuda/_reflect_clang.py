@@ -1,0 +1,297 @@
+"""Read the kernels that a CUDA C++ program declares, with libclang. No toolkit is needed.
+
+libclang parses the payload's text, whose ``#line`` directives give the lines of the sources. It skips the bodies of functions, where most
+programs use names of CUDA that the prelude does not declare.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from devmod.targets.cuda.spec import SPEC
+from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
+from devmod_targets.cuda import _prelude
+from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._mangled import parse_function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring.clang import Libclang
+
+_HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
+_SKIP_BODIES = 0x40
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
+_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+#: The macros that have one value in NVRTC and here, or none in both.
+_AGREED = frozenset(
+    [
+        "defined",
+        "__CUDACC__",
+        "__CUDACC_RTC__",
+        "__CUDA_ARCH__",
+        "__CUDA_ARCH_LIST__",
+        "__cplusplus",
+        "__CUDACC_VER_MAJOR__",
+        "__CUDACC_VER_MINOR__",
+        "CUDART_VERSION",
+        "__EDG__",
+        "__LP64__",
+        "__STDC__",
+        "NULL",
+        "__global__",
+        "__device__",
+        "__host__",
+        "__shared__",
+        "__constant__",
+        "__launch_bounds__",
+        "__grid_constant__",
+        "__cluster_dims__",
+        "__block_size__",
+        "__forceinline__",
+        "__clang__",
+        "__GNUC__",
+        "_MSC_VER",
+        "_WIN32",
+        "__linux__",
+        "__unix__",
+        "__APPLE__",
+        "__x86_64__",
+        "__aarch64__",
+        "__NVCC__",
+        "__HIPCC__",
+        "__HIP__",
+        "__HIP_PLATFORM_AMD__",
+        "__HIP_DEVICE_COMPILE__",
+        "__OPENCL_VERSION__",
+        "__METAL_VERSION__",
+        "__CUDA__",
+        "__CUDACC_RDC__",
+        "__CUDACC_DEBUG__",
+        "NDEBUG",
+        "__SYCL_DEVICE_ONLY__",
+        "__INTELLISENSE__",
+        "true",
+        "false",
+    ]
+)
+_VARIABLE = "devmod_expression_"
+
+
+class SourceKernel:
+    """A kernel that the source declares.
+
+    Attributes
+    ----------
+    name
+        The qualified name, without template arguments.
+    symbol
+        The name that libclang mangles.
+    cursor
+        Its declaration, or for a template the instance.
+    location
+        Its place, such as "k.cu:12".
+    is_c
+        Whether its symbol contains no types (``extern "C"``).
+    is_template
+        Whether it is an instance of a template.
+    """
+
+    __slots__ = ("cursor", "is_c", "is_template", "location", "name", "symbol")
+
+    def __init__(self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool) -> None:
+        self.name, self.symbol, self.cursor, self.location = name, symbol, cursor, location
+        self.is_c, self.is_template = is_c, is_template
+
+    def signature(self) -> str:
+        """Return the key that compares equal for the compiler's symbol, which may mark internal linkage in another way."""
+        return signature_key(self.symbol)
+
+
+def signature_key(symbol: str) -> str:
+    """Return the name and the types in a mangled name; the symbol itself if they are unknown."""
+    parts = parse_function(symbol)
+    return parts.signature() if parts is not None else symbol
+
+
+class SourceKernels:
+    """The kernels of a program.
+
+    Attributes
+    ----------
+    by_signature
+        The kernels by `signature_key`, in the order of the source.
+    by_expression
+        The kernel of each name expression that libclang resolves.
+    unknown
+        The places of errors.
+    is_complete
+        Whether libclang knows all headers and reports no error, so that the types are those of the compiler.
+    is_certain
+        Whether the conditions of the preprocessor are the compiler's.
+    toolchain
+        The version of libclang.
+    """
+
+    __slots__ = ("by_expression", "by_signature", "is_certain", "is_complete", "toolchain", "unknown")
+
+    def __init__(self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str]) -> None:
+        self.toolchain = library.toolchain
+        locations, fatal = [], False
+        for diagnostic in unit.diagnostics:
+            if diagnostic.severity >= diagnostic.Error:
+                place = diagnostic.location
+                locations.append((str(place.file) if place.file else "", place.line, place.column))
+                fatal |= diagnostic.severity > diagnostic.Error
+                if len(locations) == MAX_ERRORS:
+                    fatal = True
+                    break
+        self.unknown = LocationSet(locations)
+        known = _prelude.headers()
+        includes = [match[1] for match in _INCLUDE.finditer(text)]
+        has_headers = any(_is_stub(name) for name in includes)
+        self.is_certain = not fatal and _conditions_agree(text, has_headers)
+        self.is_complete = self.is_certain and not locations and all(name in known for name in includes)
+        self.by_signature: dict[str, SourceKernel] = {}
+        self.by_expression: dict[str, SourceKernel] = {}
+        kinds = library.cindex.CursorKind
+
+        def kernel(scope: str, cursor: Any, is_template: bool = False) -> SourceKernel:
+            file, line, _ = library.location(cursor.location)
+            place = f"{names.get(file, os.path.basename(file))}:{line}"
+            symbol = cursor.mangled_name
+            return SourceKernel(scope + cursor.spelling, symbol, cursor, place, symbol == cursor.spelling, is_template)
+
+        for scope, cursor in _declarations(unit.cursor, "", kinds, main):
+            if cursor.kind == kinds.VAR_DECL:
+                number = cursor.spelling.removeprefix(_VARIABLE)
+                if number != cursor.spelling and number.isdecimal():
+                    target = _referenced_function(cursor, kinds)
+                    if target is not None and _is_kernel(target, kinds, library):
+                        self.by_expression[expressions[int(number)]] = kernel(_scope(target, kinds), target, is_template=True)
+            elif cursor.kind == kinds.FUNCTION_DECL and _is_kernel(cursor, kinds, library):
+                is_template = _pattern(cursor, library) is not None
+                found = kernel(scope, cursor, is_template)
+                # A definition replaces its prototype, and keeps the place in the order.
+                key = found.signature()
+                if key not in self.by_signature or cursor.is_definition():
+                    self.by_signature[key] = found
+
+
+def read_source(
+    request: CompileRequest, source: SelfContainedSource, *, standard: str, macros: Sequence[tuple[str, str]], expressions: Sequence[str]
+) -> SourceKernels:
+    """Parse a program and return its kernels.
+
+    Parameters
+    ----------
+    request, source
+        The request, and its self-contained source.
+    standard
+        The C++ standard, such as "c++17".
+    macros
+        The macros that the compiler predefines for the architecture and its version.
+    expressions
+        The name expressions of template instances.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        libclang crashes on the program.
+    """
+    library = load_libclang(SPEC, "CUDA C++")
+    main = os.path.join(VIRTUAL_FOLDER, "program.cu")
+    prelude = os.path.join(VIRTUAL_FOLDER, _prelude.NAME)
+    text = source.text
+    headers = dict(_prelude.headers())
+    for match in _INCLUDE.finditer(text):
+        headers.setdefault(match[1], "")  # after a missing file libclang reports no further error
+    appended = "".join(f"\nauto *{_VARIABLE}{number} = {_address(each)};" for number, each in enumerate(expressions))
+    head = "".join(f"#define {name} {value}\n" for name, value in macros)
+    files = [
+        (main, text + appended),
+        (prelude, head + _prelude.text()),
+        *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
+    ]
+    arguments = ["-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_90", "-nostdinc", "-undef"]
+    arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
+    unit = library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=_SKIP_BODIES)
+    return SourceKernels(library, unit, main, text, expressions, {main: request.name})
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether an include names a file below the folder of headers."""
+    return not name.startswith("/") and ".." not in name and "\\" not in name and name.isprintable()
+
+
+def _is_stub(name: str) -> bool:
+    return name not in host_headers()
+
+
+def _address(expression: str) -> str:
+    return expression if expression.lstrip().startswith(("&", "(")) else f"&{expression}"
+
+
+def _conditions_agree(text: str, has_headers: bool) -> bool:
+    """Return whether the preprocessor's conditions use only macros that have the compiler's values here."""
+    text = text.replace("\\\n", " ")
+    defined = set(_DEFINE.findall(text))
+    for condition in _CONDITION.findall(text):
+        for word in _WORD.findall(condition.partition("//")[0].partition("/*")[0]):
+            if word in defined or word in _AGREED:
+                continue
+            # Only headers and the compiler define other macros.
+            if has_headers or word.startswith("_"):
+                return False
+    return len(_INCLUDE.findall(text)) == len(_ANY_INCLUDE.findall(text))
+
+
+def _declarations(cursor: Any, scope: str, kinds: Any, main: str) -> Iterator[tuple[str, Any]]:
+    for each in cursor.get_children():
+        file = each.location.file
+        if file is None or str(file) != main:
+            continue
+        if each.kind == kinds.NAMESPACE:
+            yield from _declarations(each, f"{scope}{each.spelling}::" if each.spelling else scope, kinds, main)
+        elif each.kind in (kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL):
+            yield from _declarations(each, scope, kinds, main)
+        else:
+            yield scope, each
+
+
+def _is_kernel(cursor: Any, kinds: Any, library: Libclang) -> bool:
+    pattern = _pattern(cursor, library)
+    return any(each.kind == kinds.CUDAGLOBAL_ATTR for of in (cursor, pattern) if of is not None for each in of.get_children())
+
+
+def _pattern(cursor: Any, library: Libclang) -> Any:
+    """Return the template of an instance, or None."""
+    template = library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
+    return template if template is not None and template.kind == library.cindex.CursorKind.FUNCTION_TEMPLATE else None
+
+
+def _referenced_function(variable: Any, kinds: Any) -> Any:
+    for each in variable.walk_preorder():
+        if each.kind == kinds.DECL_REF_EXPR and each.referenced is not None and each.referenced.kind == kinds.FUNCTION_DECL:
+            return each.referenced
+    return None
+
+
+def _scope(cursor: Any, kinds: Any) -> str:
+    names = []
+    parent = cursor.semantic_parent
+    while parent is not None and parent.kind in (kinds.NAMESPACE, kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL):
+        if parent.kind == kinds.NAMESPACE and parent.spelling:
+            names.append(parent.spelling)
+        parent = parent.semantic_parent
+    return "".join(f"{name}::" for name in reversed(names))

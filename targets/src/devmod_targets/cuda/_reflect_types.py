@@ -1,0 +1,195 @@
+"""The types of CUDA C++ in devmod, from libclang's types and from mangled names."""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Param
+from devmod_targets.authoring import with_members
+from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring.clang import element_type, lane_type, type_kind
+from devmod_targets.cuda._device_types import TENSOR_MAP_BYTES, TENSOR_MAPS, dtypes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod_targets.authoring.clang import LocationSet
+    from devmod_targets.cuda._mangled import TypeNode
+
+POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
+_FUNCTIONS = (110, 111)  # without and with a prototype
+_ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
+_FIXED_ARRAY = 112
+#: The types of C++ that `element_type` does not name: char16_t, char32_t, wchar_t.
+_CHARACTERS = {6: "uint16", 7: "uint32", 15: "int32"}
+_QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
+#: The inline namespaces of CCCL are in its mangled names.
+_INLINE = re.compile(r"\bcuda::std::__\w+::")
+_COMPLEX = {"cuda::std::complex<float>": "complex64", "cuda::std::complex<double>": "complex128"}
+_BUILTINS = {
+    "bool": "bool",
+    "char": "int8",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "char8_t": "uint8",
+    "short": "int16",
+    "unsigned short": "uint16",
+    "char16_t": "uint16",
+    "int": "int32",
+    "unsigned int": "uint32",
+    "wchar_t": "int32",
+    "char32_t": "uint32",
+    "long": "int64",
+    "long long": "int64",
+    "unsigned long": "uint64",
+    "unsigned long long": "uint64",
+    "_Float16": "float16",
+    "__bf16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "long double": "float64",
+    "_Complex float": "complex64",
+    "_Complex double": "complex128",
+}
+
+
+class Argument:
+    """One argument of a kernel.
+
+    Attributes
+    ----------
+    type
+        Its type for arg_types; "" if it is unknown.
+    param
+        Its param.
+    type_name
+        The name of the class or enum by value or behind the pointer, as mangled names contain it; "" for other types.
+    """
+
+    __slots__ = ("param", "type", "type_name")
+
+    def __init__(self, type_: str, param: Param, type_name: str = "") -> None:
+        self.type, self.param, self.type_name = type_, param, type_name
+
+    @property
+    def is_tensor_map(self) -> bool:
+        """Whether it is a descriptor of a tensor map by value."""
+        return self.type == f"uint8x{TENSOR_MAP_BYTES}" and self.type_name in TENSOR_MAPS
+
+    def agrees(self, other: Argument) -> bool:
+        """Return whether `other`, which has no sizes of structs and values of enums, has the same type."""
+        if not self.type or self.param.kind != other.param.kind or self.param.access != other.param.access:
+            return False
+        if self.type_name or other.type_name:
+            return self.type_name == other.type_name
+        return self.type == other.type and self.param.type == other.param.type
+
+    def replace(self, param: Param) -> Argument:
+        """Return it with another param."""
+        return Argument(self.type, param, self.type_name)
+
+
+def cuda_element_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with the types of CUDA's headers. A pointer has the type of its address."""
+    kind = type_kind(type_)
+    if kind == RECORD:
+        dtype = _named(_QUALIFIERS.sub("", type_.spelling))
+        if dtype:
+            return dtype, 0
+    if kind == POINTER or kind in REFERENCES:
+        return "uint64", 0
+    return (_CHARACTERS[kind], 0) if kind in _CHARACTERS else element_type(type_)
+
+
+def _named(name: str) -> str:
+    name = _INLINE.sub("cuda::std::", name)
+    return dtypes().get(name) or _COMPLEX.get(name, "")
+
+
+def clang_argument(argument: Any, type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+    """Return the argument that a parameter declares.
+
+    Parameters
+    ----------
+    argument
+        The cursor of the parameter.
+    type_
+        Its canonical type.
+    unknown
+        The places of errors. A type that is declared at one of them is unknown.
+    is_certain
+        Whether the conditions of the preprocessor are the compiler's. If not, the structs are unknown.
+    """
+    name, kind = argument.spelling, type_kind(type_)
+    if unknown.intersects(argument.extent):
+        return Argument("", Param(name, "scalar"))
+    if kind in REFERENCES or kind == POINTER or kind in _ARRAYS:
+        target = type_ if kind in _ARRAYS else type_.get_pointee().get_canonical()
+        if type_kind(target) in _FUNCTIONS:
+            return Argument("uint64", Param(name, "scalar", "uint64"))
+        # The declared length of ``int x[16]``, or the object of a reference, is the memory that the kernel requires.
+        fixed = kind in REFERENCES or kind == _FIXED_ARRAY
+        size, const = target.get_size() if fixed else 0, target.is_const_qualified()
+        while type_kind(target) in _ARRAYS:
+            target = lane_type(target)
+            const = const or target.is_const_qualified()
+        type_name = _type_name(target)
+        if type_name and not _is_known(target, unknown, is_certain):
+            return Argument("handle", buffer_param(name, "", const), type_name)
+        element, align = cuda_element_type(target)
+        return Argument("handle", buffer_param(name, element, const, align, max(size, 0)), type_name)
+    type_name = _type_name(type_)
+    if type_name and not _is_known(type_, unknown, is_certain):
+        return Argument("", Param(name, "scalar"), type_name)
+    element, align = cuda_element_type(type_)
+    if not element:
+        size, align = type_.get_size(), type_.get_align()
+        element = f"uint8x{size}" if size > 1 else ""
+    param = Param(name, "scalar", element, align=align)
+    if align and kind == RECORD:
+        param = with_members(param, record_members(type_, number_type=cuda_element_type))
+    return Argument(element, param, type_name)
+
+
+def _type_name(type_: Any) -> str:
+    """Return the name of a class or enum that devmod has no type for; "" for other types."""
+    name = _QUALIFIERS.sub("", type_.spelling)
+    return name if type_kind(type_) in (RECORD, ENUM) and not _named(name) else ""
+
+
+def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
+    return is_certain and not uses_location(type_, unknown)
+
+
+def mangled_argument(name: str, node: TypeNode) -> Argument:
+    """Return the argument for a type of a mangled name. The sizes of structs are unknown."""
+    if node.kind in ("pointer", "reference"):
+        target = node.target
+        assert target is not None
+        const = target.const
+        while target.kind == "array" and target.target is not None:
+            target = target.target
+            const = const or target.const
+        if target.kind == "function":
+            return Argument("uint64", Param(name, "scalar", "uint64"))
+        return Argument("handle", buffer_param(name, _node_type(target), const), _node_name(target))
+    dtype = _node_type(node)
+    return Argument(dtype, Param(name, "scalar", dtype), _node_name(node))
+
+
+def _node_name(node: TypeNode) -> str:
+    return _INLINE.sub("cuda::std::", node.text) if node.kind == "name" and not _named(node.text) else ""
+
+
+def _node_type(node: TypeNode) -> str:
+    if node.kind in ("pointer", "reference"):
+        return "uint64"
+    return _BUILTINS.get(node.text, "") if node.kind == "builtin" else _named(node.text)
+
+
+def buffer_param(name: str, element: str, is_const: bool, align: int = 0, size: int = 0) -> Param:
+    """Return the param of a pointer. Three-vectors have no padding in CUDA, so the elements of their memory are scalars."""
+    if element.endswith("x3") and not align:
+        element = element.removesuffix("x3")
+    return Param(name, "buffer", element, "r" if is_const else "rw", align=align, size=size)
