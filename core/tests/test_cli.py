@@ -570,6 +570,16 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "\n")
 
 
+def test_plugins_lists_the_distributions_of_a_group_in_order(tmp_path: Path) -> None:
+    names = [f"devmod-{letter}" for letter in "dbace"]
+    for name in names:  # the order of a folder's listing is that of its file system
+        install(tmp_path / "site", name, groups={"devmod.create": {name[-1]: "nothing:create"}})
+    env = {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": ",".join(names)}
+    rows = json.loads(shell("plugins", "--json", "--no-import", env=env, cwd=tmp_path).stdout)
+    listed = [row["distribution"] for row in rows if row["group"] == "devmod.create" and row["distribution"] in names]
+    assert listed == sorted(names)
+
+
 @pytest.mark.row("R1")
 def test_plugins_lists_entry_points_in_unknown_groups(tmp_path: Path) -> None:
     groups = {"devmod.devices": {"npu": "npu_plugin:devices"}, "devmod.wheels": {"npu": "npu_plugin:wheels"}, "other.devmod": {"x": "y:z"}}

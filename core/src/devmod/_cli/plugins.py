@@ -77,7 +77,8 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
     for group in GROUPS:
         used = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
-        for claim in [*in_process, *entries.declared_claims(group)]:
+        # A folder lists its distributions in any order.
+        for claim in [*in_process, *sorted(entries.declared_claims(group), key=lambda claim: claim.distribution)]:
             states.append((claim, _state(claim, used.get(claim.name))))
     states += [(claim, _state(claim, None)) for claim in entries.ignored_entries()]
     for source in entries.unreadable_distributions():
