@@ -209,8 +209,9 @@ def interface(fields: dict[str, Any]) -> dict[str, Any]:
         require(len(result["default_block"]) == 3, "a block of threads is three numbers")
     is_open = fields.get("open_block", False)
     require(type(is_open) is bool, "open_block is a boolean")
-    result |= {"open_block": True} if is_open else {}
-    return result | unknown(fields, "params", "blocks", "block", "default_block", "open_block")
+    shared_memory = number(fields.get("shared_memory", 0), 0, FAR)
+    result |= ({"open_block": True} if is_open else {}) | ({"shared_memory": shared_memory} if shared_memory else {})
+    return result | unknown(fields, "params", "blocks", "block", "default_block", "open_block", "shared_memory")
 
 
 def parameter(fields: dict[str, Any]) -> dict[str, Any]:
@@ -233,10 +234,10 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
         check_layout(members, width(element))
         result["members"] = members
     if fields.get("default") is not None:
-        require(result["kind"] == "local", "local memory has a default")
         result["default"] = mapping(fields["default"])
-        require(list(result["default"]) in (["bytes"], ["per_thread"]), "bytes, or bytes a thread")
-        number(*result["default"].values(), 1, FAR)
+        keys = {"local": (["bytes"], ["per_thread"]), "scalar": (["value"],)}.get(result["kind"], ())
+        require(list(result["default"]) in keys, "bytes or bytes a thread of local memory, or the value of a scalar")
+        number(*result["default"].values(), 0 if "value" in result["default"] else 1, FAR)
     return result | unknown(fields, "name", "kind", "type", "access", "at", "align", "size", "members", "default")
 
 

@@ -202,6 +202,8 @@ _INTERFACES: dict[str, dict[str, Any]] = {
     "default block of zero threads": {"default_block": [0, 1, 1]},
     "default block of two numbers": {"default_block": [64, 1]},
     "open block that is a number": {"open_block": 1},
+    "shared memory below zero": {"shared_memory": -1},
+    "value as the default of local memory": {"param": {"kind": "local", "default": {"value": 4}}},
 }
 
 

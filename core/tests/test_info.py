@@ -287,11 +287,11 @@ def nested(depth: int) -> dict[str, Any]:
         ),
         (
             {"kind": "local", "default": 64},
-            "the parameter 'p' has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at least 1, got 64",
+            "the parameter 'p' has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of at least 0, got 64",
         ),
         (
             {"default": {"bytes": 64}},
-            "the parameter 'p' has an invalid default: expected a Local for the kind local, got Local(64) for scalar",
+            "the parameter 'p' has an invalid default: expected a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar, got Local(64) for scalar",
         ),
     ],
 )
@@ -307,6 +307,7 @@ def test_an_invalid_member_or_default_is_an_error(data: dict[str, Any], message:
         ({"default_block": [64]}, "a default block of threads is three numbers, not [64]"),
         ({"default_block": [0, 1, 1]}, "a default block of threads is three numbers of 1 or more, not [0, 1, 1]"),
         ({"open_block": 1}, "open_block is a boolean, not int"),
+        ({"shared_memory": -1}, "the shared memory of an interface is invalid: expected an int of at least 0, got -1"),
     ],
 )
 def test_an_invalid_block_of_an_interface_is_an_error(data: dict[str, Any], message: str) -> None:

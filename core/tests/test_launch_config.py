@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -298,6 +299,41 @@ def test_a_local_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevi
         "the toy function 'f': argument 2 'scratch' is 64, and the kernel takes memory that a block shares: pass devmod.Local(nbytes)"
     )
     assert sizes(devices[0]) == []
+
+
+def test_a_scalar_with_a_default_is_given_by_name_alone(devices: list[toy.ToyDevice]) -> None:
+    f = make(Param("n", "scalar", "int32"), Param("hidden", "scalar", "uint64", default=0), Param("more", "scalar", "uint64", default=7))
+    for _ in range(2):
+        f(1, grid=1, block=1)
+        f(1, more=9, grid=1, block=1)
+    f.bind(n=1, grid=1, block=1)()
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(1, 2, grid=1, block=1)
+    assert str(caught.value) == "the toy function 'f' takes 1 argument by position (n), and 'hidden', 'more' by name; 2 were given"
+    expected = [[b"\1\0\0\0", bytes(8), bytes([more, *bytes(7)])] for more in (7, 9, 7, 9, 7)]
+    assert [list(values) for _, values in devices[0].default_stream.queued] == expected
+    assert str(inspect.signature(f)) == (
+        "(n: 'int32', *, hidden: 'uint64' = 0, more: 'uint64' = 7, grid=None, block=None, threads=None, stream=None) -> None"
+    )
+
+
+def test_a_default_of_a_scalar_is_kept_in_files() -> None:
+    param = Param("hidden", "scalar", "uint64", default=0)
+    assert param.to_dict() == {"name": "hidden", "kind": "scalar", "type": "uint64", "default": {"value": 0}}
+    assert Param.from_dict(param.to_dict()) == param
+
+
+def test_the_shared_memory_of_a_call_that_names_none(devices: list[toy.ToyDevice]) -> None:
+    f = make(launcher=toy.SharedLauncher, shared_memory=96)
+    for _ in range(2):
+        f(1, grid=1, block=4)
+        f(1, grid=1, block=4, shared_memory=32)
+    f.bind(1, grid=1, block=4)()
+    assert [shape.shared_memory for shape, _ in devices[0].default_stream.queued] == [96, 32, 96, 32, 96]
+    assert f.launch_config(grid=1, block=4).shared_memory == 96
+    interface = f.info.interface
+    assert interface is not None
+    assert Interface.from_dict(interface.to_dict()) == interface
 
 
 def test_launch_values_follow_the_arguments_without_a_default(devices: list[toy.ToyDevice]) -> None:

@@ -45,7 +45,7 @@ params = st.fixed_dictionaries(
         "at": places,
         "align": numbers,
         "members": st.lists(members, max_size=3) | anything,
-        "default": st.dictionaries(st.sampled_from(["bytes", "per_thread"]), numbers, max_size=2) | anything,
+        "default": st.dictionaries(st.sampled_from(["bytes", "per_thread", "value"]), numbers, max_size=2) | anything,
         "new": anything,
     },
 )
@@ -56,6 +56,7 @@ interfaces = st.fixed_dictionaries(
         "block": st.lists(numbers, min_size=3, max_size=3) | anything,
         "default_block": st.lists(numbers, min_size=3, max_size=3) | anything,
         "open_block": st.booleans() | anything,
+        "shared_memory": numbers | anything,
         "constants": st.lists(
             st.fixed_dictionaries({"name": words}, optional={"id": numbers, "type": dtypes, "default": scalars}), max_size=2
         ),

@@ -45,7 +45,7 @@ class Argument:
     accepts_local
         Whether a `Local` is accepted as well: a handle of a function without an interface may be a ``__local`` pointer.
     default
-        The `Local` of a call that omits the argument; None if it is required.
+        The value of a call that omits the argument; None if it is required.
     plain_packer, pack
         For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod._launch.scalars`).
     """
@@ -66,7 +66,7 @@ class Argument:
         pack: Packer | None,
         align: int,
         size: int = 0,
-        default: Local | None = None,
+        default: Local | int | None = None,
     ) -> None:
         self.default = default
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)

@@ -107,7 +107,9 @@ class LaunchConfigReader:
             assert request.threads is not None
             x, y, z = (-(-threads // size) for threads, size in zip(request.threads, block, strict=True))
             grid = x, y, z
-        return LaunchConfig(grid, block, request.cluster, request.shared_memory, request.preferred_cluster)
+        interface = self._signature.interface
+        shared_memory = request.shared_memory or (interface.shared_memory if interface is not None else 0)
+        return LaunchConfig(grid, block, request.cluster, shared_memory, request.preferred_cluster)
 
     def shape(self, request: LaunchRequest, config: LaunchConfig, kernel: Kernel) -> Any:
         """Return the kernel's shape of a launch; None for a grid with a zero.

@@ -206,7 +206,7 @@ class MemberArgument:
 
     __slots__ = ("default", "description", "name", "number", "text")
 
-    def __init__(self, number: int, name: str, description: str, default: Local | None = None) -> None:
+    def __init__(self, number: int, name: str, description: str, default: Local | int | None = None) -> None:
         self.number, self.name, self.text, self.default = number, name, name, default
         self.description = description
 

@@ -63,16 +63,19 @@ class Interface(Value):
         The block of a call that names none; None without a default. `block` overrides it.
     open_block
         Whether the kernel gives the same result with every block, so that the backend may choose one.
+    shared_memory
+        The dynamic shared memory in bytes of a call that names none.
     extra
         Unknown keys, unchanged.
     """
 
-    __slots__ = ("block", "blocks", "default_block", "extra", "open_block", "params")
+    __slots__ = ("block", "blocks", "default_block", "extra", "open_block", "params", "shared_memory")
     params: tuple[Param, ...]
     blocks: tuple[Block, ...]
     block: tuple[int, int, int] | None
     default_block: tuple[int, int, int] | None
     open_block: bool
+    shared_memory: int
     extra: Mapping[str, Any]
 
     def __init__(
@@ -84,6 +87,7 @@ class Interface(Value):
         *,
         default_block: Sequence[int] | None = None,
         open_block: bool = False,
+        shared_memory: int = 0,
     ) -> None:
         params, blocks = tuple(params), tuple(blocks)
         if not all(isinstance(param, Param) for param in params):
@@ -93,7 +97,9 @@ class Interface(Value):
         if type(open_block) is not bool:
             raise FormatError(f"open_block is a boolean, not {type_name(open_block)}")
         self._set(params=params, blocks=blocks, block=_threads(block, "a fixed block of threads", 0), open_block=open_block)
-        self._set(default_block=_threads(default_block, "a default block of threads", 1), extra=dict(extra or {}))
+        check_count(shared_memory, "the shared memory of an interface")
+        self._set(default_block=_threads(default_block, "a default block of threads", 1))
+        self._set(shared_memory=shared_memory, extra=dict(extra or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map that files have. Empty fields are omitted."""
@@ -106,6 +112,8 @@ class Interface(Value):
             result["default_block"] = list(self.default_block)
         if self.open_block:
             result["open_block"] = True
+        if self.shared_memory:
+            result["shared_memory"] = self.shared_memory
         return result | dict(self.extra)
 
     @classmethod
@@ -116,8 +124,8 @@ class Interface(Value):
         if not isinstance(params, list) or not isinstance(blocks, list):
             raise FormatError("the params and blocks of an interface are lists")
         block, default_block, open_block = rest.pop("block", None), rest.pop("default_block", None), rest.pop("open_block", False)
-        read_params, read_blocks = map(Param.from_dict, params), map(Block.from_dict, blocks)
-        return cls(read_params, read_blocks, block, rest, default_block=default_block, open_block=open_block)
+        read_params, read_blocks, shared = map(Param.from_dict, params), map(Block.from_dict, blocks), rest.pop("shared_memory", 0)
+        return cls(read_params, read_blocks, block, rest, default_block=default_block, open_block=open_block, shared_memory=shared)
 
     def __repr__(self) -> str:
         return short_repr("Interface", interface_text(self, short=True))

@@ -13,7 +13,7 @@ from devmod.errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeGuard
 
     import numpy as np
 
@@ -146,7 +146,8 @@ class Param(Value):
     members
         The members of a struct that is passed by value; () if they are unknown.
     default
-        The `Local` of a call that omits a parameter of kind "local"; None without a default.
+        The value of a call that omits the parameter: a `Local` for the kind "local", an int of 0 or more for the kind "scalar"; None
+        without a default.
     extra
         Unknown keys, unchanged.
 
@@ -165,7 +166,7 @@ class Param(Value):
     align: int
     size: int
     members: tuple[Member, ...]
-    default: Local | None
+    default: Local | int | None
     extra: Mapping[str, Any]
 
     def __init__(
@@ -178,7 +179,7 @@ class Param(Value):
         align: int = 0,
         size: int = 0,
         members: Iterable[Member] = (),
-        default: Local | None = None,
+        default: Local | int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         where = f"the parameter {name!r}"
@@ -204,8 +205,9 @@ class Param(Value):
             if (code, bits) != (1, 8):
                 raise FormatError(f"{where} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'")
             check_members(members, nbytes, where)
-        if default is not None and (kind != "local" or not isinstance(default, Local)):
-            raise FormatError(f"{where} has an invalid default: expected a Local for the kind local, got {default!r} for {kind}")
+        if default is not None and (kind != "local" or not isinstance(default, Local)) and (kind != "scalar" or not _is_count(default)):
+            expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
+            raise FormatError(f"{where} has an invalid default: expected {expected}, got {default!r} for {kind}")
         self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, where), align=align, size=size)
         self._set(members=members, default=default, extra=dict(extra or {}))
 
@@ -238,7 +240,9 @@ class Param(Value):
             result["size"] = self.size
         if self.members:
             result["members"] = [each.to_dict() for each in self.members]
-        if self.default is not None:
+        if isinstance(self.default, int):
+            result["default"] = {"value": self.default}
+        elif self.default is not None:
             result["default"] = {"bytes": self.default.nbytes} if self.default.nbytes else {"per_thread": self.default.per_thread}
         return result | dict(self.extra)
 
@@ -267,13 +271,20 @@ class Param(Value):
         return short_repr("Param", parameter_text(self))
 
 
-def _read_default(data: object, name: object) -> Local | None:
+def _read_default(data: object, name: object) -> Local | int | None:
     if data is None:
         return None
-    for key, argument in (("bytes", "nbytes"), ("per_thread", "per_thread")):
-        if isinstance(data, dict) and data.keys() == {key} and type(data[key]) is int and 1 <= data[key] < 2**63:
-            return Local(**{argument: data[key]})
+    key, value = next(iter(data.items())) if isinstance(data, dict) and len(data) == 1 else ("", None)
+    if _is_count(value):
+        if key == "value":
+            return value
+        if value and key in ("bytes", "per_thread"):
+            return Local(value) if key == "bytes" else Local(per_thread=value)
     raise FormatError(
-        f"the parameter {name!r} has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at "
-        f"least 1, got {data!r}"
+        f"the parameter {name!r} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or "
+        f"value with an int of at least 0, got {data!r}"
     )
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**63

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 #: The fields that a repr omits, in addition to empty ones.
-_HIDDEN = (("align", 0), ("size", 0), ("open_block", False))
+_HIDDEN = (("align", 0), ("size", 0), ("open_block", False), ("shared_memory", 0))
 
 
 class Value:

@@ -37,6 +37,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {[number, number, number] | null} block
  * @property {[number, number, number] | null} defaultBlock
  * @property {boolean} openBlock Whether the kernel gives the same result with every block.
+ * @property {number} sharedMemory Dynamic shared memory in bytes, which WebGPU does not have.
  * @property {Record<string, unknown>} extra
  */
 
@@ -46,7 +47,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @returns {Interface}
  */
 export function readInterface(map, refuse) {
-  const { params = [], blocks = [], block = null, default_block = null, open_block = false, ...extra } = map;
+  const { params = [], blocks = [], block = null, default_block = null, open_block = false, shared_memory = 0, ...extra } = map;
   if (!Array.isArray(params) || !Array.isArray(blocks)) throw refuse("the params and blocks of an interface are lists");
   return {
     params: params.map((param) => readParam(param, refuse)),
@@ -54,6 +55,7 @@ export function readInterface(map, refuse) {
     openBlock: readBoolean(open_block, refuse),
     block: readThreads(block, "a fixed block of threads", 0, refuse),
     defaultBlock: readThreads(default_block, "a default block of threads", 1, refuse),
+    sharedMemory: readCount(shared_memory, "the shared memory of an interface", refuse),
     extra,
   };
 }
@@ -118,10 +120,11 @@ function readParam(value, refuse) {
     if (code !== 1 || bits !== 8) throw refuse(`${where} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
     checkMembers(result.members, Number(lanes), where, refuse);
   }
-  if (known !== null && kind !== "local") {
-    const [[key, count]] = /** @type {[[string, Value]]} */ (Object.entries(known));
-    const text = key === "bytes" ? count : `per_thread=${count}`;
-    throw refuse(`${where} has an invalid default: expected a Local for the kind local, got Local(${text}) for ${kind}`);
+  const [defaultKey, count] = isMap(known) ? Object.entries(known)[0] : ["", null];
+  if (defaultKey && kind !== (defaultKey === "value" ? "scalar" : "local")) {
+    const text = defaultKey === "value" ? count : defaultKey === "bytes" ? `Local(${count})` : `Local(per_thread=${count})`;
+    const expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
+    throw refuse(`${where} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
   }
   return { ...result, at: readPlace(at, where, refuse) };
 }
@@ -134,9 +137,11 @@ function readParam(value, refuse) {
 function readDefault(value, where, refuse) {
   const [key, ...others] = isMap(value) ? Object.keys(value) : [];
   const count = isMap(value) ? value[key ?? ""] : 0;
-  if ((key === "bytes" || key === "per_thread") && !others.length && isCount(count) && Number(count) >= 1) return;
+  const least = key === "value" ? 0 : 1;
+  if ((key === "value" || key === "bytes" || key === "per_thread") && !others.length && isCount(count) && Number(count) >= least) return;
   throw refuse(
-    `${where} has an invalid default: expected a map with one key, bytes or per_thread, whose value is an int of at least 1, got ${show(value)}`,
+    `${where} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of ` +
+      `at least 0, got ${show(value)}`,
   );
 }
 
