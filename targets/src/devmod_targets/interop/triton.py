@@ -1,0 +1,162 @@
+"""Kernels that Triton compiled. Triton need not be imported here: the kernel is an object of its own.
+
+The signature comes from the source of the kernel, the block from the number of warps, and the size of the dynamic shared memory from the
+metadata. Triton's launcher passes pointers to scratch memory after the arguments; the kernel's image has their number.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import devmod
+from devmod.errors import ArgumentError, FormatError, list_names
+from devmod_targets.interop._triton_types import Slot, expand_signature
+from devmod_targets.nvidia import read_cubin, read_ptx
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from devmod_targets.nvidia import KernelEntry
+
+__all__ = ["load"]
+
+#: For each backend of Triton: the kind, the format of its binary, the text in which devmod reads sizes, and Triton's names of texts.
+_BACKENDS = {
+    "cuda": ("cuda", "cubin", {"ptx": "ptx", "llir": "ll", "ttgir": "ttgir", "ttir": "ttir"}),
+    "hip": ("rocm", "hsaco", {"amdgcn": "asm", "llir": "ll", "ttgir": "ttgir", "ttir": "ttir"}),
+}
+#: The pointers that Triton's launcher adds, in their order. Triton 3.2 and earlier have none, 3.3 has the first.
+_HIDDEN = ("global_scratch", "profile_scratch")
+#: The flags of a launch, by the field of the metadata.
+_FLAGS = {"launch_cooperative_grid": "tirx.use_cooperative_launch", "launch_pdl": "tirx.use_programtic_dependent_launch"}
+
+
+def load(kernel: Any, fmt: str = "") -> devmod.Module:
+    """Return the module of a kernel that Triton compiled.
+
+    The module has one function, with the kernel's name. A call passes the arguments of the Triton function without its constants. devmod
+    adds the block, the shared memory and the hidden pointers. ``grid=`` counts blocks: the programs of Triton's grid, times ``num_ctas``.
+
+    Parameters
+    ----------
+    kernel
+        The result of ``triton.compile(…)``, of ``function.warmup(…)`` or of ``function[grid](…)``.
+    fmt
+        The format of the payload: "cubin" or "ptx", or "hsaco" for AMD. "": the binary that Triton made.
+
+    Raises
+    ------
+    ArgumentError
+        `kernel` is not a compiled kernel of Triton.
+    FormatError
+        The kernel has no such format or an argument that is not supported, or its image does not fit its signature.
+
+    Notes
+    -----
+    Triton specializes a kernel for the arguments that it was compiled for: pointers and ints that are multiples of 16, and ints that are 1.
+    The kernel is valid for such arguments alone.
+    """
+    try:
+        asm, metadata, source = dict(kernel.asm), kernel.metadata, kernel.src
+        name, backend, signature = str(metadata.name), str(metadata.target.backend), dict(source.signature)
+    except (AttributeError, TypeError, ValueError):
+        raise ArgumentError(
+            f"triton.load(kernel): expected a kernel that Triton compiled, such as triton.compile(…) or function.warmup(…), got "
+            f"{type(kernel).__name__}",
+            argument="kernel",
+        ) from None
+    if backend not in _BACKENDS:
+        raise FormatError(f"the Triton kernel {name!r} is for the backend {backend!r}; devmod supports {list_names(_BACKENDS)}")
+    kind, binary, texts = _BACKENDS[backend]
+    fmt = fmt or binary
+    if fmt != binary and (kind, fmt) != ("cuda", "ptx"):
+        expected = "'cubin' or 'ptx'" if kind == "cuda" else repr(binary)
+        raise FormatError(f"the Triton kernel {name!r} is for {kind}: expected fmt={expected}, got fmt={fmt!r}", kind=kind)
+    if fmt not in asm:
+        raise FormatError(f"the Triton kernel {name!r} has no {fmt!r}; it has: {list_names(asm)}", kind=kind, function=name)
+    slots = expand_signature(name, signature, _constant_numbers(source), getattr(metadata, "tensordesc_meta", None))
+    entry = _entry_of(name, asm) if kind == "cuda" else None
+    slots += _hidden_slots(name, slots, entry, metadata)
+    block = (int(metadata.num_warps) * _warp_size(metadata), 1, 1)
+    if entry is not None:
+        _check_entry(name, slots, entry, block)
+    interface = devmod.Interface([slot.param for slot in slots], block=block, shared_memory=int(metadata.shared))
+    tags = [tag for field, tag in _FLAGS.items() if getattr(metadata, field, False)]
+    info = devmod.FunctionInfo(name, [slot.arg_type for slot in slots], tags, interface=interface)
+    code = asm[fmt].encode() if isinstance(asm[fmt], str) else bytes(asm[fmt])
+    listings = {texts[key]: text for key, text in asm.items() if key in texts and isinstance(text, str)}
+    module = devmod.create_with_fallback(kind, code, fmt, {name: info}, listings)
+    # `create` has no parameter for the origin.
+    module.__dict__["_devmod_origin"] = _origin(kind, metadata, source)
+    return module
+
+
+def _constant_numbers(source: Any) -> set[int]:
+    """Return the numbers of the arguments that are constants. Triton has a path for each: (number,), or more for a part of a tuple."""
+    keys = getattr(source, "constants", None) or {}
+    return {key[0] if isinstance(key, tuple) else key for key in keys if not isinstance(key, tuple) or len(key) == 1}
+
+
+def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
+    """Return the record of the kernel in its PTX or its cubin; None if neither has one with parameters."""
+    entries: Mapping[str, KernelEntry] = {}
+    if "ptx" in asm:
+        entries = read_ptx(asm["ptx"])
+    elif "cubin" in asm:
+        entries = read_cubin(asm["cubin"])
+    entry = entries.get(name)
+    return entry if entry is not None and entry.params is not None else None
+
+
+def _hidden_slots(name: str, slots: Sequence[Slot], entry: KernelEntry | None, metadata: Any) -> list[Slot]:
+    """Return the pointers to scratch memory. One without memory is null in each call; one with memory is an argument."""
+    sizes = [getattr(metadata, f"{each}_size", None) for each in _HIDDEN]
+    count = sum(size is not None for size in sizes)
+    if entry is not None and entry.params is not None:
+        count = len(entry.params) - len(slots)
+        if not 0 <= count <= len(_HIDDEN):
+            raise FormatError(
+                f"the image of the Triton kernel {name!r} does not fit its signature: it has {len(entry.params)} parameters; expected "
+                f"{len(slots)} arguments and at most {len(_HIDDEN)} scratch pointers",
+                function=name,
+            )
+    result = []
+    for hidden, size in zip(_HIDDEN[:count], sizes, strict=False):
+        if size:
+            result.append(Slot("handle", devmod.Param(hidden, "buffer", "uint8", "rw", size=int(size)), 8))
+        else:
+            result.append(Slot("uint64", devmod.Param(hidden, "scalar", "uint64", default=0), 8))
+    return result
+
+
+def _check_entry(name: str, slots: Sequence[Slot], entry: KernelEntry, block: tuple[int, int, int]) -> None:
+    assert entry.params is not None
+    for number, (slot, place) in enumerate(zip(slots, entry.params, strict=True)):
+        if slot.size != place.size:
+            raise FormatError(
+                f"the image of the Triton kernel {name!r} does not fit its signature: parameter {number + 1} has {place.size} bytes, and "
+                f"{slot.param.name!r} has {slot.size}",
+                function=name,
+            )
+    if entry.block is not None and entry.block != block:
+        raise FormatError(
+            f"the image of the Triton kernel {name!r} does not fit its metadata: it requires blocks of {entry.block} threads, and the "
+            f"metadata has {block}",
+            function=name,
+        )
+
+
+def _warp_size(metadata: Any) -> int:
+    return int(getattr(metadata, "warp_size", None) or metadata.target.warp_size)
+
+
+def _origin(kind: str, metadata: Any, source: Any) -> devmod.Origin:
+    arch = str(metadata.target.arch)
+    options = [f"{field}={getattr(metadata, field)}" for field in ("num_warps", "num_ctas", "num_stages") if hasattr(metadata, field)]
+    function = getattr(source, "fn", None)
+    text = getattr(function, "src", None)
+    sources = {str(source.name): sha256(text.encode()).hexdigest()} if isinstance(text, str) else {}
+    version = getattr(metadata, "triton_version", "")
+    return devmod.Origin(f"{kind} -arch={f'sm_{arch}' if kind == 'cuda' else arch}", f"triton {version}".strip(), options, sources)
