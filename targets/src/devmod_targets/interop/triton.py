@@ -103,9 +103,9 @@ def _entry_of(name: str, asm: Mapping[str, Any]) -> KernelEntry | None:
     """Return the record of the kernel in its PTX or its cubin; None if neither has one with parameters."""
     entries: Mapping[str, KernelEntry] = {}
     if "ptx" in asm:
-        entries = read_ptx(asm["ptx"])
+        entries = read_ptx(asm["ptx"], {name})
     elif "cubin" in asm:
-        entries = read_cubin(asm["cubin"])
+        entries = read_cubin(asm["cubin"], {name})
     entry = entries.get(name)
     return entry if entry is not None and entry.params is not None else None
 

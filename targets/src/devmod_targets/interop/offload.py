@@ -1,0 +1,187 @@
+"""Containers of device code that other compilers wrote, taken apart into variants.
+
+- NVIDIA's fatbins (nvcc, fatbinary, nvfatbin), with their PTX and cubins;
+- LLVM's OffloadBinary, and clang's offload bundles, plain and compressed (hipcc writes them, also under the name ``.hsaco``);
+- 64-bit ELF files of a host with such contents: objects, libraries and programs;
+- single images: PTX, a cubin, an AMD code object.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import devmod
+from devmod.backend import detect_form
+from devmod.errors import ArgumentError, FormatError, list_names
+from devmod_targets.interop._containers import READERS, skip_zeros
+from devmod_targets.interop._host import device_sections
+from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from typing_extensions import Buffer
+
+__all__ = ["OffloadImage", "load", "read_images"]
+
+_CUDA, _AMDGPU = 190, 224
+_MAX_IMAGES, _MAX_DEPTH = 4096, 8
+
+
+class OffloadImage(NamedTuple):
+    """One image of a container.
+
+    Attributes
+    ----------
+    kind, fmt
+        The kind of module that it is, and the format; "" for an image that devmod does not run, such as LLVM bitcode.
+    name
+        Its target in the container, such as "hipv4-amdgcn-amd-amdhsa--gfx1100"; "" if the container has none.
+    data
+        The bytes.
+    """
+
+    kind: str
+    fmt: str
+    name: str
+    data: memoryview
+
+
+def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo]) -> devmod.Module:
+    """Return the module of a container of device code: a bundle of variants, or the module itself if there is one image.
+
+    Parameters
+    ----------
+    data
+        The container, or the path of its file.
+    fmap
+        The functions. An image becomes a variant with those of them that it contains. Images without any of them, and images that
+        devmod does not run, are ignored.
+
+    Raises
+    ------
+    FormatError
+        The container is damaged, it has no image that devmod runs, or no image has one of the functions.
+    ToolchainNotFoundError
+        The container is compressed with zstd, and Python has no decompressor.
+    ArgumentError
+        `data` is neither a buffer nor a path.
+    OSError
+        The file cannot be read.
+    """
+    images = read_images(data)
+    modules = []
+    missing = dict.fromkeys(fmap)
+    for image in images:
+        if not image.kind:
+            continue
+        names = _function_names(image, {info.name for info in fmap.values()})
+        functions = {key: info for key, info in fmap.items() if info.name in names}
+        if functions:
+            modules.append(devmod.create_with_fallback(image.kind, bytes(image.data), image.fmt, functions))
+            missing = {key: None for key in missing if key not in functions}
+    if not modules or missing:
+        listed = list_names(f"{image.fmt or 'unknown'} {image.name}".rstrip() for image in images)
+        what = f"no image has the functions {list_names(missing)}" if fmap else "fmap names no function"
+        raise FormatError(f"the container cannot be loaded: {what}; its images are: {listed}")
+    return devmod.bundle(*modules) if len(modules) > 1 else modules[0]
+
+
+def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
+    """Return the images of a container in their order. Containers inside a container are taken apart too.
+
+    Parameters
+    ----------
+    data
+        The container, or the path of its file.
+
+    Raises
+    ------
+    FormatError, ToolchainNotFoundError, ArgumentError, OSError
+        As for `load`.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        view = memoryview(Path(data).read_bytes())
+    else:
+        try:
+            view = memoryview(data).cast("B")
+        except TypeError:
+            raise ArgumentError(
+                f"offload.load(data, fmap): data is bytes or another buffer, or a path, not {type(data).__name__}", argument="data"
+            ) from None
+    images: list[OffloadImage] = []
+    for image in _expand("", view, 0):
+        images.append(image)
+        if len(images) > _MAX_IMAGES:
+            raise FormatError(f"the container has more than {_MAX_IMAGES} images")
+    return images
+
+
+def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
+    """Yield the images in a container, or the image itself."""
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image")
+    if not len(view):  # the host's entry of a bundle
+        return
+    reader = next((reader for magic, reader in READERS if bytes(view[: len(magic)]) == magic), None)
+    form = "" if reader is not None else detect_form(view)
+    if reader is not None:
+        yield from _expand_all(name, view, depth)
+    elif form == "fatbin":
+        for member in fatbin_members(view):
+            known = member.kind in ("ptx", "cubin")
+            yield OffloadImage("cuda" if known else "", member.kind if known else "", member.arch, memoryview(member.data))
+    elif form == "elf":
+        machine = int.from_bytes(view[18:20], "little")
+        if machine == _CUDA:
+            yield OffloadImage("cuda", "cubin", name, view)
+        elif machine == _AMDGPU:
+            yield OffloadImage("rocm", "hsaco", name, view)
+        else:
+            yield from _expand_host(view, depth)
+    elif form == "text" and b".version" in bytes(view[:65536]) and b".target" in bytes(view[:65536]):
+        yield OffloadImage("cuda", "ptx", name, view)
+    elif depth:
+        yield OffloadImage("", "", name, view)
+    else:
+        raise FormatError(
+            "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, PTX, or an ELF file, got "
+            f"{bytes(view[:16])!r} at its start"
+        )
+
+
+def _expand_all(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
+    """Yield the images in containers that follow each other, with zeros between them."""
+    at = 0
+    while at < len(view):
+        reader = next((reader for magic, reader in READERS if bytes(view[at : at + len(magic)]) == magic), None)
+        if reader is None:
+            raise FormatError(f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}")
+        entries, end = reader(view, at)
+        for entry, data in entries:
+            if not entry.startswith("host-"):
+                yield from _expand(entry or name, data, depth + 1)
+        at = skip_zeros(view, end)
+
+
+def _expand_host(view: memoryview, depth: int) -> Iterator[OffloadImage]:
+    empty = True
+    for section, data in device_sections(view):
+        empty = False
+        yield from _expand(section, data, depth + 1)
+    if empty:
+        raise FormatError("the host's ELF file has no device code: expected a section .nv_fatbin, .hip_fatbin or .llvm.offloading")
+
+
+def _function_names(image: OffloadImage, symbols: Collection[str]) -> Collection[str]:
+    """Return those of the symbols that are functions of an image."""
+    if image.fmt == "ptx":
+        return read_ptx(bytes(image.data).decode("utf-8", "replace"), symbols).keys()
+    if image.fmt == "cubin":
+        return read_cubin(image.data, symbols).keys()
+    # A kernel of an AMD code object has a descriptor, whose symbol ends in ".kd".
+    data = bytes(image.data)
+    return {symbol for symbol in symbols if b"\0" + symbol.encode() + b".kd\0" in data}
