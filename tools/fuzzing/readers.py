@@ -442,6 +442,26 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
+# -- containers of other compilers
+
+#: The functions of the recorded containers.
+_ADD = {"add": devmod.FunctionInfo("add", ("handle", "handle", "handle", "int32"))}
+
+
+def read_offload(data: bytes) -> None:
+    """Take a container of device code apart, and load it as variants."""
+    from devmod_targets.interop import offload
+
+    images = attempt(lambda: offload.read_images(data)) or []
+    size = sum(len(image.data) for image in images)
+    # Compressed images may be 1,024 times as long as the file, within other compressed ones.
+    if size > max(len(data), 1) << 20:
+        raise Breach(f"{len(data)} bytes contain images of {size} bytes")
+    module = attempt(lambda: offload.load(data, _ADD)) if images else None
+    if module is not None:
+        use(module)
+
+
 # -- files
 
 
@@ -516,6 +536,7 @@ def _readers() -> Iterator[Reader]:
         yield Reader(
             f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
         )
+    yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
     yield Reader("tvm-library", read_library, elf, seeds.libraries, passes=2, executions=200)
     yield from _source_readers()
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)

@@ -31,6 +31,12 @@ def vectors(part: str, suffix: str = "") -> list[bytes]:
     return [path.read_bytes() for path in sorted((_VECTORS / part).glob(f"*{suffix}")) if path.suffix != ".md"]
 
 
+def containers() -> list[bytes]:
+    """The containers of device code that the build side's tests have."""
+    folder = ROOT / "targets/tests/vectors/offload"
+    return [path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+
+
 def examples(kind: str, *suffixes: str) -> list[bytes]:
     """The sources of the examples for a kind."""
     return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]
