@@ -33,9 +33,9 @@ SOFTMAX = (
 
 
 def interface(module: devmod.Module, name: str) -> devmod.Interface:
-    found = module.functions[name].interface
-    assert found is not None
-    return found
+    result = module.functions[name].interface
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize("fmt", ["cubin", "ptx"])
