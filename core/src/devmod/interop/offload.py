@@ -1,0 +1,30 @@
+"""Containers of device code. The functions need devmod-targets, whose `devmod_targets.interop.offload` describes them in full."""
+
+from __future__ import annotations
+
+from devmod.interop._reader import reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Buffer
+
+    from devmod._modules.module import Module
+    from devmod._values.info import FunctionInfo
+
+__all__ = ["load", "read_images"]
+
+
+def load(data: Buffer | str | PathLike[str], fmap: Mapping[str, FunctionInfo]) -> Module:
+    """Return the module of a fatbin, an offload bundle, an OffloadBinary or a host's ELF file: a bundle of variants."""
+    module: Module = reader("offload").load(data, fmap)
+    return module
+
+
+def read_images(data: Buffer | str | PathLike[str]) -> list[Any]:
+    """Return the images of such a container: kind, format, name and data of each."""
+    images: list[Any] = reader("offload").read_images(data)
+    return images

@@ -1,0 +1,45 @@
+"""The functions of devmod.interop reach devmod-targets, and name it if it is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from recorded_triton import recorded_kernel
+
+import devmod
+from devmod.interop import offload, triton, warp
+
+FOLDER = Path(__file__).parent / "vectors"
+
+
+def test_the_functions_reach_the_readers() -> None:
+    add = triton.load(recorded_kernel("add"), "ptx")
+    assert add.format == "ptx"
+    assert [image.fmt for image in offload.read_images(FOLDER / "offload/images.fatbin")] == ["cubin", "ptx"]
+    assert offload.load(FOLDER / "offload/images.fatbin", add.functions).kind == "bundle"
+    assert list(warp.load(FOLDER / "warp", "wp_motion_eaab996").functions) == ["fill", "move", "move_backward"]
+    assert warp.bounds(3)["size"] == 3
+    with pytest.raises(devmod.ArgumentError):
+        warp.array(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("triton", lambda: triton.load(None)),
+        ("warp", lambda: warp.load(".")),
+        ("offload", lambda: offload.load(b"", {})),
+    ],
+)
+def test_without_devmod_targets_the_error_names_it(name: str, call: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.split(".")[0] == "devmod_targets"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if "targets" not in each])
+    monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if "editable" not in repr(each).lower()])
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        call()  # type: ignore[operator]
+    assert str(caught.value) == (
+        f"devmod.interop.{name} cannot be used here: devmod-targets is not installed. To add it: pip install devmod-targets"
+    )
