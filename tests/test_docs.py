@@ -29,6 +29,9 @@ import devmod_conformance.array_checks
 import devmod_conformance.checks
 import devmod_targets.authoring
 import devmod_targets.authoring.clang
+import devmod_targets.interop.offload
+import devmod_targets.interop.triton
+import devmod_targets.interop.warp
 import devmod_targets.spirv
 import devmod_targets.wgsl
 
