@@ -117,7 +117,7 @@ def _new_layout(kind: str, structs: dict[str, str], known: dict[str, Layout | No
         return None
     counts = [int(each) for each in array[2].split(", ") if each]
     shape = {"vec_t": counts, "mat_t": counts, "quat_t": [4], "transform_t": [7]}[array[1]]
-    return _number(_NUMBERS[array[3]], *shape) if shape and min(shape) else None
+    return _number(_NUMBERS[array[3]], *shape) if shape and all(shape) else None
 
 
 def _number(dtype: str, *shape: int) -> Layout:
