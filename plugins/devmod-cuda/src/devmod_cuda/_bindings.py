@@ -60,8 +60,7 @@ class BindingsDriver(Driver):
             raise _error("cuPointerGetAttributes", status)
         return tuple(int(each or 0) for each in values)
 
-    def load_image(self, image: int, options: Mapping[int, int]) -> int:
-        # cuda-bindings converts the values by the type of each option: a log is an address, its size a number.
+    def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
         numbers = [cuda.CUjit_option(each) for each in options]
         status, module = cuda.cuModuleLoadDataEx(image, len(numbers), numbers, list(options.values()))
         if status:

@@ -41,7 +41,7 @@ class Context:
         self.host_memory = Handles(self, driver.allocate_host, driver.free_host)
         self.streams = Handles(self, driver.create_stream, self._destroy_stream)
         self.events = Handles(self, driver.create_event, driver.destroy_event)
-        self.modules = Handles(self, lambda data: driver.load_module(data)[0], driver.unload_module)
+        self.modules = Handles(self, lambda data: driver.load_module(data)[0], self._unload_module)
         self.graphs = Handles(self, driver.instantiate_graph, driver.destroy_executable)
         self.captures: dict[Capture, None] = {}
 
@@ -74,3 +74,7 @@ class Context:
         # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
         self.order(LEGACY_STREAM, stream)
         self.driver.destroy_stream(stream)
+
+    def _unload_module(self, module: int) -> None:
+        self.driver.synchronize_context()  # launches of its kernels may be queued
+        self.driver.unload_module(module)

@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 
 from devmod.backend import Once, Pool
+from devmod_cuda._errors import OUT_OF_MEMORY
 from devmod_cuda._interface import DISABLE_TIMING, DriverError
 
 TYPE_CHECKING = False
@@ -96,7 +97,12 @@ class Transfers:
             if len(pending) >= MAX_PENDING:
                 self._finish(pending.popleft())
             with self._context:
-                piece, user = self._take()
+                locked = self._take()
+                if locked is None:
+                    driver.copy_to_device(pointer + start, address + start, size, stream)
+                    driver.synchronize_stream(stream)
+                    continue
+                piece, user = locked
                 ctypes.memmove(piece.value, address + start, size)
                 driver.copy_to_device(pointer + start, piece.value, size, stream)
                 pending.append(self._add(stream, piece, user, None))
@@ -114,20 +120,33 @@ class Transfers:
             if len(pending) >= MAX_PENDING:
                 self._finish(pending.popleft())
             with self._context:
-                piece, user = self._take()
+                locked = self._take()
+                if locked is None:
+                    driver.copy_to_host(address + start, pointer + start, size, stream)
+                    driver.synchronize_stream(stream)
+                    continue
+                piece, user = locked
                 driver.copy_to_host(piece.value, pointer + start, size, stream)
                 pending.append(self._add(stream, piece, user, out[start : start + size]))
 
     def finish(self) -> None:
         """Finish the copies that the device has done."""
-        while self._pending:
+        if self._pending:
             for transfer in tuple(self._pending):
                 if transfer.done:
                     self._finish(transfer)
-            return
 
     def __len__(self) -> int:
         return len(self._pending)
+
+    def release(self) -> None:
+        """Free the page-locked memory that no copy uses."""
+        self.finish()
+        while True:
+            try:
+                self._pool.take()
+            except IndexError:
+                return
 
     def _finish(self, transfer: _Transfer) -> None:
         transfer.finish()
@@ -141,13 +160,18 @@ class Transfers:
         self._pending.append(transfer)
         return transfer
 
-    def _take(self) -> tuple[Handle, _Piece]:
-        """Return a piece of page-locked memory, and the object with which it becomes free."""
+    def _take(self) -> tuple[Handle, _Piece] | None:
+        """Return a piece of page-locked memory, and the object with which it becomes free; None if the host has too little."""
         self.finish()
         try:
             piece: Handle = self._pool.take()
         except IndexError:
-            piece = self._context.host_memory.create(PIECE)
+            try:
+                piece = self._context.host_memory.create(PIECE)
+            except DriverError as error:
+                if error.name == OUT_OF_MEMORY:
+                    return None
+                raise
         user = _Piece()
         user.token = self._pool.lend(user, piece)
         return piece, user

@@ -94,8 +94,16 @@ class Driver(ABC):
         """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
 
     @abstractmethod
-    def load_image(self, image: int, options: Mapping[int, int]) -> int:
-        """Return the module of an image in memory. `options` are values by number of CUjit_option; `load_module` adds the logs."""
+    def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
+        """Return the module of an image in memory.
+
+        Parameters
+        ----------
+        image
+            The address of the image.
+        options
+            Values by number of CUjit_option. The driver writes its logs to the bytes objects, which is what cuda-bindings asks for.
+        """
 
     @abstractmethod
     def encode_tensor_map(
@@ -335,19 +343,14 @@ class Driver(ABC):
             `log` is the error log.
         """
         image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
-        info, errors = ctypes.create_string_buffer(_LOG_BYTES), ctypes.create_string_buffer(_LOG_BYTES)
-        logs = {
-            JIT_INFO_LOG: ctypes.addressof(info),
-            JIT_INFO_LOG_SIZE: _LOG_BYTES,
-            JIT_ERROR_LOG: ctypes.addressof(errors),
-            JIT_ERROR_LOG_SIZE: _LOG_BYTES,
-        }
+        info, errors = bytes(_LOG_BYTES), bytes(_LOG_BYTES)
+        logs = {JIT_INFO_LOG: info, JIT_INFO_LOG_SIZE: _LOG_BYTES, JIT_ERROR_LOG: errors, JIT_ERROR_LOG_SIZE: _LOG_BYTES}
         try:
             module = self.load_image(ctypes.addressof(image), {**(options or {}), **logs})
         except DriverError as error:
-            error.log = errors.value.decode(errors="replace").strip()
+            error.log = _text_of(errors)
             raise
-        return module, info.value.decode(errors="replace").strip()
+        return module, _text_of(info)
 
     def unload_module(self, module: int) -> None:
         """Unload a module. Its functions become invalid."""
@@ -421,6 +424,10 @@ class Driver(ABC):
     def destroy_graph(self, graph: int) -> None:
         """Destroy a graph. Its executable graphs stay valid."""
         self.call("cuGraphDestroy", graph)
+
+
+def _text_of(log: bytes) -> str:
+    return log[: log.find(b"\0")].decode(errors="replace").strip()
 
 
 class ParameterBlock:

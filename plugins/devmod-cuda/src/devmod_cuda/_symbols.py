@@ -161,9 +161,10 @@ class SymbolsDriver(Driver):
         self._check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
         return tuple(values)
 
-    def load_image(self, image: int, options: Mapping[int, int]) -> int:
+    def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
         module = c_void_p()
-        numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*options.values())
+        addresses = [ctypes.cast(each, c_void_p).value if isinstance(each, bytes) else each for each in options.values()]
+        numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*addresses)
         self._check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
         return module.value or 0
 

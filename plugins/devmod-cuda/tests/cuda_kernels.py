@@ -1,0 +1,40 @@
+"""Kernels of several tests, and the declarations of their functions. NVRTC compiles them to PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ptx_sources import ptx_of
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+
+ADD = """
+extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+extern "C" __global__ void twice(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2; }
+extern "C" __global__ void fault(float *x) { *(int *)16 = x[0]; }
+"""
+TAGS = ["blockIdx.x", "threadIdx.x"]
+
+
+def info_of(name: str, params: Sequence[Param]) -> FunctionInfo:
+    """Return the FunctionInfo of a kernel with these parameters."""
+    types = ["handle" if param.kind == "buffer" else param.type for param in params]
+    return FunctionInfo(name, types, TAGS, (), Interface(list(params)))
+
+
+def add_info() -> FunctionInfo:
+    """Return the FunctionInfo of `add`."""
+    params = [Param(name, "buffer", "float32", access) for name, access in (("a", "r"), ("b", "r"), ("c", "w"))]
+    return info_of("add", [*params, Param("n", "scalar", "int32")])
+
+
+def adder() -> devmod.Module:
+    """Return a new module with `add`, `twice`, which doubles an array, and `fault`, which writes to an invalid address."""
+    x = [Param("x", "buffer", "float32", "rw")]
+    fmap = {"add": add_info(), "twice": info_of("twice", x), "fault": info_of("fault", x)}
+    return devmod.create("cuda", ptx_of(ADD).encode(), "ptx", fmap)
