@@ -184,10 +184,14 @@ def test_a_full_device_loses_nothing(device: Any, add: Any) -> None:
         pytest.skip("another process may use the memory of the hardware")
     host = np.arange(64, dtype="float32")
     a, b, c = device.from_numpy(host), device.from_numpy(host), device.zeros(64, "float32")
-    many = []
-    with pytest.raises(devmod.DeviceMemoryError) as caught:
+    many: list[Any] = []
+
+    def fill() -> None:
         while True:
             many.append(device.empty(device.memory // 8, "uint8"))
+
+    with pytest.raises(devmod.DeviceMemoryError) as caught:
+        fill()
     free = device.free_memory()
     assert str(caught.value) == (
         f"{device} cannot allocate {device.memory // 8} bytes: CUDA_ERROR_OUT_OF_MEMORY (out of memory); {free} bytes are free of "

@@ -163,7 +163,7 @@ class SymbolsDriver(Driver):
 
     def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
         module = c_void_p()
-        addresses = [ctypes.cast(each, c_void_p).value if isinstance(each, bytes) else each for each in options.values()]
+        addresses = [ctypes.cast(ctypes.c_char_p(each), c_void_p).value if isinstance(each, bytes) else each for each in options.values()]
         numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*addresses)
         self._check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
         return module.value or 0
