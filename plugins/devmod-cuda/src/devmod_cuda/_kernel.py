@@ -92,7 +92,7 @@ class CudaKernel(Kernel):
             except IndexError:
                 slot = self._new_launch(stream, shape)
             buffer, launch = slot
-            buffer.raw = pack(values)
+            buffer.raw = pack(*values)
             try:
                 launch()
             except error_type as error:
@@ -104,7 +104,7 @@ class CudaKernel(Kernel):
     def prepare(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, CudaStream)
         buffer, launch = self._new_launch(stream, shape)
-        buffer.raw = self._layout.pack(values)
+        buffer.raw = self._layout.pack(*values)
         return launch
 
     def time(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> float:

@@ -30,36 +30,33 @@ _MAX_ALIGN = 16
 class ParameterLayout:
     """The parameters of a kernel.
 
+    Parameters
+    ----------
+    places
+        The offset and the size of each parameter, in the order of the arguments.
+    pointers
+        For each parameter, whether it is a pointer: its value is an int, and that of others is bytes.
+
     Attributes
     ----------
-    offsets : tuple of int
-        The first byte of each parameter.
     size : int
         The bytes of the block.
     pack : callable
-        Takes the values of the arguments, as bytes, and returns the bytes of the block.
+        Takes the value of each argument, and returns the bytes of the block.
     """
 
-    __slots__ = ("offsets", "pack", "size")
+    __slots__ = ("pack", "size")
 
-    def __init__(self, places: Sequence[tuple[int, int]]) -> None:
-        """`places` has the offset and the size of each parameter, in the order of the arguments."""
-        self.offsets = tuple(offset for offset, _ in places)
-        self.size = max((offset + size for offset, size in places), default=0)
-        self.pack = _packer(places)
+    pack: Callable[..., bytes]
 
-
-def _packer(places: Sequence[tuple[int, int]]) -> Callable[[Sequence[bytes]], bytes]:
-    end, layout = 0, "<"
-    has_gaps = False
-    for offset, size in places:
-        has_gaps = has_gaps or offset != end
-        layout += f"{offset - end}x{size}s"
-        end = offset + size
-    if not has_gaps:
-        return b"".join
-    pack = Struct(layout).pack
-    return lambda values: pack(*values)
+    def __init__(self, places: Sequence[tuple[int, int]], pointers: Sequence[bool]) -> None:
+        end, layout = 0, "<"
+        for (offset, size), is_pointer in zip(places, pointers, strict=True):
+            layout += f"{offset - end}x" if offset > end else ""
+            layout += "Q" if is_pointer else f"{size}s"
+            end = offset + size
+        self.size = end
+        self.pack = Struct(layout).pack
 
 
 def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | None) -> ParameterLayout:
@@ -78,8 +75,9 @@ def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | Non
         The image declares other parameters than the function.
     """
     sizes = _declared_sizes(info)
+    pointers = [size is _POINTER for size in sizes]
     if places is None:
-        return ParameterLayout(_natural_places(sizes))
+        return ParameterLayout(_natural_places(sizes), pointers)
     label = f"the cuda kernel {info.name!r}"
     if len(places) != len(sizes):
         raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(sizes)}", kind="cuda")
@@ -94,7 +92,7 @@ def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | Non
         if offset < end:
             raise FormatError(f"{label} is damaged: its argument {number} overlaps the one before it", kind="cuda")
         end = offset + nbytes
-    return ParameterLayout(places)
+    return ParameterLayout(places, pointers)
 
 
 def _type_of(info: FunctionInfo, number: int) -> str:
