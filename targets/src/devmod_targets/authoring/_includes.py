@@ -128,6 +128,8 @@ class Inliner:
         The names of the defines, which an include guard may test.
     directive
         Returns the directive that sets the number and the file of the next line. GLSL's takes no file name.
+    is_external
+        Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
 
     Attributes
     ----------
@@ -137,8 +139,15 @@ class Inliner:
         The real path of each included file to that name.
     """
 
-    def __init__(self, request: CompileRequest, defined: frozenset[str], directive: Callable[[int, str], str] = line_directive) -> None:
+    def __init__(
+        self,
+        request: CompileRequest,
+        defined: frozenset[str],
+        directive: Callable[[int, str], str] = line_directive,
+        is_external: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.directive = directive
+        self.is_external = is_external
         self.kind = request.target.kind
         self.request = request
         self.defined = defined
@@ -251,7 +260,7 @@ class Inliner:
             if os.path.isfile(path):
                 self._check_root(path, name_in_include, location)
                 return path, name_in_include
-        if in_quotes and depth == 0:
+        if in_quotes and depth == 0 and not self.is_external(name_in_include):
             raise CompileError(f"{location}: the include {name_in_include!r} is missing. {include_hint(folders)}", kind=self.kind)
         return "", ""
 

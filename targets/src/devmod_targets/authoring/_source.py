@@ -24,7 +24,7 @@ from devmod_targets.authoring._includes import Inliner, line_directive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from devmod.backend import CompileRequest
 
@@ -61,10 +61,17 @@ class SelfContainedSource(Value):
         self._set(text=text, options=options, defines=defines, sources=sources, names=names)
 
 
-def complete_source(request: CompileRequest) -> SelfContainedSource:
+def complete_source(request: CompileRequest, is_external: Callable[[str], bool] = lambda _: False) -> SelfContainedSource:
     """Return the source of a request with its options, defines and includes in the text.
 
     An option ``-DNAME=VALUE`` is a define. A define of the same name in `request.defines` replaces it.
+
+    Parameters
+    ----------
+    request
+        The compile request.
+    is_external
+        Returns whether the receiver's compiler has a header of this name. Such an include in quotes stays as it is.
 
     Raises
     ------
@@ -86,7 +93,7 @@ def complete_source(request: CompileRequest) -> SelfContainedSource:
     head += "".join(f"#define {name} {value}".rstrip() + "\n" for name, value in defines.items())
     if head:
         head += line_directive(first_line, request.name)
-    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines))
+    files = Inliner(request, frozenset(name.partition("(")[0] for name in defines), is_external=is_external)
     text = head + files.inline(body, first_line)
     return SelfContainedSource(text, options, defines, files.sources, files.names)
 

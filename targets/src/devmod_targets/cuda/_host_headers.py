@@ -7,6 +7,7 @@ headers add the macros, the integer types and the names in ``std`` that kernels 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 TYPE_CHECKING = False
@@ -261,9 +262,23 @@ def _std(names: Iterable[str]) -> str:
 
 
 @cache
-def constants() -> Mapping[str, str]:
-    """Return the macros of math.h, float.h and limits.h by name, which compilers of host code predefine for kernels."""
-    return _macros(_MATH) | _macros(_FLOAT) | _macros(_LIMITS)
+def _constants() -> tuple[re.Pattern[str], list[dict[str, str]]]:
+    """Return the pattern of the constants' names, and the constants of each header."""
+    groups = [_macros(_MATH), _macros(_FLOAT), _macros(_LIMITS)]
+    return re.compile(rf"\b(?:{'|'.join(name for group in groups for name in group)})\b"), groups
+
+
+def predefined(text: str) -> str:
+    """Return the definitions of the constants of math.h, float.h and limits.h that a program uses.
+
+    Compilers of host code define them for kernels without an include. A constant that the program itself defines is left out.
+    """
+    pattern, groups = _constants()
+    names = set(pattern.findall(text))
+    if not names:
+        return ""
+    own = set(re.findall(r"#[ \t]*define[ \t]+(\w+)", text))
+    return "".join(_defines({name: group[name] for name in group if name not in own}) for group in groups if names & group.keys())
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from functools import cache
 
 TYPE_CHECKING = False
@@ -12,9 +11,6 @@ if TYPE_CHECKING:
 
 #: The distributions that contain the headers, and the part of their names in an origin.
 HEADERS = {"runtime": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
-_SUFFIX = re.compile(r"cu(\d+)")
-#: The folders of the wheels for CUDA 12 and older, one for each distribution.
-_OLD_FOLDERS = ("cuda_nvrtc", "cuda_runtime", "cuda_cccl", "cuda_nvcc")
 
 
 def _packages() -> Iterator[str]:
@@ -28,9 +24,7 @@ def _packages() -> Iterator[str]:
 @cache
 def folders(major: int) -> tuple[str, ...]:
     """Return the folders of the wheels for one major version of CUDA."""
-    names = [f"cu{major}"] if major >= 13 else list(_OLD_FOLDERS)
-    found = [os.path.join(package, name) for package in _packages() for name in names]
-    return tuple(folder for folder in found if os.path.isdir(folder))
+    return tuple(folder for package in _packages() if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
 
 
 @cache
@@ -41,27 +35,32 @@ def include_folders(major: int) -> tuple[str, ...]:
     return (*own, *cccl)
 
 
-def library(major: int) -> str:
-    """Return the path of NVRTC in its wheel; "" if the wheel is not installed."""
+def library(major: int, name: str = "nvrtc") -> str:
+    """Return the path of a library in its wheel; "" if the wheel is not installed."""
     import glob
 
     for folder in folders(major):
-        for pattern in (f"lib/libnvrtc.so.{major}", f"bin/**/nvrtc64_{major}*_0.dll"):
+        for pattern in (f"lib/lib{name}.so.{major}", f"bin/**/{name}*_{major}*_0.dll", f"bin/**/{name}64_{major}*_0.dll"):
             paths = glob.glob(pattern, root_dir=glob.escape(folder), recursive=True)
             if paths:
                 return os.path.join(folder, min(paths, key=len))
     return ""
 
 
+def preload(path: str) -> None:
+    """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
+    import ctypes
+
+    ctypes.CDLL(path)
+
+
 @cache
-def version(distribution: str, major: int) -> str:
+def version(distribution: str) -> str:
     """Return the version of a wheel; "" if it is not installed."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import version as installed_version
 
-    for name in (distribution, f"{distribution}-cu{major}"):
-        try:
-            return installed_version(name)
-        except PackageNotFoundError:
-            continue
-    return ""
+    try:
+        return installed_version(distribution)
+    except PackageNotFoundError:
+        return ""

@@ -16,7 +16,7 @@ from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.cuda import _wheels
-from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
 #: The folder of the program's name. NVRTC searches the folder of a program for its includes, and this one does not exist.
 _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
-_OLDEST = (12, 0)
+_OLDEST = (13, 0)
 _load_lock = Lock()
 
 
@@ -77,10 +77,9 @@ class _Library:
         self.major = int(bindings_version.partition(".")[0])
         path = _wheels.library(self.major)
         if not path:
-            name = "nvidia-cuda-nvrtc" if self.major >= 13 else f"nvidia-cuda-nvrtc-cu{self.major}"
-            raise _missing(f"NVRTC (the wheel {name}, for cuda-bindings {bindings_version})", install)
+            raise _missing(f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})", install)
         try:
-            _preload(path)
+            _wheels.preload(path)
             self.version: tuple[int, int] = self.call("nvrtcVersion")
             numbers: Sequence[int] = self.call("nvrtcGetSupportedArchs")
         except (OSError, RuntimeError) as error:
@@ -111,13 +110,6 @@ class _Library:
         data = bytes(size)
         self.call(f"nvrtcGet{name}", program, data)
         return data
-
-
-def _preload(path: str) -> None:
-    """Load NVRTC from the wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
-    import ctypes
-
-    ctypes.CDLL(path)
 
 
 def _missing(what: str, install: str) -> ToolchainNotFoundError:
@@ -151,10 +143,9 @@ def version(*, install: str = INSTALL_BUILD) -> tuple[int, int]:
 def toolchain(*, install: str = INSTALL_BUILD) -> str:
     """Return the versions of NVRTC and of the wheels with headers, for an origin."""
     library = _load(install)
-    major = library.major
-    parts = [f"nvrtc {_wheels.version('nvidia-cuda-nvrtc', major) or _dotted(library.version)}"]
+    parts = [f"nvrtc {_wheels.version('nvidia-cuda-nvrtc') or _dotted(library.version)}"]
     for name, distribution in _wheels.HEADERS.items():
-        number = _wheels.version(distribution, major)
+        number = _wheels.version(distribution)
         parts += [f"{name} {number}"] if number else []
     return ", ".join(parts)
 
@@ -195,7 +186,7 @@ def compile_program(
     name
         The program's file name, without folders, for diagnostics and ``__FILE__``.
     options
-        NVRTC's options, such as "-arch=sm_90". ``--no-cache`` is added, and nothing else is checked.
+        NVRTC's options, such as "-arch=sm_90". They are not checked. ``--no-cache`` is added.
     name_expressions
         The expressions whose kernels are compiled and whose mangled names are returned, such as "scale<float>".
     headers
@@ -221,11 +212,12 @@ def compile_program(
     check_source_text(text, name, "cuda")
     expressions = tuple(name_expressions)
     in_memory = {**host_headers(), **(headers or {})}
-    arguments = [*options, "--no-cache"]
+    # Without a seed, the symbols of anonymous namespaces contain random numbers.
+    arguments = [*options, "--no-cache", "-frandom-seed=devmod"]
     arguments += [f"-I{folder}" for folder in (_wheels.include_folders(library.major) if folders is None else folders)]
     program = library.call(
         "nvrtcCreateProgram",
-        (line_directive(1, name) + text).encode(),
+        (predefined(text) + line_directive(1, name) + text).encode(),
         (_FOLDER + name).encode("utf-8", "backslashreplace"),
         len(in_memory),
         [value.encode() for value in in_memory.values()],

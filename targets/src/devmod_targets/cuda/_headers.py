@@ -1,0 +1,75 @@
+"""NVIDIA's headers: which names they have, and those of one program in memory.
+
+NVRTC writes the folder of a header into line information and into the messages of ``assert``. With the headers in memory it writes their
+names alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from devmod_targets.cuda._host_headers import host_headers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+_HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')
+_MAX_HEADERS = 20_000
+
+#: The distributions of headers, by the start of an include's name.
+_DISTRIBUTIONS = (
+    (("curand",), "nvidia-curand"),
+    (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
+    (("crt/",), "nvidia-cuda-crt"),
+    (("cooperative_groups", "cuda", "mma.h", "vector_", "device_", "math_constants", "cuComplex", "sm_", "texture_", "surface_"), "nvidia-cuda-runtime"),
+)
+
+
+def has_header(name: str, folders: Sequence[str]) -> bool:
+    """Return whether an include's name is one of NVIDIA's headers or of those in memory."""
+    return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
+
+
+def missing_header(name: str, folders: Sequence[str]) -> str:
+    """Return the sentence that says how to get a header that NVRTC did not find."""
+    if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
+        return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
+    for prefixes, distribution in _DISTRIBUTIONS:
+        if name.startswith(prefixes):
+            return f"To add NVIDIA's headers: pip install {distribution}"
+    return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
+
+
+def headers_in_memory(text: str, folders: Sequence[str]) -> dict[str, str]:
+    """Return the headers that a program may include, by name. Conditions are not evaluated.
+
+    In their texts, the includes of files in the same folder have names from the include folder: NVRTC compares names in memory as they
+    are written.
+    """
+    headers: dict[str, str] = {}
+    pending = [match[2] or match[3] for match in _INCLUDE.finditer(text)] + _HAS_INCLUDE.findall(text)
+    while pending and len(headers) < _MAX_HEADERS:
+        name = pending.pop()
+        if name in headers or name in host_headers():
+            continue
+        path = next((path for folder in folders if os.path.isfile(path := os.path.join(folder, name))), "")
+        if not path:
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            content = file.read()
+        parent = os.path.dirname(name)
+        headers[name] = _INCLUDE.sub(lambda match, parent=parent: _absolute(match, parent, folders), content)  # type: ignore[misc]
+        pending += [match[2] or match[3] for match in _INCLUDE.finditer(headers[name])] + _HAS_INCLUDE.findall(content)
+    return headers
+
+
+def _absolute(match: re.Match[str], parent: str, folders: Sequence[str]) -> str:
+    """Return an include directive with the name from the include folder."""
+    if match[2]:
+        name = os.path.normpath(os.path.join(parent, match[2])).replace(os.sep, "/")
+        if any(os.path.isfile(os.path.join(folder, name)) for folder in folders):
+            return f"{match[1]}<{name}>"
+    return match[0]

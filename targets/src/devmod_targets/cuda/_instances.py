@@ -1,0 +1,41 @@
+"""Template instances of a source payload. The receiver compiles the text alone, so the text contains the instances."""
+
+from __future__ import annotations
+
+import re
+
+from devmod.errors import CompileError
+from devmod_targets.authoring import SelfContainedSource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmod.backend import CompileRequest
+
+_INSTANCE = re.compile(r"[A-Za-z_:][\w:]*\s*<[^\"\\;{}]*>")
+
+
+def with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
+    """Append an explicit instantiation for each template instance of `name_expressions` to the source."""
+    lines = "".join(
+        f"template __global__ decltype({text}) {text};\n" for text in request.name_expressions if _INSTANCE.fullmatch(text.strip())
+    )
+    if not lines:
+        return source
+    whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines
+    return SelfContainedSource(whole, source.options, source.defines, source.sources, source.names)
+
+
+def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> None:
+    """Raise CompileError for an expression whose kernel the receiver's compiler would drop: one with internal linkage."""
+    visible = set(re.findall(r"^\.(?:visible|weak) \.entry ([\w$]+)", ptx, re.MULTILINE))
+    for expression, symbol in lowered.items():
+        if symbol not in visible:
+            raise CompileError(
+                f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace; with -format=cuda the "
+                f"receiver compiles {request.name} without the expression and drops it. Give the kernel external linkage, or compile it here "
+                "with -arch=",
+                kind="cuda",
+                function=expression,
+            )

@@ -1,0 +1,97 @@
+"""The options of NVRTC that a build and a receiver accept.
+
+A payload may come from a stranger, and NVRTC has options that read and write files. So the options are those of a list.
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod.errors import CompileError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TRUTH = r"=(?:true|false)"
+#: Names without their dashes. NVRTC takes one dash or two before most of them.
+_FLAGS = (
+    "lineinfo generate-line-info G device-debug dopt use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "
+    "disable-warnings Wreorder Wconversion restrict default-device device-as-default-execution-space device-int128 device-float128 err-no "
+    "display-error-number no-err-no no-display-error-number device-stack-protector utf-8 minimal dw device-w"
+)
+_SWITCHES = (
+    "ftz prec-sqrt prec-div fmad modify-stack-limit device-stack-protector builtin-move-forward builtin-initializer-list brief-diagnostics "
+    "brief-diag"
+)
+_NUMBERS = r"\d+(?:,\d+)*"
+_VALUES = {
+    "std": r"c\+\+\d\d",
+    "dopt": "on",
+    "maxrregcount": r"\d+",
+    "fmax-errors": r"\d+",
+    "jump-table-density": r"\d+",
+    "jtd": r"\d+",
+    "Ofast-compile": r"(?:0|min|mid|max)",
+    "Ofc": r"(?:0|min|mid|max)",
+    "opt-info": "inline",
+    "optimization-info": "inline",
+    "Werror": r"[a-z-]+(?:,[a-z-]+)*",
+    "warning-as-error": r"[a-z-]+(?:,[a-z-]+)*",
+    "diag-error": _NUMBERS,
+    "diag-suppress": _NUMBERS,
+    "diag-warn": _NUMBERS,
+    "Xptxas": r"-(?:v|O[0-4]|w|(?:dlcm|dscm|flcm|fscm)=\w\w|-?(?:warn-spills|warn-double-usage|warn-lmem-usage|verbose)|-?opt-level=[0-4]|"
+    r"-?(?:allow-expensive-optimizations|def-load-cache|def-store-cache|maxrregcount|disable-optimizer-constants)=?\w*)",
+}
+_VALUES["ptxas-options"] = _VALUES["Xptxas"]
+_ALLOWED = re.compile(
+    "|".join(
+        [
+            "--?(?:" + "|".join(map(re.escape, _FLAGS.split())) + ")",
+            "--?(?:" + "|".join(_SWITCHES.split()) + ")" + _TRUTH,
+            *(f"--?{re.escape(name)}={value}" for name, value in _VALUES.items()),
+            "--?(?:rdc|relocatable-device-code)=false",
+            r"-U[A-Za-z_]\w*",
+        ]
+    ),
+    re.ASCII,
+)
+_ARCH = re.compile(r"--?(?:arch|gpu-architecture|gencode|generate-code)\b")
+_RELOCATABLE = re.compile(r"--?(?:rdc|relocatable-device-code|dc|device-c|dlto|dlink-time-opt|gen-opt-lto|ewp|extensible-whole-program)\b")
+_FILES = re.compile(
+    r"--?(?:time|fdevice-time-trace|pch|create-pch|use-pch|pch-dir|include-path|pre-include|use-bundled-headers|no-source-include|"
+    r"fdevice-syntax-only|optix-ir)\b"
+)
+#: Options that put the names of folders into the output.
+_DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
+
+
+def check_options(options: Iterable[str]) -> None:
+    """Raise CompileError for an option that is not in the list, or that a payload cannot have."""
+    for option in options:
+        if _ALLOWED.fullmatch(option):
+            continue
+        if _ARCH.match(option):
+            problem = "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
+        elif _RELOCATABLE.match(option):
+            problem = "makes code that a linker must finish; a module is loaded as it is"
+        elif _FILES.match(option):
+            problem = "reads or writes files, or gives no code"
+        elif f"{option}=".startswith(tuple(f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split()))):
+            problem = f"has no value that is supported; write it in one word, as in {_example(option)}"
+        else:
+            problem = "is not supported; see docs/cuda.md for the list. The language's own options are -std=c++20, --use_fast_math and the like"
+        raise CompileError(f"the cuda option {option!r} {problem}", kind="cuda")
+
+
+def _example(option: str) -> str:
+    name = option.lstrip("-").partition("=")[0]
+    values = {"std": "c++20", "maxrregcount": "32", "Xptxas": "-O3", "ptxas-options": "-O3", "dopt": "on", "Ofast-compile": "mid", "Ofc": "mid"}
+    default = "true" if name in _SWITCHES.split() else "1"
+    return f"{option.partition('=')[0]}={values.get(name, default)}"
+
+
+def writes_folders(options: Iterable[str]) -> bool:
+    """Return whether an option makes NVRTC write the current folder into its output (line information, debug information)."""
+    return any(_DEBUG.fullmatch(option) for option in options)

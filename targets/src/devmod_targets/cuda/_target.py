@@ -1,0 +1,77 @@
+"""What a CUDA target asks for: the format and the architectures."""
+
+from __future__ import annotations
+
+from devmod import Target
+from devmod.errors import CompileError
+from devmod.targets.cuda.spec import SPEC
+from devmod_targets.cuda import nvrtc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: The architecture for which a source without one is checked. Kernels with features of one architecture (``sm_90a``) name it.
+_CHECKED = "compute_90"
+
+
+def variants(target: Target) -> tuple[Target, ...]:
+    """Return a target for each payload: one for each architecture, or one for all if a fatbin contains them."""
+    return (target,) if dict(target.options).get("format") == "fatbin" else target.variants()
+
+
+def payload_format(target: Target) -> str:
+    """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
+
+    Raises
+    ------
+    CompileError
+        The target has another option, an unknown format, or a format that does not fit its architecture.
+    """
+    options = dict(target.options)
+    fmt: str = options.pop("format", "")
+    if options or (fmt and fmt not in SPEC.formats):
+        what = f"-{next(iter(options))}" if options else f"-format={fmt}"
+        raise CompileError(
+            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin", kind="cuda"
+        )
+    if not target.archs and fmt != "cuda":
+        raise CompileError(
+            f"the target {str(target)!r} names no architecture. Name one: 'cuda -arch=sm_90' gives a cubin for that device, "
+            "'cuda -arch=compute_80' PTX for it and all later ones, 'cuda -arch=sm_80,sm_90,compute_90' a variant of each. "
+            "Or keep the source, which the receiver compiles: 'cuda -format=cuda'",
+            kind="cuda",
+        )
+    if fmt == "cubin" and target.archs[0].startswith("compute_"):
+        number = target.archs[0].removeprefix("compute_")
+        raise CompileError(
+            f"the target {str(target)!r} asks for a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
+        )
+    if fmt == "cuda" and len(target.archs) > 1:
+        raise CompileError(f"the target {str(target)!r} keeps the source, which is one for all architectures; name at most one", kind="cuda")
+    return fmt or ("cubin" if target.archs[0].startswith("sm_") else "ptx")
+
+
+def nvrtc_arch(arch: str) -> str:
+    """Return an architecture for NVRTC; "" is that for which a source is checked.
+
+    Raises
+    ------
+    CompileError
+        NVRTC does not know it.
+    """
+    known = nvrtc.arch_names()
+    if not arch:
+        return _CHECKED if _CHECKED in known else known[-1]
+    if arch not in known:
+        number = ".".join(map(str, nvrtc.version()))
+        raise CompileError(
+            f"NVRTC {number} does not know the architecture {arch!r}; it knows {_short(known)}", kind="cuda"
+        )
+    return arch
+
+
+def _short(names: Sequence[str]) -> str:
+    """Return the architectures for a message: the numbers, since each exists with ``sm_`` and ``compute_``."""
+    numbers = [name.removeprefix("sm_") for name in names if name.startswith("sm_")]
+    return f"sm_ and compute_ with {', '.join(numbers)}"

@@ -1,0 +1,152 @@
+"""The compiler of CUDA C++ and LLVM IR. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
+
+The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained source), ``ptx``, ``cubin`` or ``fatbin``.
+`source` contains the self-contained source as "cuda" and its PTX as "ptx".
+"""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Origin
+from devmod.backend import CompileRequest, Payload
+from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.targets.cuda.spec import SPEC
+from devmod_targets.authoring import complete_source, merge_declared, warn_caller
+from devmod_targets.cuda import nvrtc
+from devmod_targets.cuda._declared_kernels import declared_kernels
+from devmod_targets.cuda._fatbin import join
+from devmod_targets.cuda._headers import has_header
+from devmod_targets.cuda._log import diagnostics
+from devmod_targets.cuda._options import check_options
+from devmod_targets.cuda._portable import compile_portable
+from devmod_targets.cuda._instances import check_visible, with_instances
+from devmod_targets.cuda._reflect import read_kernels
+from devmod_targets.cuda._target import nvrtc_arch, payload_format
+from devmod_targets.cuda._reflect import read_kernels
+from devmod_targets.cuda._target import variants as variants
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod import FunctionInfo
+    from devmod_targets.authoring import SelfContainedSource
+
+_CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
+#: Comments and strings, in which a macro's name is no macro.
+_QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line[^\n]*', re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
+
+
+def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
+    """Compile a CUDA C++ source, or LLVM IR.
+
+    Parameters
+    ----------
+    request
+        The compile request. Its fmap is merged with the kernels in the source, and replaces them if libclang is missing.
+
+    Returns
+    -------
+    Payload
+        A payload of kind "cuda" in the format of the target.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        NVRTC is not installed; or libclang is not installed, and no fmap is declared.
+    CompileError
+        The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains NVRTC's output.
+    """
+    if request.language == "LLVM IR":
+        from devmod_targets.cuda._llvm_ir import compile_ir
+
+        return compile_ir(request)
+    return _compile_cuda(request, payload_format(request.target))
+
+
+def _compile_cuda(request: CompileRequest, fmt: str) -> Payload:
+    archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
+    folders = nvrtc.include_folders()
+    source = complete_source(request, lambda name: has_header(name, folders))
+    check_options(source.options)
+    _check_clock(source.text, request.name)
+    if fmt == "cuda":
+        source = with_instances(request, source)
+    programs = [
+        compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions) for arch in archs
+    ]
+    ptx = [program.ptx.decode() for program in programs]
+    if fmt == "cuda":
+        check_visible(request, ptx[0], programs[0].lowered)
+    fmaps, reader = _functions(request, source, [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)])
+    _check_equal(archs, fmaps)
+    toolchain = [nvrtc.toolchain(), *filter(None, [reader])]
+    if fmt == "fatbin":
+        members = [(arch, program.cubin or program.ptx) for arch, program in zip(archs, programs, strict=True)]
+        code, joiner = join(members, request.name)
+        toolchain.append(joiner)
+    else:
+        code = {"cuda": source.text.encode(), "ptx": programs[0].ptx, "cubin": programs[0].cubin}[fmt]
+    options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
+    origin = Origin(str(request.target), ", ".join(toolchain), options, source.sources)
+    texts = {"cuda": source.text} | ({"ptx": ptx[0]} if fmt in ("cubin", "fatbin") else {})
+    warn_caller(request, _warnings(programs, folders))
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin)
+
+
+def _functions(
+    request: CompileRequest, source: SelfContainedSource, images: Sequence[tuple[str, Mapping[str, str]]]
+) -> tuple[list[dict[str, FunctionInfo]], str]:
+    """Return the functions of each image, and the reader of their types."""
+    try:
+        kernels, reader = read_kernels(request, source, source.options, images, nvrtc.version())
+    except ToolchainNotFoundError:
+        # Without reflection, empty fields of a declared function cannot be filled in.
+        if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
+            raise
+        kernels, reader = [declared_kernels(request, ptx, lowered) for ptx, lowered in images], ""
+    if not all(kernels):
+        raise CompileError(
+            f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "
+            "name_expressions=['scale<float>']",
+            kind="cuda",
+        )
+    return [merge_declared(SPEC, each, request.fmap) for each in kernels], reader
+
+
+def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo]]) -> None:
+    """Raise CompileError if the functions of a fatbin differ between its architectures."""
+    for arch, fmap in zip(archs[1:], fmaps[1:], strict=True):
+        names = sorted({*fmap, *fmaps[0]})
+        name = next((name for name in names if fmap.get(name) != fmaps[0].get(name)), "")
+        if name:
+            raise CompileError(
+                f"the function {name!r} differs between {archs[0]} and {arch}, and a fatbin has one signature; compile without "
+                "-format=fatbin for variants",
+                kind="cuda",
+                function=name,
+            )
+
+
+def _warnings(programs: Sequence[nvrtc.Program], folders: Sequence[str]) -> list[str]:
+    """Return the text of the warnings about the source itself; those about NVIDIA's headers are not the user's."""
+    lines: dict[str, None] = {}
+    for program in programs:
+        lines |= dict.fromkeys(line for line in diagnostics(program.log)[1] if not line.startswith(tuple(folders)))
+    return ["\n".join(["NVRTC has warnings about the CUDA C++ source:", *lines])] if lines else []
+
+
+def _check_clock(text: str, name: str) -> None:
+    """Raise CompileError for a macro whose value is the time of the build (R38)."""
+    match = _CLOCK.search(_QUOTED.sub(lambda quoted: re.sub(r"[^\n]", " ", quoted[0]), text))
+    if match:
+        start, line = 0, 1
+        for directive in _LINE.finditer(text, 0, match.start()):
+            start, line, name = directive.end() + 1, int(directive[1]), directive[2]
+        line += text.count("\n", start, match.start())
+        raise CompileError(
+            f"{name}:{line}: {match[0]} is the time of the build, and equal sources give equal payloads; pass a text in defines= instead",
+            kind="cuda",
+        )
