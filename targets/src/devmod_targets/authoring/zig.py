@@ -1,0 +1,133 @@
+"""Run the compilers of the wheel ziglang: clang and lld for GPUs and DSPs, on any machine and without a toolkit.
+
+A program runs in an empty temporary folder with an environment of its own, so its output depends on its arguments, its files and the
+version of the wheel alone. Nothing is written to the wheel's folder or to the home directory.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod.backend import Value, cache_dir
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ZigResult", "find_zig", "run_zig", "toolchain"]
+
+#: The time limit of one program in seconds. The first program that zig links with a C library builds that library.
+TIMEOUT = 600
+#: The variables of the parent that a program receives: Windows needs them to start any program.
+_INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
+
+
+class ZigResult(Value):
+    """The result of one program: its exit status, its messages, and the bytes of the output file (b"" if there is none)."""
+
+    __slots__ = ("log", "output", "status")
+    log: str
+    output: bytes
+    status: int
+
+    def __init__(self, status: int, log: str, output: bytes) -> None:
+        self._set(status=status, log=log, output=output)
+
+
+def find_zig(*, kind: str, install: str = "pip install ziglang") -> str:
+    """Return the path of zig in the wheel. No other zig is searched.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The wheel is not installed; the message has the command `install`.
+    """
+    from importlib.util import find_spec
+
+    spec = find_spec("ziglang")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = os.path.join(folder, "zig.exe" if os.name == "nt" else "zig")
+        if os.path.isfile(path):
+            return path
+    missing = not_installed("the compiler clang of the wheel ziglang", install)
+    raise ToolchainNotFoundError(f"{kind} cannot be compiled here: {missing}", kind=kind)
+
+
+def toolchain() -> str:
+    """Return the name and the version of the wheel for an origin, such as "ziglang 0.17.0"."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"ziglang {version('ziglang')}"
+    except PackageNotFoundError:
+        return "ziglang"
+
+
+def run_zig(
+    arguments: Sequence[str],
+    files: Mapping[str, bytes],
+    output: str = "",
+    *,
+    kind: str,
+    install: str = "pip install ziglang",
+    uses_cache: bool = False,
+) -> ZigResult:
+    """Run one of zig's programs on files, in a temporary folder that contains nothing else.
+
+    Parameters
+    ----------
+    arguments
+        The program and its arguments, such as ``["clang", "-c", "k.s", "-o", "k.o"]``. Paths are relative to the temporary folder.
+    files
+        The content of each input file, by its name without folders.
+    output
+        The name of the file to return; "" for none.
+    kind
+        The target's kind, for errors.
+    install
+        The command that installs the wheel, for the error.
+    uses_cache
+        Whether zig's cache is kept in devmod's cache folder. ``cc`` builds C libraries, which takes minutes the first time.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The wheel is not installed.
+    CompileError
+        The program cannot be run, or exceeds the time limit.
+    """
+    import subprocess
+    import tempfile
+
+    path = find_zig(kind=kind, install=install)
+    with tempfile.TemporaryDirectory(prefix="devmod-zig-") as folder:
+        for name, data in files.items():
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(data)
+        home = os.path.join(folder, "home")
+        os.mkdir(home)
+        cache = os.path.join(cache_dir(), "zig") if uses_cache and cache_dir() else home
+        environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": ""}
+        environment |= {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
+        environment |= {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        try:
+            completed = subprocess.run(  # noqa: S603 - a program of an installed wheel, with checked arguments
+                [path, *arguments],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"zig {arguments[0]} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
+        except OSError as error:
+            raise CompileError(f"zig {arguments[0]} cannot be run: {error.strerror}", kind=kind) from error
+        result, place = b"", os.path.join(folder, output)
+        if output and os.path.isfile(place):
+            with open(place, "rb") as file:
+                result = file.read()
+    return ZigResult(completed.returncode, completed.stdout.decode("utf-8", "replace").replace(folder + os.sep, ""), result)

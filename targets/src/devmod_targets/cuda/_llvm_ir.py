@@ -1,0 +1,104 @@
+"""Compile LLVM IR to PTX with the clang of the wheel ziglang."""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Origin
+from devmod.backend import Payload, compile_error
+from devmod.errors import CompileError
+from devmod.targets.cuda.spec import SPEC
+from devmod_targets.authoring import merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring.zig import run_zig, toolchain
+from devmod_targets.cuda._llvm_signatures import ir_kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devmod.backend import CompileRequest
+    from devmod_targets.authoring.zig import ZigResult
+
+INSTALL = 'pip install "devmod-core[build-llvm]"'
+_LANGUAGE = "LLVM IR"
+_OPTIONS = re.compile(r"-O[0-3s]|--cuda-feature=\+ptx\d\d|-ffp-contract=(?:on|off|fast)")
+_DIAGNOSTIC = re.compile(r"^(?:(?P<place>\S+?:\d+(?::\d+)?): )?(?:\w+: )?(?P<level>fatal error|error|warning): (?P<text>.*)$", re.MULTILINE)
+_CPUS = re.compile(r"valid target CPU values are: (.*)")
+#: A function that another module must define. The driver defines those of its runtime.
+_EXTERN = re.compile(r"^\.extern \.func\s+(?:\([^()]*\)\s*)?([\w$]+)", re.MULTILINE)
+_DRIVERS_OWN = frozenset(("vprintf", "malloc", "free", "__assertfail"))
+
+
+def compile_ir(request: CompileRequest) -> Payload:
+    """Compile LLVM IR, text or bitcode, to PTX.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        ziglang is not installed.
+    CompileError
+        The target asks for another format, or the IR has errors or no kernel. `log` contains clang's output.
+    """
+    arch = _arch(request)
+    options, defines = options_and_defines(request)
+    if defines or request.include or request.name_expressions:
+        raise CompileError("LLVM IR has no preprocessor and no templates: defines=, include= and name_expressions= do not apply", kind="cuda")
+    for option in options:
+        if not _OPTIONS.fullmatch(option):
+            raise CompileError(
+                f"the option {option!r} is not supported for LLVM IR; expected -O0 to -O3, --cuda-feature=+ptx80 (the version of PTX) or "
+                "-ffp-contract=off",
+                kind="cuda",
+            )
+    data = request.data or request.text.encode()
+    clang = ["clang", "-target", "nvptx64-nvidia-cuda", "-Wno-override-module", "-S", "-x", "ir"]
+    level = [] if any(option.startswith("-O") for option in options) else ["-O3"]
+    result = _run(request, [*clang, f"-march={arch}", *level, *options, "program.ll", "-o", "program.ptx"], data, "program.ptx")
+    ptx = result.output.decode()
+    text = request.text or _run(request, [*clang, "-emit-llvm", "program.ll", "-o", "text.ll"], data, "text.ll").output.decode()
+    unresolved = [name for name in _EXTERN.findall(ptx) if name not in _DRIVERS_OWN]
+    if unresolved:
+        hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""
+        raise CompileError(f"{request.name} calls the function {unresolved[0]!r}, which it does not define{hint}", kind="cuda", log=ptx)
+    kernels = ir_kernels(request, text, ptx)
+    if not kernels:
+        raise CompileError(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel", kind="cuda")
+    fmap = merge_declared(SPEC, kernels, request.fmap)
+    warnings = [f"{match['place'] or request.name}: warning: {match['text']}" for match in _messages(result, "warning")]
+    warn_caller(request, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])] if warnings else [])
+    from hashlib import sha256
+
+    origin = Origin(str(request.target), toolchain(), [*level, *options], {request.name: sha256(data).hexdigest()})
+    return Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin)
+
+
+def _arch(request: CompileRequest) -> str:
+    """Return the architecture for clang."""
+    target = request.target
+    options = dict(target.options)
+    fmt = options.pop("format", "")
+    if options or fmt not in ("", "ptx") or len(target.archs) != 1:
+        raise CompileError(f"LLVM IR compiles to PTX for one architecture: expected 'cuda -arch=compute_80', got {str(target)!r}", kind="cuda")
+    arch: str = target.archs[0]
+    if arch.startswith("sm_") and not fmt:
+        raise CompileError(
+            f"LLVM IR compiles to PTX, and {arch!r} asks for a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx", kind="cuda"
+        )
+    return arch.replace("compute_", "sm_")
+
+
+def _run(request: CompileRequest, arguments: Sequence[str], data: bytes, output: str) -> ZigResult:
+    result = run_zig(arguments, {"program.ll": data}, output, kind="cuda", install=INSTALL)
+    result = type(result)(result.status, result.log.replace("program.ll", request.name), result.output)
+    if result.status:
+        cpus = _CPUS.search(result.log)
+        if cpus:
+            known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
+            raise CompileError(f"{toolchain()} does not know the architecture {request.target.arch!r}; it knows {known}", kind="cuda")
+        errors = [f"{match['place'] or request.name}: error: {match['text']}" for match in _messages(result, "error")]
+        raise compile_error("cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log)
+    return result
+
+
+def _messages(result: ZigResult, level: str) -> list[re.Match[str]]:
+    return [match for match in _DIAGNOSTIC.finditer(result.log) if match["level"].endswith(level)]

@@ -1,0 +1,86 @@
+"""Read the signatures of kernels in LLVM IR text. The PTX of the same module has the sizes."""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Param
+from devmod.backend import array_bytes, parse_dtype
+from devmod_targets.authoring import ReflectedFunction
+from devmod_targets.nvidia import read_ptx
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devmod.backend import CompileRequest
+    from devmod_targets.nvidia import ParamPlace
+
+_DEFINE = re.compile(r'^define\b[^@\n]*@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))\(', re.MULTILINE)
+_TYPES = {"i1": "bool", "half": "float16", "bfloat": "bfloat16", "float": "float32", "double": "float64"} | {
+    f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)
+}
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+_NAME = re.compile(r'%(?:"([^"]+)"|([A-Za-z_][\w.]*))\s*$')
+
+
+def ir_kernels(request: CompileRequest, text: str, ptx: str) -> dict[str, ReflectedFunction]:
+    """Return the kernels of a PTX text, with the types that their definitions in the IR have.
+
+    IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one of its size. The elements of a pointer are
+    unknown.
+    """
+    definitions = {match["quoted"] or match["plain"]: match for match in _DEFINE.finditer(text)}
+    declared = {info.name: info.arg_types for info in (request.fmap or {}).values()}
+    kernels = {}
+    for symbol, entry in read_ptx(ptx).items():
+        match = definitions.get(symbol)
+        arguments = list(_split(text, match.end())) if match else []
+        places = entry.params or ()
+        types, params = [], []
+        for index, place in enumerate(places):
+            argument = arguments[index] if len(arguments) == len(places) else ""
+            hint = declared.get(symbol, ())
+            type_, param = _argument(argument, place, hint[index] if len(hint) == len(places) else "")
+            types.append(type_)
+            params.append(param)
+        line = text.count("\n", 0, match.start()) + 1 if match else 1
+        kernels[symbol] = ReflectedFunction(symbol, types, params, entry.block, f"{request.name}:{line}")
+    return kernels
+
+
+def _split(text: str, start: int) -> Iterator[str]:
+    """Yield the arguments of a parameter list."""
+    depth, begin = 0, start
+    for index in range(start, len(text)):
+        character = text[index]
+        if character in "(<[{":
+            depth += 1
+        elif character == ")" and not depth:
+            if text[begin:index].strip():
+                yield text[begin:index].strip()
+            return
+        elif character in ")>]}":
+            depth -= 1
+        elif character == "," and not depth:
+            yield text[begin:index].strip()
+            begin = index + 1
+
+
+def _argument(argument: str, place: ParamPlace, declared: str) -> tuple[str, Param]:
+    """Return the type for arg_types and the param of one argument; "" for an unknown type."""
+    match = _NAME.search(argument)
+    name = (match[1] or match[2]) if match else ""
+    if argument.startswith("ptr") and "byval(" not in argument:
+        words = argument.split()
+        access = "r" if "readonly" in words else "w" if "writeonly" in words else "rw"
+        return "handle", Param(name, "buffer", "", access)
+    if argument.startswith(("ptr", "{", "[", "%")):
+        type_ = f"uint8x{place.size}" if place.size > 1 else "uint8"
+        return type_, Param(name, "scalar", type_, align=max(place.align, 1))
+    vector = _VECTOR.match(argument)
+    word = argument.partition(" ")[0]
+    type_ = f"{_TYPES[vector[2]]}x{vector[1]}" if vector and vector[2] in _TYPES else _TYPES.get(word, "")
+    if type_.startswith("int") and declared.startswith("uint") and array_bytes(parse_dtype(declared)) == array_bytes(parse_dtype(type_)):
+        type_ = declared
+    return type_, Param(name, "scalar", type_)
