@@ -24,7 +24,7 @@ _DISTRIBUTIONS = (
     (("curand",), "nvidia-curand"),
     (("cuda/", "cub/", "thrust/", "nv/"), "nvidia-cuda-cccl"),
     (("crt/",), "nvidia-cuda-crt"),
-    (("cooperative_groups", "cuda", "mma.h", "vector_", "device_", "math_constants", "cuComplex", "sm_", "texture_", "surface_"), "nvidia-cuda-runtime"),
+    (("cooperative_groups", "cuda", "mma.h", "math_constants", "vector_types", "cuComplex"), "nvidia-cuda-runtime"),
 )
 
 

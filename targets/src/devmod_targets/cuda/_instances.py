@@ -33,9 +33,9 @@ def check_visible(request: CompileRequest, ptx: str, lowered: Mapping[str, str])
     for expression, symbol in lowered.items():
         if symbol not in visible:
             raise CompileError(
-                f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace; with -format=cuda the "
-                f"receiver compiles {request.name} without the expression and drops it. Give the kernel external linkage, or compile it here "
-                "with -arch=",
+                f"name_expressions= contains {expression!r}, a kernel that is static or in an anonymous namespace. With -format=cuda the "
+                f"receiver compiles {request.name} without the expression and drops the kernel. Give it external linkage, or compile it "
+                "here, as in 'cuda -arch=sm_90'",
                 kind="cuda",
                 function=expression,
             )

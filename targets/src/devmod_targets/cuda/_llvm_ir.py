@@ -42,7 +42,7 @@ def compile_ir(request: CompileRequest) -> Payload:
     arch = _arch(request)
     options, defines = options_and_defines(request)
     if defines or request.include or request.name_expressions:
-        raise CompileError("LLVM IR has no preprocessor and no templates: defines=, include= and name_expressions= do not apply", kind="cuda")
+        raise CompileError("defines=, include= and name_expressions= are not supported for LLVM IR, which has no preprocessor", kind="cuda")
     for option in options:
         if not _OPTIONS.fullmatch(option):
             raise CompileError(
@@ -78,11 +78,15 @@ def _arch(request: CompileRequest) -> str:
     options = dict(target.options)
     fmt = options.pop("format", "")
     if options or fmt not in ("", "ptx") or len(target.archs) != 1:
-        raise CompileError(f"LLVM IR compiles to PTX for one architecture: expected 'cuda -arch=compute_80', got {str(target)!r}", kind="cuda")
+        raise CompileError(
+            f"LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got {str(target)!r}",
+            kind="cuda",
+        )
     arch: str = target.archs[0]
     if arch.startswith("sm_") and not fmt:
         raise CompileError(
-            f"LLVM IR compiles to PTX, and {arch!r} asks for a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx", kind="cuda"
+            f"LLVM IR compiles to PTX, and {arch!r} alone asks for a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx",
+            kind="cuda",
         )
     return arch.replace("compute_", "sm_")
 

@@ -27,8 +27,8 @@ _NAME = re.compile(r'%(?:"([^"]+)"|([A-Za-z_][\w.]*))\s*$')
 def ir_kernels(request: CompileRequest, text: str, ptx: str) -> dict[str, ReflectedFunction]:
     """Return the kernels of a PTX text, with the types that their definitions in the IR have.
 
-    IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one of its size. The elements of a pointer are
-    unknown.
+    IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one of its size. The element type of a
+    pointer is unknown.
     """
     definitions = {match["quoted"] or match["plain"]: match for match in _DEFINE.finditer(text)}
     declared = {info.name: info.arg_types for info in (request.fmap or {}).values()}

@@ -81,13 +81,21 @@ def check_options(options: Iterable[str]) -> None:
         elif f"{option}=".startswith(tuple(f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split()))):
             problem = f"has no value that is supported; write it in one word, as in {_example(option)}"
         else:
-            problem = "is not supported; see docs/cuda.md for the list. The language's own options are -std=c++20, --use_fast_math and the like"
+            problem = "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
         raise CompileError(f"the cuda option {option!r} {problem}", kind="cuda")
 
 
 def _example(option: str) -> str:
     name = option.lstrip("-").partition("=")[0]
-    values = {"std": "c++20", "maxrregcount": "32", "Xptxas": "-O3", "ptxas-options": "-O3", "dopt": "on", "Ofast-compile": "mid", "Ofc": "mid"}
+    values = {
+        "std": "c++20",
+        "maxrregcount": "32",
+        "Xptxas": "-O3",
+        "ptxas-options": "-O3",
+        "dopt": "on",
+        "Ofast-compile": "mid",
+        "Ofc": "mid",
+    }
     default = "true" if name in _SWITCHES.split() else "1"
     return f"{option.partition('=')[0]}={values.get(name, default)}"
 

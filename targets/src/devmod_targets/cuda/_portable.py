@@ -29,11 +29,11 @@ from devmod_targets.cuda.nvrtc import compile_program
 try:
     program = compile_program(text, name, options, name_expressions=expressions, headers=headers, folders=())
 except CompileError as error:
-    head, parts = {"error": str(error), "log": error.log, "missing": isinstance(error, ToolchainNotFoundError)}, ()
+    head, data = {"error": str(error), "log": error.log, "missing": isinstance(error, ToolchainNotFoundError)}, b""
 else:
-    head = {"sizes": [len(program.ptx), len(program.cubin)], "log": program.log, "lowered": dict(program.lowered), "version": program.version}
-    parts = (program.ptx, program.cubin)
-sys.stdout.buffer.write(json.dumps(head).encode() + b"\\n" + b"".join(parts))
+    head = {"size": len(program.ptx), "log": program.log, "lowered": dict(program.lowered), "version": program.version}
+    data = program.ptx + program.cubin
+sys.stdout.buffer.write(json.dumps(head).encode() + b"\\n" + data)
 """
 
 
@@ -46,8 +46,7 @@ def compile_portable(text: str, name: str, options: Sequence[str], name_expressi
     if not _has_folder(program, folders):
         return program
     headers = headers_in_memory(text, folders)
-    program = nvrtc.compile_program(text, name, options, name_expressions=name_expressions, headers=headers, folders=())
-    return program
+    return nvrtc.compile_program(text, name, options, name_expressions=name_expressions, headers=headers, folders=())
 
 
 def _has_folder(program: nvrtc.Program, folders: Sequence[str]) -> bool:
@@ -79,6 +78,6 @@ def _compile_at_root(
     head = json.loads(line)
     if "error" in head:
         raise (ToolchainNotFoundError if head["missing"] else CompileError)(head["error"], kind="cuda", log=head["log"])
-    size = head["sizes"][0]
+    size = head["size"]
     major, minor = head["version"]
     return nvrtc.Program(data[:size], data[size:], head["log"], head["lowered"], (major, minor))

@@ -16,8 +16,8 @@ _CHECKED = "compute_90"
 
 
 def variants(target: Target) -> tuple[Target, ...]:
-    """Return a target for each payload: one for each architecture, or one for all if a fatbin contains them."""
-    return (target,) if dict(target.options).get("format") == "fatbin" else target.variants()
+    """Return a target for each payload: one for each architecture, or one for all of a fatbin or a source."""
+    return (target,) if dict(target.options).get("format") in ("fatbin", "cuda") else target.variants()
 
 
 def payload_format(target: Target) -> str:
@@ -33,7 +33,8 @@ def payload_format(target: Target) -> str:
     if options or (fmt and fmt not in SPEC.formats):
         what = f"-{next(iter(options))}" if options else f"-format={fmt}"
         raise CompileError(
-            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin", kind="cuda"
+            f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin",
+            kind="cuda",
         )
     if not target.archs and fmt != "cuda":
         raise CompileError(
@@ -48,7 +49,9 @@ def payload_format(target: Target) -> str:
             f"the target {str(target)!r} asks for a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
         )
     if fmt == "cuda" and len(target.archs) > 1:
-        raise CompileError(f"the target {str(target)!r} keeps the source, which is one for all architectures; name at most one", kind="cuda")
+        raise CompileError(
+            f"the target {str(target)!r} keeps the source, which is the same for all architectures; name at most one", kind="cuda"
+        )
     return fmt or ("cubin" if target.archs[0].startswith("sm_") else "ptx")
 
 
@@ -65,9 +68,7 @@ def nvrtc_arch(arch: str) -> str:
         return _CHECKED if _CHECKED in known else known[-1]
     if arch not in known:
         number = ".".join(map(str, nvrtc.version()))
-        raise CompileError(
-            f"NVRTC {number} does not know the architecture {arch!r}; it knows {_short(known)}", kind="cuda"
-        )
+        raise CompileError(f"NVRTC {number} does not know the architecture {arch!r}; it knows {_short(known)}", kind="cuda")
     return arch
 
 

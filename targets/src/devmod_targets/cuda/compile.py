@@ -17,13 +17,12 @@ from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
+from devmod_targets.cuda._instances import check_visible, with_instances
 from devmod_targets.cuda._log import diagnostics
 from devmod_targets.cuda._options import check_options
 from devmod_targets.cuda._portable import compile_portable
-from devmod_targets.cuda._instances import check_visible, with_instances
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
-from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import variants as variants
 
 TYPE_CHECKING = False
@@ -74,9 +73,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> Payload:
     _check_clock(source.text, request.name)
     if fmt == "cuda":
         source = with_instances(request, source)
-    programs = [
-        compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions) for arch in archs
-    ]
+    programs = [compile_portable(source.text, request.name, [f"-arch={arch}", *source.options], request.name_expressions) for arch in archs]
     ptx = [program.ptx.decode() for program in programs]
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)

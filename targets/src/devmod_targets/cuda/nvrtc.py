@@ -7,6 +7,7 @@ module's memory.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -16,15 +17,17 @@ from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.cuda import _wheels
+from devmod_targets.cuda._headers import missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
+from devmod_targets.cuda._options import check_options as check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-__all__ = ["INSTALL_BUILD", "Program", "arch_names", "compile_program", "include_folders", "toolchain", "version"]
+__all__ = ["INSTALL_BUILD", "Program", "arch_names", "check_options", "compile_program", "include_folders", "toolchain", "version"]
 
 #: The command that installs the compiler where kernels are built.
 INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
@@ -32,6 +35,7 @@ INSTALL_BUILD = 'pip install "devmod-core[build-cuda]"'
 _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
 _OLDEST = (13, 0)
+_MISSING_HEADER = re.compile(r'open source file "([^"]+)"')
 _load_lock = Lock()
 
 
@@ -214,7 +218,8 @@ def compile_program(
     in_memory = {**host_headers(), **(headers or {})}
     # Without a seed, the symbols of anonymous namespaces contain random numbers.
     arguments = [*options, "--no-cache", "-frandom-seed=devmod"]
-    arguments += [f"-I{folder}" for folder in (_wheels.include_folders(library.major) if folders is None else folders)]
+    paths = _wheels.include_folders(library.major) if folders is None else tuple(folders)
+    arguments += [f"-I{folder}" for folder in paths]
     program = library.call(
         "nvrtcCreateProgram",
         (predefined(text) + line_directive(1, name) + text).encode(),
@@ -229,7 +234,7 @@ def compile_program(
         (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
         log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
         if status.value:
-            raise _compile_error(status.name, log, expressions)
+            raise _compile_error(status.name, log, expressions, paths)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
         cubin = library.output("CUBIN", program)
@@ -238,8 +243,11 @@ def compile_program(
     return Program(ptx, cubin, log, lowered, library.version)
 
 
-def _compile_error(status: str, log: str, expressions: tuple[str, ...]) -> CompileError:
+def _compile_error(status: str, log: str, expressions: tuple[str, ...], folders: Sequence[str]) -> CompileError:
     errors, _ = diagnostics(log)
+    header = _MISSING_HEADER.search(errors[0]) if errors else None
+    if header:
+        errors[0] += f". {missing_header(header[1], folders)}"
     if not errors:
         return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.
