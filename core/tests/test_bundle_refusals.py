@@ -252,7 +252,7 @@ def test_what_is_no_path_is_an_argument_error(path: Any) -> None:
     ("name", "takes"),
     [
         ("k.cl", "devmod.compile(pathlib.Path(%r), 'opencl') compiles a source; " + FILE),
-        ("k.CU", FILE),  # core has no compiler for cuda
+        ("k.CU", "devmod.compile(pathlib.Path(%r), 'cuda') compiles a source; " + FILE),
         ("k.comp", "devmod.compile(pathlib.Path(%r), 'vulkan') compiles a source"),
         ("k.ptx", FILE),
         ("k.so", FILE + "; devmod.interop.tvm.load_library(%r) reads a library that TVM exported"),

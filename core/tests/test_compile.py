@@ -139,7 +139,7 @@ def test_a_str_with_a_lone_surrogate_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["cuda", "rocm", "hexagon"])
+@pytest.mark.parametrize("kind", ["rocm", "hexagon"])
 def test_the_error_for_a_kind_without_a_compiler(kind: str) -> None:
     from devmod._plugins.specs import find_spec
 
