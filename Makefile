@@ -15,8 +15,9 @@ help:  ## list the tasks
 setup:  ## make .venv and install everything from source (starts at once when nothing changed)
 	@$(PYTHON) tools/setup.py
 
-test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages
+test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, pycuda (built)
 	@$(BIN)/python tools/system.py
+	@$(BIN)/python tools/build_pycuda.py
 
 demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
 	@$(BIN)/python tools/demo.py

@@ -39,7 +39,7 @@ def cuda_environment() -> dict[str, str]:
 
 
 @pytest.fixture(params=DRIVERS)
-def cuda_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def cuda_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a driver of Python: each test that uses it runs with both."""
     name: str = request.param
     reason = missing_driver(name)
@@ -55,7 +55,7 @@ def cuda_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     driver_memory, device_memory = _MEMORIES.setdefault(name, (Once(), Once()))
     monkeypatch.setattr(_driver, "_once", driver_memory)
     monkeypatch.setattr(_device, "_once", device_memory)
-    yield name
+    return name
 
 
 @pytest.fixture

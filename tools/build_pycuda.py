@@ -1,0 +1,163 @@
+"""Build pycuda from its source and install it into `.venv`, for the tests of devmod-cuda with the stand-in driver.
+
+    .venv/bin/python tools/build_pycuda.py
+
+PyPI has no wheel of it. The wheel built here is cached in the user's cache folder by the versions that it depends on.
+It is for tests alone: without CURAND, and linked with an empty library of the driver's name, so that the process provides the driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from environments import VENV, InstallError, install, make_venv, python_of
+from system import report
+
+VERSION = "2026.1"
+#: The wheel of cudaProfiler.h; cuda.h is in nvidia-cuda-runtime, which devmod-cuda[jit] brings.
+PROFILER = "nvidia-cuda-profiler-api>=13.0"
+#: A build that failed is not repeated before these inputs change; the file has its reason.
+STAMP = "devmod-pycuda"
+JOBS = os.cpu_count() or 1
+
+#: Python imports a module of this name at its start: setuptools then compiles several files at once.
+PARALLEL = """
+from concurrent.futures import ThreadPoolExecutor
+try:
+    import setuptools
+    from distutils.ccompiler import CCompiler
+except ImportError:
+    pass
+else:
+    def compile(
+        self, sources, output_dir=None, macros=None, include_dirs=None, debug=0, extra_preargs=None, extra_postargs=None, depends=None
+    ):
+        macros, objects, extra, options, build = self._setup_compile(output_dir, macros, include_dirs, sources, depends, extra_postargs)
+        flags = self._get_cc_args(options, debug, extra_preargs)
+        with ThreadPoolExecutor(%d) as pool:
+            list(pool.map(lambda name: self._compile(name, *build[name], flags, extra, options), build))
+        return objects
+    CCompiler.compile = compile
+"""
+
+
+def main() -> int:
+    """Install pycuda if it is missing; return 0 also if it cannot be built: the tests skip what needs it."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    inputs = key()
+    stamp = VENV / STAMP
+    lines = stamp.read_text().split("\n", 1) if stamp.exists() else ["", ""]
+    if lines[0] == inputs and "--force" not in sys.argv:
+        return 0
+    start = time.monotonic()
+    try:
+        folder = cache_folder() / inputs
+        wheels = list(folder.glob("pycuda-*.whl"))
+        if not wheels:
+            report(f"building pycuda {VERSION} for the tests of devmod-cuda (about half a minute, once)")
+            wheels = [build(folder)]
+        install(python_of(VENV), [str(wheels[0]), *pins()])
+    except (InstallError, OSError) as error:
+        reason = str(error).strip()
+        report(f"pycuda cannot be built, so its tests are skipped:\n{reason[-2000:]}")
+        stamp.write_text(f"{inputs}\n{reason}")
+        return 0
+    stamp.write_text(f"{inputs}\n")
+    report(f"pycuda {VERSION} is installed, after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+def pins() -> list[str]:
+    """Return the requirement that keeps the installed NumPy, which the wheel was built with."""
+    return [f"numpy=={metadata.version('numpy')}"]
+
+
+def key() -> str:
+    """Return a digest of what the wheel depends on."""
+    versions = [VERSION, platform.python_version(), platform.machine(), sys.abiflags]
+    versions += [f"{name} {version(name)}" for name in ("numpy", "nvidia-cuda-runtime")]
+    compiler = shutil.which("c++")
+    if compiler:
+        versions.append(subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout)
+    versions.append(Path(__file__).read_text(encoding="utf-8"))
+    return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:16]
+
+
+def version(name: str) -> str:
+    """Return the version of a distribution, "" if it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def cache_folder() -> Path:
+    """Return the folder of the wheels in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-tests" / "pycuda"
+
+
+def build(target: Path) -> Path:
+    """Build the wheel, put it into `target` and return its path."""
+    for program in ("cc", "c++"):
+        if shutil.which(program) is None:
+            raise InstallError(f"no {program} is installed; Debian and Ubuntu: apt-get install g++")
+    with tempfile.TemporaryDirectory(prefix="devmod-pycuda-") as name:
+        folder = Path(name)
+        python = make_venv(folder / "env")
+        headers = (
+            [f"nvidia-cuda-runtime=={version('nvidia-cuda-runtime')}"] if version("nvidia-cuda-runtime") else ["nvidia-cuda-runtime>=13.0"]
+        )
+        install(python, ["setuptools", "wheel", *pins(), *headers, PROFILER])
+        (folder / "start").mkdir()
+        (folder / "start" / "sitecustomize.py").write_text(PARALLEL % JOBS)
+        (folder / ".aksetup-defaults.py").write_text(configuration(python, folder))
+        environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(folder / "start"), "LDFLAGS": "-Wl,--no-as-needed"}
+        command = [str(python_of(VENV)), "-m", "pip", "--python", str(python), "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+        command += ["--no-binary", ":all:"]
+        run([*command, "--wheel-dir", str(folder / "wheels"), f"pycuda=={VERSION}"], environment)
+        wheel = next((folder / "wheels").glob("pycuda-*.whl"))
+        target.mkdir(parents=True, exist_ok=True)
+        part = target / (wheel.name + f".{os.getpid()}")
+        shutil.copy(wheel, part)
+        part.rename(target / wheel.name)
+        return target / wheel.name
+
+
+def configuration(python: Path, folder: Path) -> str:
+    """Make an empty driver library to link with, and return the settings of pycuda's build."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+    includes = sorted({str(path.parent) for name in ("cuda.h", "cudaProfiler.h") for path in (site / "nvidia").rglob(name)})
+    if not any((Path(path) / "cuda.h").exists() for path in includes):
+        raise InstallError("nvidia-cuda-runtime has no cuda.h")
+    (folder / "empty.c").write_text("int pycuda_links_with_this;\n")
+    run(["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so"), str(folder / "empty.c")], os.environ)
+    settings = {
+        "CUDA_INC_DIR": includes,
+        "CUDADRV_LIB_DIR": [str(folder)],
+        "CUDA_ENABLE_CURAND": False,
+        "CXXFLAGS": ["-O1", "-g0", "-w"],
+    }
+    return "".join(f"{name} = {value!r}\n" for name, value in settings.items())
+
+
+def run(command: Sequence[str], environment: os._Environ[str] | dict[str, str]) -> None:
+    """Run a command, or raise InstallError with its output."""
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if process.returncode:
+        raise InstallError(f"{' '.join(command)}\nfailed:\n{(process.stdout + process.stderr).strip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
