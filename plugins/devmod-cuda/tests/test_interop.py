@@ -1,0 +1,106 @@
+"""Kernels of other compilers run: Triton's, a fatbin's, Warp's, with the hidden arguments that their own launchers pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded_triton import FOLDER, recorded_kernel
+
+import devmod
+from devmod.interop import offload, triton, warp
+
+VECTORS = FOLDER.parent
+rng = np.random.default_rng(7)
+
+
+def ptx(name: str, **changes: Any) -> devmod.Module:
+    """Return a recorded kernel of Triton as PTX for the oldest device that runs it."""
+    kernel = recorded_kernel(name, **changes)
+    kernel.asm["ptx"] = kernel.asm["ptx"].replace(".target sm_90a", ".target sm_90")
+    return triton.load(kernel, "ptx")
+
+
+def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(device: Any) -> None:
+    f = ptx("add")["add"]
+    n = 1000
+    x, y = (rng.random(n, np.float32) for _ in range(2))
+    out = np.zeros(n, np.float32)
+    f(x, y, out, n, grid=4)
+    assert np.array_equal(out, x + y)
+    result = device.zeros(n, "float32")
+    f.bind(device.from_numpy(x), device.from_numpy(y), result, n, grid=4)()
+    assert np.array_equal(result.numpy(), x + y)
+    out[:] = 0
+    f(out=out, n=n, y=y, x=x, threads=4 * 128)
+    assert np.array_equal(out, x + y)
+
+
+def test_the_shared_memory_of_a_kernel_of_triton_is_passed(device: Any) -> None:
+    f = ptx("softmax")["softmax"]
+    x = rng.standard_normal((6, 100)).astype(np.float32)
+    out = np.zeros_like(x)
+    f(out, x, 100, 100, grid=6)
+    weights = np.exp(x - x.max(axis=1, keepdims=True))
+    assert np.allclose(out, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_a_kernel_of_triton_with_a_tuple_and_a_cluster(device: Any) -> None:
+    f = ptx("line")["line"]
+    x = np.zeros(300, np.float32)
+    f(x, 0.5, 3, 2.0, True, 300, grid=6)  # three programs, each a cluster of two blocks
+    assert np.array_equal(x, -(0.5 + 3 * np.arange(300, dtype=np.float32) + 2.0))
+    with pytest.raises(devmod.LaunchError):
+        f(x, 0.5, 3, 2.0, True, 300, grid=5)
+
+
+@pytest.mark.row("R34")
+def test_a_wrong_number_of_arguments_of_triton_is_an_error(device: Any) -> None:
+    f = ptx("add")["add"]
+    x = np.zeros(8, np.float32)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(x, x, x, 8, 0, 0, grid=1)
+    assert str(caught.value) == (
+        "the cuda function 'add' takes 4 arguments by position (x, y, out, n), and 'global_scratch', 'profile_scratch' by name; 6 were given"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(x, x, x, grid=1)
+    assert str(caught.value) == (
+        "the cuda function 'add' is missing an argument: 'n'; it takes 4 arguments by position (x, y, out, n), and 'global_scratch', "
+        "'profile_scratch' by name"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        f(x, x, x, 8, grid=1, block=64)
+    assert str(caught.value) == "the cuda function 'add' is built for blocks of (128, 1, 1) threads, and (64, 1, 1) was given; omit block="
+
+
+def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
+    data = (VECTORS / "offload/images.fatbin").read_bytes().replace(b"sm_90a", b"sm_90 ")
+    module = offload.load(data, ptx("add").functions)
+    images = [each for each in module.imports if each.format == "ptx"]
+    x = np.arange(10, dtype=np.float32)
+    out = np.zeros(10, np.float32)
+    images[0]["add"](x, x, out, 10, grid=1)
+    assert np.array_equal(out, 2 * x)
+
+
+def test_a_kernel_of_warp_with_a_struct_and_a_matrix(device: Any) -> None:
+    module = next(each for each in warp.load(VECTORS / "warp").imports if each.format == "ptx")
+    n = 70
+    positions, speeds = (rng.random((n, 3), np.float32) for _ in range(2))
+    ours, theirs = (device.from_numpy(each) for each in (positions, speeds))
+    step = {"gravity": (0.0, 0.0, -9.5), "seconds": 0.25, "count": n}
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
+    module["move"](warp.bounds(n), warp.array(ours, ndim=1), warp.array(theirs, ndim=1), step, turn, 2.0, threads=n)
+    speed = speeds + np.float32([0, 0, -9.5]) * np.float32(0.25)
+    speed[:, :2] = speed[:, :2] @ turn.T
+    assert np.allclose(ours.numpy(), positions + speed * np.float32(0.5), rtol=1e-5)
+
+
+def test_a_kernel_of_warp_with_two_dimensions(device: Any) -> None:
+    module = next(each for each in warp.load(Path(VECTORS / "warp")).imports if each.format == "ptx")
+    grid = device.zeros((9, 14), "int32")
+    module["fill"](warp.bounds((9, 14)), warp.array(grid), threads=9 * 14)
+    assert np.array_equal(grid.numpy(), np.arange(9)[:, None] * 100 + np.arange(14))
