@@ -462,6 +462,56 @@ def read_offload(data: bytes) -> None:
         use(module)
 
 
+# -- images of CUDA
+
+
+def read_ptx(data: bytes) -> None:
+    """The kernels of a PTX text."""
+    from devmod_targets import nvidia
+
+    check_kernels(attempt(lambda: nvidia.read_ptx(data.decode("utf-8", "replace"))))
+
+
+def read_cubin(data: bytes) -> None:
+    """The kernels of a cubin."""
+    from devmod_targets import nvidia
+
+    check_kernels(attempt(lambda: nvidia.read_cubin(data)))
+
+
+def read_fatbin(data: bytes) -> None:
+    """The members of a fatbin, and their images."""
+    from devmod_targets import nvidia
+
+    for member in attempt(lambda: nvidia.fatbin_members(data)) or ():
+        check_text(f"{member!r}", "the repr of a fatbin's member")
+        image = attempt(lambda member=member: member.data)
+        if image is not None and len(image) > member.size:
+            raise Breach(f"a member of {member.size} bytes has {len(image)}")
+
+
+def read_mangled(data: bytes) -> None:
+    """The mangled name of a kernel, and that of the probe's variable."""
+    from devmod_targets.cuda import _mangled
+
+    symbol = data.decode("utf-8", "replace")
+    for parts in (_mangled.parse_function(symbol), _mangled.parse_function("_Z" + symbol)):
+        if parts is not None and not parts.name:
+            raise Breach("a function without a name")
+    for type_ in _mangled.parse_signature(symbol) or ():
+        type_.spelling()
+
+
+def check_kernels(kernels: Any) -> None:
+    """Breach where the parameters of a kernel overlap."""
+    for name, entry in (kernels or {}).items():
+        end = 0
+        for place in sorted(entry.params or (), key=lambda place: (place.offset, place.size)):
+            if place.offset < end:
+                raise Breach(f"two parameters of {name!r} overlap")
+            end = place.offset + place.size
+
+
 # -- files
 
 
@@ -529,6 +579,11 @@ def _readers() -> Iterator[Reader]:
         yield Reader(
             f"payload-{kind}", partial(read_payload, kind), mutate, partial(_payloads, suffixes), passes=12, weight=1, executions=200
         )
+    ptx = [*_payloads((".ptx",)), seeds.PTX.encode()]
+    yield Reader("ptx", read_ptx, mutation.mutate_text(seeds.words_of(ptx)), lambda: list(ptx), passes=8, weight=1, executions=600)
+    yield Reader("cubin", read_cubin, elf, partial(_payloads, (".cubin",)), passes=4, weight=1, executions=600)
+    yield Reader("fatbin", read_fatbin, mutation.mutate_bytes, partial(_payloads, (".fatbin",)), passes=4, weight=1, executions=400)
+    yield Reader("mangled", read_mangled, mutation.mutate_bytes, lambda: list(seeds.MANGLED), passes=4, weight=1, executions=2000)
     yield Reader(
         "tvm-imports", read_tvm_imports, tvm_blob, lambda: [*blobs(), *seeds.golden(".tvmimports")], passes=4, weight=3, executions=1200
     )

@@ -180,6 +180,33 @@ template [[host_name("scale_f")]] kernel void scale<float>(device float *, const
 """
 
 
+#: Symbols of kernels with each kind of type and name that the reader of mangled names has.
+MANGLED = (
+    b"_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",
+    b"_Z5scaleIfLi3ELb1ELin4EEvPT_S0_i",
+    b"_ZN36_GLOBAL__N__00000000_4_k_cu_6718cbdc4anonEPi",
+    b"_Z1rIJifPKdEEvDpPKT_",
+    b"_Z1kPN4cuda3std3__47complexIfEERA4_KfPFviEDF16_",
+    b"_ZN2ns1kIfNS_1BEEEvPT_PKT0_PNS_1CE",
+    b"_Z10devmod_sigIFvPKfP6__half6float4PA4_fEE",
+    b"_ZL4statCfOSt",
+)
+
+#: PTX with directives that NVRTC writes rarely.
+PTX = """.version 8.0
+.target sm_80 // a comment
+.address_size 64
+.extern .shared .align 16 .b8 sm[];
+.func (.param .b32 r) helper (.param .b32 a) { { ld.shared.b32 %r1, [sm]; } ret; }
+.visible .entry k(.param .texref t, .param .u8 x, .param .u64 .ptr .global .align 16 p, .param .b64 q[3], .param .f16 h)
+.maxntid 0x40U, 010
+.minnctapersm 2
+.pragma "nounroll";
+{ /* call */ call (r), helper, (a); ret; }
+.entry fixed() .reqntid 32 .reqnctapercluster 2, 1, 1 .explicitcluster .maxclusterrank 8 .blocksareclusters {}
+"""
+
+
 def words_of(texts: list[bytes]) -> list[str]:
     """The words of some programs, for a mutator."""
     import re

@@ -344,7 +344,12 @@ class Driver(ABC):
         """
         image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
         info, errors = bytes(_LOG_BYTES), bytes(_LOG_BYTES)
-        logs: dict[int, int | bytes] = {JIT_INFO_LOG: info, JIT_INFO_LOG_SIZE: _LOG_BYTES, JIT_ERROR_LOG: errors, JIT_ERROR_LOG_SIZE: _LOG_BYTES}
+        logs: dict[int, int | bytes] = {
+            JIT_INFO_LOG: info,
+            JIT_INFO_LOG_SIZE: _LOG_BYTES,
+            JIT_ERROR_LOG: errors,
+            JIT_ERROR_LOG_SIZE: _LOG_BYTES,
+        }
         try:
             module = self.load_image(ctypes.addressof(image), {**(options or {}), **logs})
         except DriverError as error:

@@ -95,8 +95,12 @@ def _kernel(name: str, contents: memoryview) -> KernelEntry:
     if sorted(places) != list(range(len(places))):
         raise error(f"the kernel {name!r} has {len(places)} parameters, and their numbers are not 0 to {len(places) - 1}")
     params = tuple(places[ordinal] for ordinal in range(len(places)))
-    end = max((param.offset + param.size for param in params), default=0)
-    if params and end > param_bytes:
+    end = 0
+    for param in params:
+        if param.size and param.offset < end:
+            raise error(f"a parameter of the kernel {name!r} begins at byte {param.offset}, and the one before it ends at byte {end}")
+        end = max(end, param.offset + param.size)
+    if end > param_bytes:
         raise error(f"the parameters of the kernel {name!r} end at byte {end}, and the kernel has {param_bytes} bytes of parameters")
     limit = dims.get(_MAX_BLOCK, (0, 0, 0))
     return KernelEntry(

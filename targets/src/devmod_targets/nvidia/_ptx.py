@@ -26,7 +26,7 @@ _NAME = r"[A-Za-z_$%][\w$]*"
 _HEADER = re.compile(rf"\s*({_NAME})\s*(?:\(([^()]*)\))?", re.ASCII)
 _FUNCTION = re.compile(rf"\s*(?:\([^()]*\)\s*)?({_NAME})", re.ASCII)
 #: Shared memory without a length is that of the launch.
-_DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]*?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
+_DYNAMIC = re.compile(rf"\.extern\s+\.shared\s[^;{{}}\[]{{0,200}}?({_NAME})\s*\[\s*\]\s*;", re.ASCII)
 _IDENTIFIER = re.compile(_NAME, re.ASCII)
 _NUMBER = re.compile(r"(?:0[xX]([0-9a-fA-F]{1,8})|0[bB]([01]{1,32})|(0[0-7]{0,10})|([1-9][0-9]{0,9}))U?", re.ASCII)
 _PARAM = re.compile(rf"\.param((?:\s*\.[a-z]\w*(?:\s+\w+(?=\s*[.\s]))?)+)\s+({_NAME})((?:\s*\[[^\[\]]*\])*)", re.ASCII)
@@ -41,6 +41,8 @@ _SIZES = {
 #: CUDA's limit on the parameter block. A greater size in a file is an error, which bounds all numbers.
 _MAX_BYTES = 1 << 16
 _MAX_THREADS = 1 << 31
+#: The limit on the characters of a parameter's declaration. Mangled names may be long.
+_MAX_DECLARATION = 1 << 16
 
 
 def read_ptx(text: str, names: Container[str] | None = None) -> dict[str, KernelEntry]:
@@ -184,7 +186,7 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool)
 
 def _param(text: str) -> ParamPlace | None:
     """Return the size, alignment and type of a parameter; None if the text is invalid. The offset is 0."""
-    match = _PARAM.fullmatch(text)
+    match = _PARAM.fullmatch(text) if len(text) <= _MAX_DECLARATION else None
     if match is None:
         return None
     type_, align, pointer = "", 0, False
