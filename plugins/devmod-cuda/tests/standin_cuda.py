@@ -59,6 +59,7 @@ def child_environment(**settings: object) -> dict[str, str]:
     return {
         "LD_LIBRARY_PATH": os.pathsep.join(paths),
         PREFIX + "WORKER": worker(),
+        "CUDA_FORCE_PTX_JIT": "1",  # a source is compiled to PTX: the stand-in driver runs no cubins
         **{PREFIX + name.upper(): str(value) for name, value in settings.items()},
     }
 

@@ -320,7 +320,7 @@ class CudaConformance(Conformance):
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(_LINEAR_PTX.replace("mad.lo", "mad.low").encode(), "ptx", _linear_info()),
+        Sample(_LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", _linear_info()),
         Sample(_LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", _linear_info()),
         Sample(_LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", _linear_info()),
         Sample(_LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("other", ["handle"])}),

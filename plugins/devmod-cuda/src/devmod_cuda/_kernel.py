@@ -11,6 +11,7 @@ from devmod_cuda._errors import OUT_OF_MEMORY, describe, driver_error
 from devmod_cuda._interface import DriverError, ParameterBlock
 from devmod_cuda._parameters import parameter_layout
 from devmod_cuda._stream import CudaStream
+from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,12 +43,11 @@ class CudaKernel(Kernel):
         self._name = info.name
         self._entry = image.entry(info.name)
         self._function = image.function(info.name)
-        places: Sequence[tuple[int, int]] | None = None
+        places: Sequence[ParamPlace] | None = self._entry.params if self._entry is not None else None
         with context:
-            if self._entry is not None and self._entry.params is not None:
-                places = [(place.offset, place.size) for place in self._entry.params]
-            else:
-                places = driver.param_places(self._function)
+            if places is None:
+                found = driver.param_places(self._function)
+                places = None if found is None else [ParamPlace(offset, size) for offset, size in found]
             self._layout = parameter_layout(info, places)
             max_threads, static = (driver.function_attribute(self._function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
         self._limits = Limits(self._device, info, self._entry, max_threads, static)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from devmod import FunctionInfo
+    from devmod_targets.nvidia import ParamPlace
 
 #: The bytes and the alignment of a pointer, and of a CUtensorMap.
 _POINTER = (8, 8)
@@ -59,7 +60,7 @@ class ParameterLayout:
         self.pack = Struct(layout).pack
 
 
-def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | None) -> ParameterLayout:
+def parameter_layout(info: FunctionInfo, places: Sequence[ParamPlace] | None) -> ParameterLayout:
     """Return the parameter block of a kernel.
 
     Parameters
@@ -67,7 +68,7 @@ def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | Non
     info
         The function.
     places
-        The offset and the size of each parameter in the image; None if they are unknown.
+        The parameters in the image; None if they are unknown.
 
     Raises
     ------
@@ -82,17 +83,27 @@ def parameter_layout(info: FunctionInfo, places: Sequence[tuple[int, int]] | Non
     if len(places) != len(sizes):
         raise FormatError(f"{label} takes {len(places)} arguments, and the payload's fmap has {len(sizes)}", kind="cuda")
     end = 0
-    for number, ((offset, nbytes), (size, _)) in enumerate(zip(places, sizes, strict=True), 1):
-        if nbytes != size:
+    for number, (place, (size, _)) in enumerate(zip(places, sizes, strict=True)):
+        declared = _type_of(info, number)
+        if place.size != size:
             raise FormatError(
-                f"{label} takes {nbytes} bytes as argument {number}, and the payload's fmap has {_type_of(info, number - 1)} of {size} "
-                "bytes",
+                f"{label} takes {place.size} bytes as argument {number + 1}, and the payload's fmap has {declared} of {size} bytes",
                 kind="cuda",
             )
-        if offset < end:
-            raise FormatError(f"{label} is damaged: its argument {number} overlaps the one before it", kind="cuda")
-        end = offset + nbytes
-    return ParameterLayout(places, pointers)
+        if _is_float(place.type) not in (None, _is_float(declared)):
+            raise FormatError(
+                f"{label} takes a parameter of PTX's type .{place.type} as argument {number + 1}, and the payload's fmap has {declared}",
+                kind="cuda",
+            )
+        if place.offset < end:
+            raise FormatError(f"{label} is damaged: its argument {number + 1} overlaps the one before it", kind="cuda")
+        end = place.offset + place.size
+    return ParameterLayout([(place.offset, place.size) for place in places], pointers)
+
+
+def _is_float(type_: str) -> bool | None:
+    """Return whether a type of PTX or of a FunctionInfo is a floating-point number; None for PTX's untyped bits."""
+    return None if type_ in ("", "b8", "b16", "b32", "b64", "b128") else type_.startswith("f")
 
 
 def _type_of(info: FunctionInfo, number: int) -> str:
