@@ -67,36 +67,6 @@ class BindingsDriver(Driver):
             raise _error("cuModuleLoadDataEx", status)
         return int(module)
 
-    def encode_tensor_map(
-        self,
-        dtype: int,
-        pointer: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        box: Sequence[int],
-        element_strides: Sequence[int],
-        interleave: int = 0,
-        swizzle: int = 0,
-        l2_promotion: int = 0,
-        fill: int = 0,
-    ) -> bytes:
-        status, tensor_map = cuda.cuTensorMapEncodeTiled(
-            cuda.CUtensorMapDataType(dtype),
-            len(shape),
-            pointer,
-            [cuda.cuuint64_t(each) for each in shape],
-            [cuda.cuuint64_t(each) for each in strides],
-            [cuda.cuuint32_t(each) for each in box],
-            [cuda.cuuint32_t(each) for each in element_strides],
-            cuda.CUtensorMapInterleave(interleave),
-            cuda.CUtensorMapSwizzle(swizzle),
-            cuda.CUtensorMapL2promotion(l2_promotion),
-            cuda.CUtensorMapFloatOOBfill(fill),
-        )
-        if status:
-            raise _error("cuTensorMapEncodeTiled", status)
-        return ctypes.string_at(tensor_map.getPtr(), 128)
-
     def elapsed_time(self, start: int, end: int) -> float:
         status, milliseconds = cuda.cuEventElapsedTime(start, end)
         if status:

@@ -70,7 +70,7 @@ def _open() -> Driver:
     name = driver_name()
     library = _open_library()
     open_driver("cuda", _close_in_child)
-    driver = _open_pycuda(library) if name == "pycuda" else _open_bindings()
+    driver = _open_pycuda(library) if name == "pycuda" else _open_bindings(library)
     _drivers.append(driver)
     return driver
 
@@ -102,13 +102,15 @@ def _open_library() -> Any:
     return library
 
 
-def _open_bindings() -> Driver:
+def _open_bindings(library: Any) -> Driver:
     try:
         from devmod_cuda._bindings import BindingsDriver
     except ImportError as error:
-        install, repair = "pip install cuda-bindings", "pip install --force-reinstall cuda-bindings"
-        raise driver_import_error(error, "cuda", "CUDA", "cuda", install=install, repair=repair) from error
-    return _initialize(BindingsDriver())
+        package = "cuda-bindings"
+        if isinstance(error, ModuleNotFoundError) and error.name in ("cuda", "cuda.bindings"):
+            raise driver_import_error(ModuleNotFoundError(name=package), "cuda", "CUDA", package) from error
+        raise driver_import_error(error, "cuda", "CUDA", package) from error
+    return _initialize(BindingsDriver(library))
 
 
 def _open_pycuda(library: Any) -> Driver:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import ctypes
 from abc import ABC, abstractmethod
 
+from devmod_cuda._library import DriverError as DriverError
+from devmod_cuda._library import Symbols
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,30 +35,7 @@ _LOG_BYTES = 16384
 WRONG_CONTEXT = ("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED")
 
 
-class DriverError(Exception):
-    """An error code of the driver.
-
-    Attributes
-    ----------
-    name : str
-        CUDA's name, such as "CUDA_ERROR_INVALID_VALUE".
-    text : str
-        CUDA's description of it.
-    call : str
-        The function that returned it, such as "cuLaunchKernelEx".
-    log : str
-        The error log of the driver's compiler and linker, for `Driver.load_module`.
-    """
-
-    def __init__(self, name: str, text: str, call: str, log: str = "") -> None:
-        super().__init__(f"{call}: {name} ({text})" if text else f"{call}: {name}")
-        self.name = name
-        self.text = text
-        self.call = call
-        self.log = log
-
-
-class Driver(ABC):
+class Driver(Symbols, ABC):
     """One opened driver of CUDA.
 
     The methods work on the thread's current context, unless they have a parameter `context`. They raise DriverError.
@@ -104,22 +84,6 @@ class Driver(ABC):
         options
             Values by number of CUjit_option. The driver writes its logs to the bytes objects, which is what cuda-bindings asks for.
         """
-
-    @abstractmethod
-    def encode_tensor_map(
-        self,
-        dtype: int,
-        pointer: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        box: Sequence[int],
-        element_strides: Sequence[int],
-        interleave: int = 0,
-        swizzle: int = 0,
-        l2_promotion: int = 0,
-        fill: int = 0,
-    ) -> bytes:
-        """Return the 128 bytes of a tensor map. The numbers are those of ``cuTensorMapEncodeTiled``; `strides` has one fewer, in bytes."""
 
     @abstractmethod
     def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:

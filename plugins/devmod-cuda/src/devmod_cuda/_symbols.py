@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, Structure, byref, c_char, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from itertools import repeat, starmap
 
-from devmod_cuda._interface import Driver, DriverError, Failures, repeat_in_context
+from devmod_cuda._interface import Driver, Failures, repeat_in_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ class SymbolsDriver(Driver):
     """
 
     def __init__(self, library: Any) -> None:
-        self._library = library
+        super().__init__(library)
         self._functions: dict[str, tuple[Any, tuple[Any, ...], bool]] = {}
         #: Without parameter types: the prepared arguments of a launch are of ctypes already.
-        self._launch = self._symbol("cuLaunchKernelEx")
+        self._launch = self.symbol("cuLaunchKernelEx")
 
     def call(self, name: str, *arguments: Any) -> Any:
         function = self._functions.get(name)
@@ -116,7 +116,7 @@ class SymbolsDriver(Driver):
         places = [byref(each) for each in results]
         status = call(*arguments, *places) if is_last else call(*places, *arguments)
         if status:
-            raise self._error(name, status)
+            raise self.error(name, status)
         if not results:
             return None
         values = [each.value or 0 for each in results]
@@ -124,84 +124,34 @@ class SymbolsDriver(Driver):
 
     def _function(self, name: str) -> tuple[Any, tuple[Any, ...], bool]:
         results, parameters, symbol, order = (*_FUNCTIONS[name], name, "first")[:4] if len(_FUNCTIONS[name]) < 4 else _FUNCTIONS[name]
-        function = self._symbol(symbol)
+        function = self.symbol(symbol)
         places = tuple(map(POINTER, results))
         function.argtypes = parameters + places if order == "last" else places + parameters
         return function, results, order == "last"
 
-    def _symbol(self, name: str) -> Any:
-        try:
-            return self._library[name]  # a new object each time, unlike an attribute
-        except AttributeError:
-            raise DriverError("CUDA_ERROR_NOT_SUPPORTED", "this driver has no such function", name) from None
-
-    def _error(self, call: str, status: int) -> DriverError:
-        texts = []
-        for name in ("cuGetErrorName", "cuGetErrorString"):
-            text = ctypes.c_char_p()
-            self._symbol(name)(c_int(status), byref(text))
-            texts.append((text.value or b"").decode())
-        return DriverError(texts[0] or f"error {status}", texts[1], call)
-
     def device_name(self, device: int) -> str:
         name = ctypes.create_string_buffer(256)
-        self._check("cuDeviceGetName", name, c_int(256), c_int(device))
+        self.check("cuDeviceGetName", name, c_int(256), c_int(device))
         return name.value.decode(errors="replace")
-
-    def _check(self, name: str, *arguments: Any) -> None:
-        """Call a function with arguments of ctypes."""
-        status = self._symbol(name)(*arguments)
-        if status:
-            raise self._error(name, status)
 
     def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
         count = len(attributes)
         values = (c_uint64 * count)()
         places = (c_void_p * count)(*(ctypes.addressof(values) + 8 * place for place in range(count)))
-        self._check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
+        self.check("cuPointerGetAttributes", c_uint(count), (c_int * count)(*attributes), places, c_uint64(pointer))
         return tuple(values)
 
     def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
         module = c_void_p()
         addresses = [ctypes.cast(ctypes.c_char_p(each), c_void_p).value if isinstance(each, bytes) else each for each in options.values()]
         numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*addresses)
-        self._check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
+        self.check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
         return module.value or 0
-
-    def encode_tensor_map(
-        self,
-        dtype: int,
-        pointer: int,
-        shape: Sequence[int],
-        strides: Sequence[int],
-        box: Sequence[int],
-        element_strides: Sequence[int],
-        interleave: int = 0,
-        swizzle: int = 0,
-        l2_promotion: int = 0,
-        fill: int = 0,
-    ) -> bytes:
-        rank = len(shape)
-        memory = ctypes.create_string_buffer(128 + 63)
-        start = -ctypes.addressof(memory) % 64  # CUtensorMap is aligned to 64 bytes
-        self._check(
-            "cuTensorMapEncodeTiled",
-            c_void_p(ctypes.addressof(memory) + start),
-            c_int(dtype),
-            c_uint(rank),
-            c_void_p(pointer),
-            (c_uint64 * rank)(*shape),
-            (c_uint64 * rank)(*strides),
-            (c_uint * rank)(*box),
-            (c_uint * rank)(*element_strides),
-            *map(c_int, (interleave, swizzle, l2_promotion, fill)),
-        )
-        return memory.raw[start : start + 128]
 
     def elapsed_time(self, start: int, end: int) -> float:
         milliseconds = c_float()
         name = "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
-        self._check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
+        self.check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
         return milliseconds.value
 
     def get_function(self, module: int, name: str) -> int:
@@ -236,9 +186,9 @@ class SymbolsDriver(Driver):
         def call() -> None:
             again = self._launch(byref(config), c_void_p(function), None, c_void_p(extra))
             if again:
-                raise self._error("cuLaunchKernelEx", again)
+                raise self.error("cuLaunchKernelEx", again)
 
-        repeat_in_context(self, context, self._error("cuLaunchKernelEx", status), call)
+        repeat_in_context(self, context, self.error("cuLaunchKernelEx", status), call)
 
     def max_active_clusters(self, function: int, config: Any) -> int:
         return int(self.call("cuOccupancyMaxActiveClusters", function, ctypes.addressof(config)))

@@ -1,0 +1,385 @@
+"""The driver: which one is chosen, what it takes to open it, and its two implementations."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import pytest
+from ptx_sources import ptx_of
+from standin_cuda import Standin, missing_driver, on_hardware
+
+from devmod_conformance.checks import run_python
+from devmod_cuda import _driver
+from devmod_cuda._interface import DriverError, ParameterBlock
+from devmod_cuda._limits import ptx_version
+
+NO_DEVICE = "no CUDA device can be used"
+COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
+extern "C" __constant__ float table[4] = {1, 2, 3, 4};
+extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
+
+
+def error_of(**environment: str) -> str:
+    """Return the text of the DeviceNotFoundError in a new process."""
+    return run_python(
+        "import devmod\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        devmod.device('cuda')\n"
+        "    except devmod.DeviceNotFoundError as error:\n"
+        "        assert error.kind == 'cuda'\n"
+        "        text = str(error)\n"
+        "print(text)",
+        **environment,
+    ).rstrip("\n")
+
+
+@pytest.mark.row("R6", "R39")
+def test_an_import_opens_nothing(cuda_environment: dict[str, str]) -> None:
+    run_python(
+        "import sys, devmod_cuda\n"
+        "names = {'ctypes', 'numpy', 'cuda', 'pycuda', 'devmod_cuda._driver'}\n"
+        "assert not names & set(sys.modules), names & set(sys.modules)\n"
+        "assert 'libcuda' not in open('/proc/self/maps').read()",
+        **cuda_environment,
+    )
+
+
+# -- the choice
+
+
+def test_the_driver_that_the_variable_names(cuda_driver: str, device: Any) -> None:
+    assert device.driver.name == cuda_driver
+    assert ("pycuda.driver" in sys.modules) or cuda_driver != "pycuda"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    monkeypatch.delenv("DEVMOD_CUDA_DRIVER", raising=False)
+    monkeypatch.setattr(_driver, "find_spec", lambda name: object() if installed and name == "pycuda" else None)
+    assert _driver.driver_name() == ("pycuda" if installed else "cuda-bindings")
+
+
+def test_an_unknown_driver() -> None:
+    text = f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER='cupy' names no driver; set it to 'cuda-bindings' or 'pycuda', or unset it"
+    assert error_of(DEVMOD_CUDA_DRIVER="cupy") == text
+
+
+MISSING = """
+import sys
+import devmod
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pycuda.driver", "cuda.bindings"):
+            {error}
+sys.meta_path.insert(0, Finder())
+try:
+    devmod.device("cuda")
+except devmod.DeviceNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        (
+            "pycuda",
+            "raise ModuleNotFoundError('No module named pycuda', name='pycuda')",
+            'pycuda is not installed. To add it: pip install "devmod-cuda[pycuda]"',
+        ),
+        (
+            "pycuda",
+            "raise ImportError('undefined symbol: cuCtxCreate')",
+            "pycuda cannot be imported: undefined symbol: cuCtxCreate. To repair it: pip install --force-reinstall --no-binary pycuda pycuda, "
+            "or set DEVMOD_CUDA_DRIVER=cuda-bindings",
+        ),
+        (
+            "cuda-bindings",
+            "raise ModuleNotFoundError('No module named cuda.bindings', name='cuda.bindings')",
+            "cuda-bindings is not installed. To add it: pip install cuda-bindings",
+        ),
+        (
+            "cuda-bindings",
+            "raise ImportError('no libstdc++')",
+            "cuda-bindings cannot be imported: no libstdc++. To repair it: pip install --force-reinstall cuda-bindings",
+        ),
+    ],
+)
+def test_a_missing_package(name: str, error: str, text: str, cuda_environment: dict[str, str]) -> None:
+    output = run_python(MISSING.format(error=error), DEVMOD_CUDA_DRIVER=name, **cuda_environment)
+    assert output == f"no CUDA device can be used: {text}\n"
+
+
+# -- opening it
+
+
+def test_no_driver_library() -> None:
+    if on_hardware():
+        pytest.skip("the hardware has the driver")
+    assert error_of(LD_LIBRARY_PATH="") == (
+        f"{NO_DEVICE}: libcuda.so.1 cannot be opened (libcuda.so.1: cannot open shared object file: No such file or directory). It is part "
+        "of NVIDIA's driver, which the system's package manager installs and pip does not. In a container, start the container with the GPU"
+    )
+
+
+@pytest.fixture(params=["cuda-bindings", "pycuda"])
+def environment(request: pytest.FixtureRequest, cuda_environment: dict[str, str]) -> dict[str, str]:
+    """The environment of a process with each driver."""
+    reason = missing_driver(request.param)
+    if reason:
+        pytest.skip(reason)
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in driver")
+    return {**cuda_environment, "DEVMOD_CUDA_DRIVER": request.param}
+
+
+def test_no_device(environment: dict[str, str]) -> None:
+    why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no device)"
+    assert error_of(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
+    assert error_of(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="") == f"{why}; CUDA_VISIBLE_DEVICES is ''"
+
+
+def test_an_old_driver(environment: dict[str, str]) -> None:
+    assert error_of(**environment, DEVMOD_STANDIN_DRIVER_VERSION="11080") == (
+        f"{NO_DEVICE}: the driver supports CUDA 11.8, and devmod-cuda needs a driver for CUDA 12.0 or newer (525.60 on Linux). Update "
+        "NVIDIA's driver"
+    )
+
+
+def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
+    assert error_of(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
+        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown). nvidia-smi shows whether it works at all"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "ptx"),
+    [
+        (12000, "8.0"),
+        (12040, "8.4"),
+        (12050, "8.5"),
+        (12060, "8.5"),
+        (12080, "8.7"),
+        (12090, "8.8"),
+        (13000, "9.0"),
+        (13020, "9.2"),
+        (14000, ""),
+    ],
+)
+def test_the_ptx_version_of_a_driver(cuda: int, ptx: str) -> None:
+    assert ptx_version(cuda) == ptx
+
+
+# -- the interface, with both
+
+
+@pytest.fixture
+def driver(device: Any) -> Any:
+    """The driver's object; the device's context is current."""
+    with device.context:
+        yield device.driver
+
+
+def test_handles_are_ints(driver: Any) -> None:
+    stream, event, pointer = driver.create_stream(), driver.create_event(), driver.allocate(64)
+    assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
+    host = (ctypes.c_int * 16)(*range(16))
+    driver.copy_to_device(pointer, ctypes.addressof(host), 64, stream)
+    driver.fill(pointer, 1, 4, stream)
+    driver.copy_on_device(pointer + 32, pointer, 4, stream)
+    driver.record_event(event, stream)
+    driver.copy_to_host(ctypes.addressof(host), pointer, 64, stream)
+    driver.wait_event(1, event)
+    driver.synchronize_stream(stream)
+    assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
+    assert driver.is_stream_done(stream)
+    assert driver.is_event_done(event)
+    assert driver.stream_context(stream) == driver.current_context()
+    assert driver.context_device(driver.current_context()) == 0
+    assert driver.memory_range(pointer + 5) == (pointer, 64)
+    free, total = driver.memory_info()
+    assert 0 < free < total
+    driver.free(pointer)
+    driver.destroy_event(event)
+    driver.destroy_stream(stream)
+
+
+def test_pointers_that_the_driver_knows(driver: Any) -> None:
+    pointer, host = driver.allocate(64), driver.allocate_host(64)
+    memory_type, ordinal = 2, 9
+    assert driver.pointer_attributes(pointer + 8, (memory_type, ordinal)) == (2, 0)
+    assert driver.pointer_attributes(host, (memory_type,)) == (1,)
+    assert driver.pointer_attributes(ctypes.addressof(ctypes.c_int()), (1, memory_type)) == (0, 0)
+    driver.free(pointer)
+    driver.free_host(host)
+
+
+def test_a_module_and_a_launch(driver: Any) -> None:
+    module, log = driver.load_module(ptx_of(COUNT).encode())
+    assert log == ""
+    function, context = driver.get_function(module, "count"), driver.current_context()
+    assert driver.param_places(function) == [(0, 8), (8, 4)]
+    assert driver.function_attribute(function, 0) == 1024
+    driver.set_function_attribute(function, 8, 1 << 16)
+    assert driver.function_attribute(function, 8) == 1 << 16
+    assert driver.max_active_blocks(function, 64, 0) >= 1
+    assert driver.preferred_block(function)[1] >= 32
+    table, nbytes = driver.get_global(module, "table")
+    assert nbytes == 16
+    pointer = driver.allocate(256)
+    driver.fill(pointer, 0, 256, 1)
+    block = ParameterBlock(12)
+    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (5).to_bytes(4, "little"), 12)
+    config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
+    driver.launch(context, config, function, block.extra)
+    prepared = driver.prepare_launch(context, config, function, block)
+    prepared()
+    cluster = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 1, [(4, (2).to_bytes(4, "little") + (1).to_bytes(4, "little") * 2)])
+    driver.launch(context, cluster, function, block.extra)
+    host = (ctypes.c_int * 64)()
+    driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
+    driver.synchronize_stream(1)
+    assert list(host) == [15] * 64
+    values = (ctypes.c_float * 4)()
+    driver.copy_to_host(ctypes.addressof(values), table, 16, 1)
+    driver.synchronize_stream(1)
+    assert list(values) == [1, 2, 3, 4]
+    driver.free(pointer)
+    driver.unload_module(module)
+
+
+def test_a_captured_graph(driver: Any) -> None:
+    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    function, pointer, stream = driver.get_function(module, "count"), driver.allocate(256), driver.create_stream()
+    driver.fill(pointer, 0, 256, 1)
+    driver.synchronize_stream(1)
+    block = ParameterBlock(12)
+    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
+    prepared = driver.prepare_launch(driver.current_context(), driver.launch_config((1, 1, 1), (64, 1, 1), 0, stream), function, block)
+    driver.begin_capture(stream)
+    assert driver.is_capturing(stream)
+    for _ in range(3):
+        prepared()
+    graph = driver.end_capture(stream)
+    executable = driver.instantiate_graph(graph)
+    driver.destroy_graph(graph)
+    for _ in range(2):
+        driver.launch_graph(executable, stream)
+    host = (ctypes.c_int * 64)()
+    driver.copy_to_host(ctypes.addressof(host), pointer, 256, stream)
+    driver.synchronize_stream(stream)
+    assert list(host) == [6] * 64
+    driver.destroy_executable(executable)
+    driver.unload_module(module)
+    driver.free(pointer)
+    driver.destroy_stream(stream)
+
+
+def test_a_tensor_map(driver: Any) -> None:
+    pointer = driver.allocate(1 << 12)
+    tensor_map = driver.encode_tensor_map(7, pointer, (32, 32), (128,), (16, 8), (1, 1))
+    assert type(tensor_map) is bytes
+    assert len(tensor_map) == 128
+    assert any(tensor_map)
+    with pytest.raises(DriverError) as caught:
+        driver.encode_tensor_map(7, pointer + 1, (32, 32), (128,), (16, 8), (1, 1))
+    assert (caught.value.call, caught.value.name) == ("cuTensorMapEncodeTiled", "CUDA_ERROR_INVALID_VALUE")
+    driver.free(pointer)
+
+
+def test_errors_have_cudas_name_and_text(driver: Any) -> None:
+    with pytest.raises(DriverError) as caught:
+        driver.allocate(1 << 60)
+    error = caught.value
+    assert (error.name, error.call) == ("CUDA_ERROR_OUT_OF_MEMORY", "cuMemAlloc")
+    assert str(error) == f"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY ({error.text})"
+    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    with pytest.raises(DriverError) as caught:
+        driver.get_function(module, "nothing")
+    assert caught.value.name == "CUDA_ERROR_NOT_FOUND"
+    driver.unload_module(module)
+
+
+def test_the_log_of_the_drivers_compiler(driver: Any) -> None:
+    with pytest.raises(DriverError) as caught:
+        driver.load_module(ptx_of(COUNT).replace("ret;", "oddity {").encode())
+    assert caught.value.name == "CUDA_ERROR_INVALID_PTX"
+    assert "line" in caught.value.log
+
+
+def test_an_attribute_that_the_driver_does_not_know(driver: Any) -> None:
+    with pytest.raises(DriverError):
+        driver.device_attribute(0, 9999)
+
+
+# -- the thread's context
+
+
+def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
+    import threading
+
+    driver, context = device.driver, device.context
+    with context:
+        module, _ = driver.load_module(ptx_of(COUNT).encode())
+        function, pointer = driver.get_function(module, "count"), driver.allocate(256)
+        driver.fill(pointer, 0, 256, 1)
+        driver.synchronize_stream(1)
+    block = ParameterBlock(12)
+    ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (1).to_bytes(4, "little"), 12)
+    config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
+    prepared = driver.prepare_launch(context.handle, config, function, block)
+    queries: list[int] = []
+
+    def work() -> None:
+        for launch in (prepared, lambda: driver.launch(context.handle, config, function, block.extra)):
+            driver.set_context(0)
+            before = standin.calls("cuCtxGetCurrent")
+            launch()
+            queries.append(standin.calls("cuCtxGetCurrent") - before)
+            launch()
+            queries.append(standin.calls("cuCtxGetCurrent") - before)
+            assert driver.current_context() == context.handle
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert queries == [1, 1, 1, 1]
+    host = (ctypes.c_int * 64)()
+    with context:
+        driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
+        driver.synchronize_stream(1)
+        assert list(host) == [4] * 64
+        driver.free(pointer)
+        driver.unload_module(module)
+
+
+def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
+    module, _ = driver.load_module(ptx_of(COUNT).encode())
+    function, block = driver.get_function(module, "count"), ParameterBlock(12)
+    context = driver.current_context()
+    config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)
+    prepared = driver.prepare_launch(context, config, function, block)
+    for launch in (prepared, prepared, lambda: driver.launch(context, config, function, block.extra)):
+        with pytest.raises(DriverError) as caught:
+            launch()
+        assert (caught.value.call, caught.value.name) == ("cuLaunchKernelEx", "CUDA_ERROR_INVALID_VALUE")
+    driver.unload_module(module)
+
+
+def test_another_process_opens_the_driver_again_after_a_failure(cuda_environment: dict[str, str]) -> None:
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in driver")
+    program = (
+        "import ctypes, os, devmod\n"
+        "library = ctypes.CDLL('libcuda.so.1')\n"
+        "library.standin_set(b'hidden', b'1')\n"
+        "try:\n"
+        "    devmod.device('cuda')\n"
+        "except devmod.DeviceNotFoundError:\n"
+        "    library.standin_set(b'hidden', None)\n"
+        "    print(devmod.device('cuda').index)\n"
+    )
+    assert run_python(program, **cuda_environment) == "0\n"
