@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devmod._modules.choice import choose, describe_candidate
-from devmod._modules.module import RUNNABLE, Module
+from devmod._modules.module import RUNNABLE, Module, get_global
 from devmod._modules.tree import holds_candidates, owners_of, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.environment import environment_text
@@ -103,8 +103,8 @@ class BundleModule(Module):
         with shared_scan():
             return self._choose_on(name, self._owners_of(name), device)
 
-    def get_global(self, name: str) -> Array:
-        """Return the global of the first candidate that has it, is installed and fits a device.
+    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
+        """Return the global of the first candidate that has it, is installed and fits a device. The parameters are those of `Module`.
 
         Raises
         ------
@@ -115,7 +115,8 @@ class BundleModule(Module):
         """
         order = kinds_in(environment_text("DEVMOD_PREFER"))
         with shared_scan():
-            array: Array = choose(name, self.candidates, (*self._prefer, *order), lambda module, device: _global_of(module, name))
+            prefer = (*self._prefer, *order)
+            array: Array = choose(name, self.candidates, prefer, lambda module, _: _global_of(module, name, device, options), device)
         return array
 
     def _signature_of(self, name: str) -> str:
@@ -194,10 +195,10 @@ class _Functions(Mapping[str, "FunctionInfo"]):
         return f"<functions {list_names(self)}>"
 
 
-def _global_of(module: Module, name: str) -> Array | None:
+def _global_of(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array | None:
     """Return a module's global, or None."""
     try:
-        return module.get_global(name)
+        return get_global(module, name, device, options)
     except FunctionNotFoundError:
         return None
 

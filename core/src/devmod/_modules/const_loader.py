@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._device.array import Array
+    from devmod._device.device import Device
     from devmod._values.code import Binary
 
 KIND = "const_loader"
@@ -106,8 +107,10 @@ class ConstLoaderModule(Module):
             )
         return tuple(map(self.get_global, names))
 
-    def get_global(self, name: str) -> Array:
+    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         """Return a constant as a read-only array in the host's memory."""
+        if device is not None or options:
+            raise ArgumentError("the constants of a const_loader are in the host's memory: get_global takes their name alone", kind=KIND)
         constant = self.tensors.get(name)
         if constant is None:
             raise function_not_found(KIND, name, self.tensors, what="constant")

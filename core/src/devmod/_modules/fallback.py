@@ -8,7 +8,10 @@ from devmod.errors import fallback_cause, runtime_not_linked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from devmod._device.array import Array
+    from devmod._device.device import Device
     from devmod.errors import RuntimeNotLinkedError
 
 
@@ -49,7 +52,7 @@ class FallbackModule(PayloadModule):
             return owner.get_function(name, query_imports)
         raise self._not_linked(name, "function")
 
-    def get_global(self, name: str) -> Array:
+    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         """Raise RuntimeNotLinkedError: only the runtime can list the globals."""
         raise self._not_linked(name, "global")
 

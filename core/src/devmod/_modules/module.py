@@ -167,8 +167,17 @@ class Module(ProcessLocal, ABC):
     def _ipython_key_completions_(self) -> list[str]:
         return list(self)
 
-    def get_global(self, name: str) -> Array:
+    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
         """Return a global array (`__device__` data, a const_loader's tensor).
+
+        Parameters
+        ----------
+        name
+            The name in the payload.
+        device
+            The device that has it; None for the default device of the kind.
+        **options
+            Options of the kind: CUDA has ``dtype``.
 
         Raises
         ------
@@ -235,3 +244,8 @@ class Module(ProcessLocal, ABC):
         shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
         text = escape_line(f"<{type(self).__name__} {self.kind}{'/' + self.format if self.format else ''}: {shown or 'no functions'}>")
         return shorten(text)
+
+
+def get_global(module: Module, name: str, device: Device | None, options: dict[str, Any]) -> Array:
+    """Return a module's global. A kind without devices and options has a `get_global` of the name alone."""
+    return module.get_global(name, device, **options) if device is not None or options else module.get_global(name)

@@ -6,7 +6,7 @@ at its first use.
 
 from __future__ import annotations
 
-from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module
+from devmod._modules.module import BINARY_SERIALIZABLE, RUNNABLE, Module, get_global
 from devmod.errors import FormatError, function_not_found, list_names
 
 TYPE_CHECKING = False
@@ -176,8 +176,8 @@ class StoredModule(Module):
         function: Function = self._use(lambda real: real.function_on(name, device))
         return function
 
-    def get_global(self, name: str) -> Array:
-        array: Array = self._use(lambda real: real.get_global(name))
+    def get_global(self, name: str, device: Device | None = None, **options: Any) -> Array:
+        array: Array = self._use(lambda real: get_global(real, name, device, options))
         return array
 
     # -- bytes

@@ -343,7 +343,7 @@ class CudaConformance(Conformance):
                 on_build()
                 super().__init__(*args)
 
-        _images.LoadedImage = Watched  # type: ignore[misc]
+        _images.LoadedImage = Watched  # type: ignore[assignment, misc]
         try:
             yield
         finally:

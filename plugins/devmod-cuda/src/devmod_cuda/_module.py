@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from devmod import Target
 from devmod.backend import RuntimeModule, run_compiler
+from devmod.errors import ArgumentError
 from devmod_cuda._image import check_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
+    from typing import Any, Self
 
     from devmod import Array, Device, FunctionInfo
     from devmod.backend import Binary, Code, Launcher, Source
@@ -64,7 +65,7 @@ class CudaModule(RuntimeModule):
         images: Images = self.once("images", create)
         return images
 
-    def get_global(self, name: str, device: Device | None = None, dtype: str = "uint8") -> Array:
+    def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
         """Return a ``__device__`` or ``__constant__`` variable as an array over its memory. The array keeps the loaded image alive.
 
         Parameters
@@ -85,6 +86,8 @@ class CudaModule(RuntimeModule):
         """
         from devmod_cuda._global import get_global
 
+        if options:
+            raise ArgumentError(f"get_global of a cuda module takes the option dtype=, got {list(options)}", kind="cuda")
         return get_global(self, name, device, dtype)
 
     def _images_of(self, fmt: str, code: Binary) -> Images:
