@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *report_text;
 static size_t report_size, report_capacity;
 
 static char violations[16384];
+static pid_t process;
 
 void (*report_more)(void);
 
@@ -52,6 +54,14 @@ void report_line(const char *name, long long value)
     report_add(line);
 }
 
+void report_text_line(const char *name, const char *text)
+{
+    report_add(name);
+    report_add(" ");
+    report_add(text);
+    report_add("\n");
+}
+
 const char *standin_report(void)
 {
     pthread_mutex_lock(&big_lock);
@@ -60,13 +70,19 @@ const char *standin_report(void)
     for (int kind = 1; kind < HANDLE_KINDS; kind++)
         report_line(handle_kind_name(kind), (long long)handle_count(kind));
     for (int slice = 0; slice < ARENA_SLICES; slice++) {
-        if (!arena_count(slice))
-            continue;
+        long long blocks = 0, bytes = 0;
+        for (size_t i = 0; i < arena_count(slice); i++) {
+            Block *block = arena_at(slice, i);
+            blocks += !block->internal;
+            bytes += block->internal ? 0 : (long long)block->size;
+        }
         char name[32];
+        if (!blocks)
+            continue;
         snprintf(name, sizeof name, slice == ARENA_HOST ? "host-blocks" : "device-%d-blocks", slice);
-        report_line(name, (long long)arena_count(slice));
+        report_line(name, blocks);
         snprintf(name, sizeof name, slice == ARENA_HOST ? "host-bytes" : "device-%d-bytes", slice);
-        report_line(name, (long long)arena_used(slice));
+        report_line(name, bytes);
     }
     report_line("worker", worker_started());
     if (report_more)
@@ -83,10 +99,15 @@ void standin_forget(void)
     pthread_mutex_unlock(&big_lock);
 }
 
-/* At the end of the process, write the report to the file that the setting "report" names. */
+__attribute__((constructor)) static void note_process(void)
+{
+    process = getpid();
+}
+
+/* At the end of the process, write the report to the file that the setting "report" names. A forked child writes none. */
 __attribute__((destructor)) static void write_report(void)
 {
-    const char *path = setting("report");
+    const char *path = getpid() == process ? setting("report") : NULL;
     FILE *file = path ? fopen(path, "w") : NULL;
     if (!file)
         return;

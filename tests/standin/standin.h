@@ -27,6 +27,7 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The driver adds its own lines of "name value" to the report here. */
 extern void (*report_more)(void);
 void report_line(const char *name, long long value);
+void report_text_line(const char *name, const char *text);
 
 /* ---- codes: the vendor's error codes that the shared parts return -------------------------------------------------------- */
 
@@ -52,6 +53,7 @@ typedef struct {
     unsigned flags;
     bool live;
     bool from_pool;
+    bool internal; /* the driver's own, such as a module's globals: nobody else may free it, and the report leaves it out */
     void *owner;
 } Block;
 

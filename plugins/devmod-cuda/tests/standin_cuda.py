@@ -106,6 +106,15 @@ class Standin:
         self._settings.clear()
         self._library.standin_forget()
 
+    @property
+    def failed(self) -> bool:
+        """Whether a device has a sticky error."""
+        return "failed" in self.report
+
+    def forget_failures(self) -> None:
+        """Forget sticky errors, as a new process would."""
+        self._library.standin_forget_failures()
+
     def show(self) -> None:
         """Let the driver have its devices."""
         self._library.standin_set(b"hidden", None)

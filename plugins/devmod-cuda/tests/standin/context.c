@@ -7,6 +7,20 @@ static __thread Context *stack[CONTEXT_DEPTH];
 static __thread int depth;
 static unsigned long long ids;
 
+/* Forget the sticky failures, as a new process would: a test that left one does not spoil the next. */
+void standin_forget_failures(void);
+
+void standin_forget_failures(void)
+{
+    pthread_mutex_lock(&big_lock);
+    for (int i = 0; i < DEVICES; i++) {
+        devices[i].failed = 0;
+        if (devices[i].primary)
+            devices[i].primary->group.failed = 0;
+    }
+    pthread_mutex_unlock(&big_lock);
+}
+
 Context *current_context(void)
 {
     return depth ? stack[depth - 1] : NULL;

@@ -198,9 +198,6 @@ extern volatile int skip_launches;
 
 /* ---- memory.c -------------------------------------------------------------------------------------------------------------- */
 
-/* The marks of a block beside CUDA's flags. */
-enum { BLOCK_INTERNAL = 1u << 31 };
-
 /* Return whether [address, address + size) is host memory that CUDA has pinned or registered. */
 bool is_pinned(const void *address, size_t size);
 /* Return whether the host pointer is registered, so that it is a device pointer too. */

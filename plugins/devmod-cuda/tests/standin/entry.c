@@ -85,7 +85,7 @@ CUresult enter(Entry *entry, Counter *counter, const char *name, Need need)
         return code;
     if (need == ANY)
         return CUDA_SUCCESS;
-    if (ended)
+    if (ended || setting_number("deinitialized", 0))
         return CUDA_ERROR_DEINITIALIZED;
     if (forked || !ready)
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -111,9 +111,11 @@ static void note_fork(void)
 
 static void report_calls(void)
 {
-    char line[4200];
-    snprintf(line, sizeof line, "reason %s\nready", reason);
-    report_line(line, ready);
+    report_text_line("reason", reason);
+    report_line("ready", ready);
+    for (int i = 0; i < DEVICES; i++)
+        if (devices[i].failed)
+            report_line("failed", devices[i].failed);
 }
 
 CUresult CUDAAPI cuInit(unsigned int Flags)

@@ -63,7 +63,7 @@ static CUresult allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t
 static CUresult release(uint64_t address, bool host)
 {
     Block *block = arena_block(address, 1);
-    if (!block || block->start != address || block->flags & BLOCK_INTERNAL || (block->kind == BLOCK_HOST) != host) {
+    if (!block || block->start != address || block->internal || (block->kind == BLOCK_HOST) != host) {
         violation("0x%llx is freed and is not the start of %s allocation", (unsigned long long)address, host ? "a host" : "a device");
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -257,7 +257,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
     Block *block = arena_block(dptr, 1);
     CHECK(dptr, CUDA_SUCCESS);
     TRY(stream_of(hStream, &stream));
-    if (!block || block->start != dptr || block->kind != BLOCK_DEVICE || block->flags & BLOCK_INTERNAL) {
+    if (!block || block->start != dptr || block->kind != BLOCK_DEVICE || block->internal) {
         violation("0x%llx is freed and is not the start of a device allocation", (unsigned long long)dptr);
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -121,7 +121,7 @@ static CUresult place_globals(Module *module)
         result = (CUresult)arena_allocate(BLOCK_DEVICE, module->context->device, global->size, device_memory(), module->context, &block);
         if (result)
             break;
-        block->flags = BLOCK_INTERNAL;
+        block->internal = true;
         global->address = block->start;
         memset(arena_view(global->address), 0, global->size);
         if (global->initial)
