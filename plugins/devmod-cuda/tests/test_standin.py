@@ -1,55 +1,15 @@
 """The stand-in CUDA driver itself, through cuda-bindings: memory, handles and the order of streams."""
 
 import ctypes
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from ptx_sources import AXPY, ptx_of
+from standin_calls import allocate, check, code, cuda, read
 from standin_cuda import Standin
 
-cuda = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
-
 pytestmark = pytest.mark.usefixtures("context")
-
-
-def check(result: tuple[Any, ...]) -> Any:
-    """Return the values of a call, or raise its error."""
-    assert result[0] == 0, result
-    return result[1] if len(result) == 2 else result[1:]
-
-
-def code(result: tuple[Any, ...]) -> str:
-    """Return the name of a call's error."""
-    return result[0].name
-
-
-@pytest.fixture
-def context(standin: Standin) -> Iterator[Any]:
-    """The primary context of the first device, current."""
-    check(cuda.cuInit(0))
-    device = check(cuda.cuDeviceGet(0))
-    handle = check(cuda.cuDevicePrimaryCtxRetain(device))
-    check(cuda.cuCtxSetCurrent(handle))
-    yield handle
-    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
-    check(cuda.cuDevicePrimaryCtxRelease(device))
-
-
-def allocate(array: np.ndarray) -> Any:
-    """Return device memory with the bytes of an array."""
-    pointer = check(cuda.cuMemAlloc(array.nbytes))
-    check(cuda.cuMemcpyHtoD(pointer, array.ctypes.data, array.nbytes))
-    check(cuda.cuCtxSynchronize())
-    return pointer
-
-
-def read(pointer: Any, count: int = 4, dtype: Any = np.int32) -> list[Any]:
-    """Return the numbers at a device pointer, with no wait for any stream but the legacy one."""
-    result = np.zeros(count, dtype)
-    check(cuda.cuMemcpyDtoH(result.ctypes.data, pointer, result.nbytes))
-    return result.tolist()
 
 
 def test_a_kernel_of_ptx_runs_in_the_worker() -> None:
