@@ -151,6 +151,22 @@ class Device(ProcessLocal, ABC):
         """
         return None
 
+    def share(self, stream: object) -> int | None:
+        """Order all work queued on the device before the use of its memory by another library. By default, wait for it.
+
+        Parameters
+        ----------
+        stream
+            The consumer's stream as in ``__dlpack__``: None, or a number that the kind defines.
+
+        Returns
+        -------
+        int or None
+            The stream in whose order the memory is complete, as in ``__cuda_array_interface__``; None if it is complete now.
+        """
+        self.synchronize()
+        return None
+
     def free_memory(self) -> int | None:
         """Return the free bytes of the device; None if the driver does not report them."""
         return None

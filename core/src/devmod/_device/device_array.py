@@ -146,10 +146,10 @@ class DeviceArray(CopyableArray):
         pointer = self.device.pointer(self.region) if self.device.dlpack_type in _CUDA_TYPES and base in STRUCT_FORMATS else None
         if pointer is None:
             raise AttributeError(f"an array of {self.dtype} on {self.device} has no __cuda_array_interface__")
-        self.device.synchronize()
+        stream = self.device.share(None)
         address = sum(pointer) if self._nbytes else 0
         data = (address, self.read_only)
-        return {"shape": shape, "typestr": numpy_dtype(base).str, "data": data, "strides": None, "stream": None, "version": 3}
+        return {"shape": shape, "typestr": numpy_dtype(base).str, "data": data, "strides": None, "stream": stream, "version": 3}
 
     def __dlpack__(
         self,
@@ -163,7 +163,8 @@ class DeviceArray(CopyableArray):
 
         The capsule is in the device's memory if other libraries understand its pointers (`Device.pointer`). For a consumer that requests
         the host's memory with ``dl_device=(1, 0)`` it shares the array's memory if host and device do (`Device.view`) and no copy is
-        requested; otherwise it has a copy. The call waits for all work queued on the device.
+        requested; otherwise it has a copy. The call waits for all work queued on the device, or orders it before the consumer's `stream`
+        if the driver can (`Device.share`).
         """
         from devmod._device.dlpack import CPU, device_capsule, host_capsule
 
@@ -186,7 +187,7 @@ class DeviceArray(CopyableArray):
                 f"this array is in the memory of {self.device}, which DLPack consumers cannot use; request a copy on the host "
                 "(dl_device=(1, 0), as numpy.from_dlpack(array, device='cpu') does), or call .numpy()"
             )
-        self.device.synchronize()
+        self.device.share(stream)
         return device_capsule(self, own_device, *pointer, max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:

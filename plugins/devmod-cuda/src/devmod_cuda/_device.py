@@ -162,6 +162,33 @@ class CudaDevice(Device):
     def pointer(self, memory: Any) -> tuple[int, int]:
         return int(memory), 0
 
+    def share(self, stream: object) -> int | None:
+        """Delay the later work of the consumer's stream until the work of all streams. -1: the consumer orders the work itself.
+
+        Raises
+        ------
+        BufferError
+            `stream` is not a number of a stream of CUDA.
+        """
+        check_driver("cuda")
+        consumer = LEGACY_STREAM if stream is None else stream
+        if type(consumer) is not int or consumer < -1 or consumer == 0:
+            raise BufferError(
+                f"stream={stream!r} is no stream of CUDA in DLPack: expected None, 1 (the legacy default stream), 2 (the thread's default "
+                "stream), the handle of a stream, or -1 for no order"
+            )
+        if consumer == -1:
+            return None
+        context = self.context
+        handles = {LEGACY_STREAM, *context.streams.values(), *(each.handle for each in tuple(self._foreign_streams.values()))}
+        try:
+            with context:
+                for handle in handles - {consumer}:
+                    context.order(consumer, handle)
+        except DriverError as error:
+            raise driver_error(f"{self} cannot order its work before that of another library", error, self) from error
+        return consumer
+
     # -- copies
 
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:

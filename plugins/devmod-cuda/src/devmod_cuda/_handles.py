@@ -104,6 +104,10 @@ class Handles:
             else:
                 self._ended.append(lease)  # a finalizer still uses the object
 
-    def __len__(self) -> int:
+    def values(self) -> list[int]:
+        """Return the handles that are not destroyed."""
         self.drain()
-        return sum(1 for lease in tuple(self._leases.values()) if lease.value)
+        return [value for lease in tuple(self._leases.values()) for value in tuple(lease.value)]
+
+    def __len__(self) -> int:
+        return len(self.values())
