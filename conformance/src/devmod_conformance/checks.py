@@ -131,7 +131,7 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
         z = np.zeros(100, "float32")
         add(n=n, c=z, b=y, a=x, threads=n, **block)
         np.testing.assert_array_equal(z, expected)
-        for call in (add, add, lambda *args, **named: add.bind(*args, **named)()):
+        for call in (add, add, lambda *args, **keywords: add.bind(*args, **keywords)()):
             c.copy_from(np.zeros(100, "float32"))
             call(a, b, n=n, c=c, threads=n, **block)
             np.testing.assert_array_equal(c.numpy(), expected)
@@ -149,7 +149,7 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
     done.synchronize()
     np.testing.assert_array_equal(c.numpy(), expected + 20)
     takes = "it takes 4 arguments (a, b, c, n)"
-    for text, args, named in (
+    for text, args, keywords in (
         (f"is missing an argument: 'n'; {takes}", (a, b, c), {"threads": 1}),
         (f"has no argument 'm'; {takes}", (a, b, c), {"threads": 1, "m": 1}),
         (f"got argument 4 'n' twice: by position and by name; {takes}", (a, b, c, 1), {"threads": 1, "n": 1}),
@@ -160,7 +160,7 @@ def check_calls(device: Device, add: Function, **block: Any) -> None:
         ),
     ):
         message = f"the {device.kind} function 'add' {text}"
-        check_error(devmod.ArgumentError, lambda args=args, named=named: add(*args, **named, **block), message)  # type: ignore[misc]
+        check_error(devmod.ArgumentError, lambda args=args, keywords=keywords: add(*args, **keywords, **block), message)  # type: ignore[misc]
 
 
 def check_deleted_streams(device: Device, add: Function, **shape: Any) -> None:

@@ -160,12 +160,12 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def function_not_found(kind: str, name: str, known: Iterable[str], *, what: str = "function") -> FunctionNotFoundError:
+def function_not_found(kind: str, name: str, known: Iterable[str], *, noun: str = "function") -> FunctionNotFoundError:
     """Return the error for an unknown function. It lists the known names and the nearest one."""
     known = list(known)
     if not isinstance(name, str):
-        return FunctionNotFoundError(f"the name of the {kind} {what} is not a string: expected a str, got {type(name).__name__}", kind=kind)
-    message = f"the {kind} module has no {what} {name!r}; it has: {list_names(known)}{did_you_mean(name, known)}"
+        return FunctionNotFoundError(f"the name of the {kind} {noun} is not a string: expected a str, got {type(name).__name__}", kind=kind)
+    message = f"the {kind} module has no {noun} {name!r}; it has: {list_names(known)}{did_you_mean(name, known)}"
     return FunctionNotFoundError(message, kind=kind, function=name)
 
 
@@ -184,9 +184,9 @@ def compile_error(kind: str, language: str, errors: Sequence[str], log: str) -> 
     return CompileError(f"the {language} source does not compile: {errors[0]}{more}", kind=kind, log=log)
 
 
-def not_installed(what: str, install: str) -> str:
+def not_installed(subject: str, install: str) -> str:
     """Return the sentences about a missing distribution or program, with the command that installs it."""
-    return f"{what} is not installed. To add it: {install}"
+    return f"{subject} is not installed. To add it: {install}"
 
 
 def driver_import_error(
@@ -223,7 +223,7 @@ def admission_hint(distribution: str, variable: str) -> str:
 
 
 def runtime_not_linked(
-    kind: str, title: str, name: str, install: str, *, what: str = "function", variable: str = "", excluded: str = ""
+    kind: str, title: str, name: str, install: str, *, noun: str = "function", variable: str = "", excluded: str = ""
 ) -> RuntimeNotLinkedError:
     """Return the error for a function or a global of a fallback (R25).
 
@@ -231,7 +231,7 @@ def runtime_not_linked(
     ----------
     kind, title, install
         The kind, its title in messages, and the command that installs its runtime.
-    name, what
+    name, noun
         The requested name, and whether it is a "function" or a "global".
     variable, excluded
         As in `devmod._modules.fallback.FallbackModule`.
@@ -244,7 +244,7 @@ def runtime_not_linked(
     else:
         todo = f": {install}"
     return RuntimeNotLinkedError(
-        f"the {kind} {what} {name!r} cannot be used here: this module is a fallback, made while "
+        f"the {kind} {noun} {name!r} cannot be used here: this module is a fallback, made while "
         f"{fallback_cause(runtime, variable, excluded)}. It can be inspected and saved. To run it{todo}",
         kind=kind,
         function=name,

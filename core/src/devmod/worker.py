@@ -83,18 +83,18 @@ class Trial:
         """Whether payloads are to be tried."""
         return environment_flag(self._variable, default=True) and can_start_python()
 
-    def failure(self, what: str, why: str) -> str:
+    def failure(self, subject: str, reason: str) -> str:
         """Return the message for a payload that could not be tried.
 
         Parameters
         ----------
-        what
+        subject
             The payload, with its kind.
-        why
+        reason
             The reason, a sentence without its full stop.
         """
         return (
-            f"{what} was not loaded: devmod builds a new {self._payload} in another process first, and {why}. "
+            f"{subject} was not loaded: devmod builds a new {self._payload} in another process first, and {reason}. "
             f"If you trust the {self._payload}, set {self._variable}=0 to build it in this process only"
         )
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     _Name = TypeVar("_Name", bound=Hashable)
 
 
-def closure(own: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
+def closure(parts: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> dict[_Name, int]:
     """Return for each declaration the bits of its own parts and of all parts that it uses indirectly.
 
     Declarations in a cycle have the same parts (Tarjan's algorithm, without recursion).
 
     Parameters
     ----------
-    own
+    parts
         Each declaration to the bits of its own parts.
     uses
-        Each declaration to the declarations that it uses. Names that are not in `own` are ignored.
+        Each declaration to the declarations that it uses. Names that are not in `parts` are ignored.
     """
     reached: dict[_Name, int] = {}
     order: dict[_Name, int] = {}
@@ -35,24 +35,24 @@ def closure(own: Mapping[_Name, int], uses: Mapping[_Name, Iterable[_Name]]) -> 
     def enter(name: _Name) -> None:
         order[name] = low[name] = len(order)
         component.append(name)
-        reached[name] = own[name]
+        reached[name] = parts[name]
         path.append((name, iter(uses.get(name, ()))))
 
-    for root in own:
+    for root in parts:
         if root in order:
             continue
         enter(root)
         while path:
             name, following = path[-1]
-            for used in following:
-                if used not in own:
+            for target in following:
+                if target not in parts:
                     continue
-                if used not in order:
-                    enter(used)
+                if target not in order:
+                    enter(target)
                     break
-                if low[used] >= 0:  # its cycle is not complete yet
-                    low[name] = min(low[name], order[used])
-                reached[name] |= reached[used]
+                if low[target] >= 0:  # its cycle is not complete yet
+                    low[name] = min(low[name], order[target])
+                reached[name] |= reached[target]
             else:
                 path.pop()
                 if low[name] == order[name]:

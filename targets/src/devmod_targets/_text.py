@@ -31,6 +31,6 @@ def check_source_text(text: str, name: str, kind: str) -> str:
     bad = re.search("[\0\ud800-\udfff]", text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
-        what = "a zero character" if bad[0] == "\0" else f"the character {bad[0]!r}, which UTF-8 cannot encode"
-        raise CompileError(f"{name}:{line}: the source has {what}", kind=kind)
+        character = "a zero character" if bad[0] == "\0" else f"the character {bad[0]!r}, which UTF-8 cannot encode"
+        raise CompileError(f"{name}:{line}: the source has {character}", kind=kind)
     return text

@@ -150,20 +150,20 @@ def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keyword
         function(*arguments, **keywords)
 
 
-def compare_arrays(call: Call, actual: Sequence[Any], wanted: Sequence[Any], how: str) -> None:
+def compare_arrays(call: Call, actual: Sequence[Any], expected: Sequence[Any], description: str) -> None:
     """Raise AssertionError if an array differs from the reference's."""
     np = import_numpy()
-    for number, (one, two) in enumerate(zip(actual, wanted, strict=True), 1):
+    for number, (one, two) in enumerate(zip(actual, expected, strict=True), 1):
         if not isinstance(two, np.ndarray):
             continue
         exact = two.dtype.kind in "biu"
         equal = one == two if exact else np.isclose(one, two, rtol=call.rtol, atol=call.atol, equal_nan=True)
         if not np.all(equal):
             at = tuple(int(each) for each in np.argwhere(~equal)[0])
-            where = at[0] if len(at) == 1 else at
+            index = at[0] if len(at) == 1 else at
             raise AssertionError(
-                f"{call.function!r} {how}: argument {number} is wrong in {int(np.size(equal) - np.count_nonzero(equal))} of "
-                f"{np.size(equal)} elements; at {where}: expected {two[at]!r}, got {one[at]!r}"
+                f"{call.function!r} {description}: argument {number} is wrong in {int(np.size(equal) - np.count_nonzero(equal))} of "
+                f"{np.size(equal)} elements; at {index}: expected {two[at]!r}, got {one[at]!r}"
             )
 
 
@@ -174,26 +174,26 @@ def written_arrays(call: Call) -> list[int]:
     return [number for number, (one, two) in enumerate(zip(before, after, strict=True)) if not np.array_equal(one, two)]
 
 
-def triple(given: Any) -> tuple[int, int, int]:
+def triple(value: Any) -> tuple[int, int, int]:
     """Return a grid or a block in x, y, z."""
-    x, y, z = (*((given,) if isinstance(given, int) else given or ()), 1, 1, 1)[:3]
+    x, y, z = (*((value,) if isinstance(value, int) else value or ()), 1, 1, 1)[:3]
     return x, y, z
 
 
 # -- failures
 
 
-def check_argument_error(case: Conformance, error: devmod.ArgumentError, how: str, function: str, argument: str) -> None:
+def check_argument_error(case: Conformance, error: devmod.ArgumentError, description: str, function: str, argument: str) -> None:
     """Raise AssertionError unless text and attributes of the error name the kind, the function and the argument."""
-    require_equal(error.kind, case.kind, f"{how}: the kind in the error")
-    require(repr(function) in str(error), f"{how}: the error does not name the function: {error}")
+    require_equal(error.kind, case.kind, f"{description}: the kind in the error")
+    require(repr(function) in str(error), f"{description}: the error does not name the function: {error}")
     if argument:
-        require_equal(error.argument, argument, f"{how}: the argument in the error")
-        require(argument in str(error), f"{how}: the error does not name the argument: {error}")
+        require_equal(error.argument, argument, f"{description}: the argument in the error")
+        require(argument in str(error), f"{description}: the error does not name the argument: {error}")
 
 
 @contextmanager
-def expect_error(kind: type[BaseException], what: str) -> Iterator[list[Any]]:
+def expect_error(kind: type[BaseException], description: str) -> Iterator[list[Any]]:
     """Raise AssertionError unless the body raises an error of this type. The error is appended to the list that is yielded.
 
     A missing device raises Skip, unless DeviceNotFoundError is the expected type.
@@ -209,23 +209,23 @@ def expect_error(kind: type[BaseException], what: str) -> Iterator[list[Any]]:
     except devmod.DeviceNotFoundError as error:
         raise Skip(f"this machine has no {error.kind or 'such'} device: {error}") from error
     except Exception as error:
-        raise AssertionError(f"{what}: expected {kind.__name__}, got {type(error).__name__}: {error}") from error
-    raise AssertionError(f"{what}: expected {kind.__name__}, but no error was raised")
+        raise AssertionError(f"{description}: expected {kind.__name__}, got {type(error).__name__}: {error}") from error
+    raise AssertionError(f"{description}: expected {kind.__name__}, but no error was raised")
 
 
-def require_equal(actual: object, wanted: object, what: str) -> None:
+def require_equal(actual: object, expected: object, subject: str) -> None:
     """Raise AssertionError with both values unless they are equal."""
-    require(actual == wanted, f"{what}: expected {_shorten(wanted)}, got {_shorten(actual)}")
+    require(actual == expected, f"{subject}: expected {_shorten(expected)}, got {_shorten(actual)}")
 
 
-def require_equal_bytes(actual: bytes, wanted: bytes, what: str) -> None:
+def require_equal_bytes(actual: bytes, expected: bytes, subject: str) -> None:
     """Raise AssertionError with the first difference unless the bytes are equal."""
-    if actual == wanted:
+    if actual == expected:
         return
-    at = next((at for at, (one, two) in enumerate(zip(actual, wanted, strict=False)) if one != two), min(len(actual), len(wanted)))
+    at = next((at for at, (one, two) in enumerate(zip(actual, expected, strict=False)) if one != two), min(len(actual), len(expected)))
     raise AssertionError(
-        f"{what}: expected {len(wanted)} bytes, got {len(actual)}; they differ from byte {at} on: "
-        f"expected {wanted[at : at + 12]!r}, got {actual[at : at + 12]!r}"
+        f"{subject}: expected {len(expected)} bytes, got {len(actual)}; they differ from byte {at} on: "
+        f"expected {expected[at : at + 12]!r}, got {actual[at : at + 12]!r}"
     )
 
 

@@ -40,22 +40,22 @@ def invalid_arguments(case: Conformance) -> None:
         info = sample.fmap[call.function]
         spec = find_spec(case.kind)
         has_grid = spec is None or spec.has_grid
-        for what, number, arguments, keywords in _invalid_calls(info, call, has_grid):
+        for fault, number, arguments, keywords in _invalid_calls(info, call, has_grid):
             before = [np.copy(each) if isinstance(each, np.ndarray) else each for each in arguments]
-            how = f"{call.function!r} with {what}"
+            description = f"{call.function!r} with {fault}"
             try:
                 launch(case, function, arguments, **keywords)
             except devmod.ArgumentError as error:
-                check_argument_error(case, error, how, call.function, "" if number is None else _name(info, number))
+                check_argument_error(case, error, description, call.function, "" if number is None else _name(info, number))
             except devmod.DeviceNotFoundError as error:
                 raise Skip(f"this machine has no {case.kind} device: {error}") from error
             except Exception as error:
-                raise AssertionError(f"{how}: expected ArgumentError, got {type(error).__name__}: {error}") from error
+                raise AssertionError(f"{description}: expected ArgumentError, got {type(error).__name__}: {error}") from error
             else:
-                raise AssertionError(f"{how}: expected ArgumentError, but the kernel was launched")
+                raise AssertionError(f"{description}: expected ArgumentError, but the kernel was launched")
             for one, two in zip(arguments, before, strict=True):
                 if isinstance(one, np.ndarray):
-                    require(np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"), f"{how} changes an array")
+                    require(np.array_equal(one, two, equal_nan=one.dtype.kind in "fc"), f"{description} changes an array")
         valid, expected = call.make_arguments(), reference_arrays(call)
         launch(case, function, valid, **call.keywords)
         compare_arrays(call, valid, expected, "called with valid arguments after invalid calls")
@@ -138,21 +138,23 @@ def _tagged(case: Conformance, sample: Sample, call: Call, tags: Sequence[str]) 
         return None, values
 
 
-def _check_launch(case: Conformance, call: Call, function: Any, values: Sequence[int], how: str, *, may_refuse: bool = True) -> None:
+def _check_launch(
+    case: Conformance, call: Call, function: Any, values: Sequence[int], description: str, *, may_refuse: bool = True
+) -> None:
     """Raise AssertionError unless the launch computes the reference's result, or raises LaunchError if it may and changes nothing."""
     arguments, expected = call.make_arguments(), reference_arrays(call)
     try:
         launch(case, function, [*arguments, *values])
     except devmod.LaunchError as error:
-        require(may_refuse, f"{call.function!r} {how}: expected a launch, got LaunchError: {error}")
-        require_equal(error.kind, case.kind, f"{call.function!r} {how}: the kind in the error")
-        compare_arrays(call, arguments, call.make_arguments(), f"{how}, with LaunchError")
+        require(may_refuse, f"{call.function!r} {description}: expected a launch, got LaunchError: {error}")
+        require_equal(error.kind, case.kind, f"{call.function!r} {description}: the kind in the error")
+        compare_arrays(call, arguments, call.make_arguments(), f"{description}, with LaunchError")
     except devmod.DeviceNotFoundError as error:
         raise Skip(f"this machine has no {case.kind} device: {error}") from error
     except Exception as error:
-        raise AssertionError(f"{call.function!r} {how}: expected LaunchError, got {type(error).__name__}: {error}") from error
+        raise AssertionError(f"{call.function!r} {description}: expected LaunchError, got {type(error).__name__}: {error}") from error
     else:
-        compare_arrays(call, arguments, expected, how)
+        compare_arrays(call, arguments, expected, description)
 
 
 def _name(info: devmod.FunctionInfo, number: int) -> str:
@@ -169,10 +171,10 @@ def _invalid_calls(info: devmod.FunctionInfo, call: Call, has_grid: bool) -> Ite
         yield "too few arguments", None, create()[:-1], call.keywords
     yield "too many arguments", None, [*create(), None], call.keywords
     for number, value in enumerate(create()):
-        for what, wrong in _invalid_values(info, number, value):
+        for fault, wrong in _invalid_values(info, number, value):
             arguments = create()
             arguments[number] = wrong
-            yield f"{what} as argument {number + 1}", number, arguments, call.keywords
+            yield f"{fault} as argument {number + 1}", number, arguments, call.keywords
     for number in written_arrays(call):
         arguments = create()
         if isinstance(arguments[number], np.ndarray):

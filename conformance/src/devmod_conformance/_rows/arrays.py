@@ -62,10 +62,12 @@ def copies(case: Conformance) -> None:
                     result.copy_from(array, wait=False)
                     array.copy_from(host, wait=False)  # over what the launch and the copy read
             stream.synchronize()
-        how = "copied on the stream of the launch"
-        compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in results], reference_arrays(call), how)
-        how = "copied from the host after the launch"
-        compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in arrays], arguments, how)
+        description = "copied on the stream of the launch"
+        compare_arrays(
+            call, [each.numpy() if isinstance(each, devmod.Array) else each for each in results], reference_arrays(call), description
+        )
+        description = "copied from the host after the launch"
+        compare_arrays(call, [each.numpy() if isinstance(each, devmod.Array) else each for each in arrays], arguments, description)
 
 
 @row("R37-zeros")

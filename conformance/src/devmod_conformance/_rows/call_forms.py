@@ -47,12 +47,12 @@ def arguments_by_name(case: Conformance) -> None:
             keywords = dict(reversed(list(zip(names, arguments, strict=True))[count:]))
             launch(case, function, arguments[:count], **keywords, **call.keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"with {count} arguments by position and the others by name")
-        for what, name, arguments, count, keywords in _wrong_names(names, call):
-            how = f"{call.function!r} with {what}"
-            with expect_error(devmod.ArgumentError, how) as caught:
+        for fault, name, arguments, count, keywords in _wrong_names(names, call):
+            description = f"{call.function!r} with {fault}"
+            with expect_error(devmod.ArgumentError, description) as caught:
                 launch(case, function, arguments[:count], **keywords, **call.keywords)
-            check_argument_error(case, caught[0], how, call.function, name)
-            compare_arrays(call, arguments, call.make_arguments(), f"with {what}")
+            check_argument_error(case, caught[0], description, call.function, name)
+            compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
     if not applies:
         raise Skip("no called function has an interface with a name for each argument")
 
@@ -77,12 +77,12 @@ def threads(case: Conformance) -> None:
             arguments = call.make_arguments()
             launch(case, function, arguments, threads=count, **keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"with threads={count}")
-        for what, wrong in (("both grid and threads", {"grid": call.grid, "threads": wanted}), ("a negative threads", {"threads": -1})):
-            arguments, how = call.make_arguments(), f"{call.function!r} with {what}"
-            with expect_error(devmod.ArgumentError, how) as caught:
+        for fault, wrong in (("both grid and threads", {"grid": call.grid, "threads": wanted}), ("a negative threads", {"threads": -1})):
+            arguments, description = call.make_arguments(), f"{call.function!r} with {fault}"
+            with expect_error(devmod.ArgumentError, description) as caught:
                 launch(case, function, arguments, **wrong, **keywords)
-            check_argument_error(case, caught[0], how, call.function, "threads")
-            compare_arrays(call, arguments, call.make_arguments(), f"with {what}")
+            check_argument_error(case, caught[0], description, call.function, "threads")
+            compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
     if not applies:
         raise Skip("no call has a grid and a block")
 
@@ -175,12 +175,12 @@ def structs(case: Conformance) -> None:
                 launch(case, function, [*arguments[:number], value, *arguments[number + 1 :]], **call.keywords)
                 compare_arrays(call, arguments, reference_arrays(call), f"with {form} as argument {number + 1}")
             missing = dtype.names[-1]
-            arguments, how = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
+            arguments, description = call.make_arguments(), f"{call.function!r} without the member {missing!r} of argument {number + 1}"
             del mapping[missing]
-            with expect_error(devmod.ArgumentError, how) as caught:
+            with expect_error(devmod.ArgumentError, description) as caught:
                 launch(case, function, [*arguments[:number], mapping, *arguments[number + 1 :]], **call.keywords)
-            check_argument_error(case, caught[0], how, call.function, param.name)
-            require(missing in str(caught[0]), f"{how}: the error does not name the member: {caught[0]}")
+            check_argument_error(case, caught[0], description, call.function, param.name)
+            require(missing in str(caught[0]), f"{description}: the error does not name the member: {caught[0]}")
     if not applies:
         raise Skip("no called function has a struct with members in its interface")
 
@@ -204,10 +204,10 @@ def on_one_device(case: Conformance) -> None:
             if other is None or first is None:
                 continue
             arguments[first] = other.from_numpy(arguments[first])
-            how = f"{call.function!r} on {device} with an array of {other}"
-            with expect_error(devmod.ArgumentError, how) as caught:
+            description = f"{call.function!r} on {device} with an array of {other}"
+            with expect_error(devmod.ArgumentError, description) as caught:
                 function_there(*arguments, **call.keywords)
-            check_argument_error(case, caught[0], how, call.function, "")
+            check_argument_error(case, caught[0], description, call.function, "")
         with expect_error(devmod.ArgumentError, "Function.on('text')"):
             function.on("text")
 

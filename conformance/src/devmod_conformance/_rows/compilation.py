@@ -46,9 +46,9 @@ def reproducible_output(case: Conformance) -> None:
             "with another PYTHONHASHSEED": {"seed": "2"},
             "from a file with another modification time": {"changed": 1_000_000_000},
         }
-        for how, changes in causes.items():
+        for cause, changes in causes.items():
             other = here.compile(other_host=True, **changes)
-            require(_same(fixed, other), f"{_difference(fixed, other)}, {how}")
+            require(_same(fixed, other), f"{_difference(fixed, other)}, {cause}")
         require(_same(first, fixed), f"{_difference(first, fixed)}, at another time or with another host name")
         other = here.compile(other_host=True, zone=WEST)
         require(_same(fixed, other), f"{_difference(fixed, other)}, in another time zone")

@@ -38,9 +38,9 @@ def create(case: Conformance) -> None:
 def functions(case: Conformance) -> None:
     """A module's functions are the fmap, in its order."""
     for sample in usable_samples(case):
-        for how, module in (("created", runtime_module(case, sample)), ("loaded", _loaded(case, sample))):
-            require_equal(list(module.functions), list(sample.fmap), f"the function names of a {how} module")
-            require_equal(dict(module.functions), sample.fmap, f"the functions of a {how} module")
+        for state, module in (("created", runtime_module(case, sample)), ("loaded", _loaded(case, sample))):
+            require_equal(list(module.functions), list(sample.fmap), f"the function names of a {state} module")
+            require_equal(dict(module.functions), sample.fmap, f"the functions of a {state} module")
 
 
 @row("R13")
@@ -90,17 +90,17 @@ def properties(case: Conformance) -> None:
     bits = BINARY_SERIALIZABLE | RUNNABLE
     runs, missing = False, ""
     for sample in usable_samples(case):
-        for how, module in (("created", runtime_module(case, sample)), ("loaded", _loaded(case, sample))):
-            require(not isinstance(module, FallbackModule), f"a {how} module is a fallback")
+        for state, module in (("created", runtime_module(case, sample)), ("loaded", _loaded(case, sample))):
+            require(not isinstance(module, FallbackModule), f"a {state} module is a fallback")
             require(
                 module.property_mask & bits == bits,
-                f"the property_mask of a {how} module: expected the bits 1 (can be saved) and 2 (can run), got {module.property_mask}",
+                f"the property_mask of a {state} module: expected the bits 1 (can be saved) and 2 (can run), got {module.property_mask}",
             )
             try:
                 module.get_function(next(iter(sample.fmap)))
                 runs = True
             except devmod.RuntimeNotLinkedError as error:
-                raise AssertionError(f"a {how} module behaves as a fallback: {error}") from error
+                raise AssertionError(f"a {state} module behaves as a fallback: {error}") from error
             except devmod.DeviceNotFoundError as error:  # a sample may need a device that this machine lacks
                 missing = str(error)
             except Exception:  # noqa: BLE001 - other rows report it

@@ -38,10 +38,10 @@ def several_devices(case: Conformance) -> None:
     if steps[0]["devices"] < 2:
         raise Skip(f"this machine has one {case.kind} device")
     for step in steps:
-        for what in ("default", "of function"):
-            if what in step:
-                shown = f"devmod.device({case.kind!r})" if what == "default" else "the device of a call that names none"
-                require_equal(step[what], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}")
+        for choice in ("default", "of function"):
+            if choice in step:
+                shown = f"devmod.device({case.kind!r})" if choice == "default" else "the device of a call that names none"
+                require_equal(step[choice], 1, f"with DEVMOD_DEVICE={case.kind}:1, the number of {shown}")
         if "call" not in step:
             continue
         call, types, use = pairs[step["call"]][1], step["error"]["types"], f"a call of {pairs[step['call']][1].function!r} {step['use']}"

@@ -33,16 +33,16 @@ def unknown_global(case: Conformance) -> None:
     """get_global of an unknown name raises FunctionNotFoundError, which names it."""
     for sample in usable_samples(case):
         original = runtime_module(case, sample)
-        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
-            with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {how} module") as caught:
+        for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+            with expect_error(devmod.FunctionNotFoundError, f"get_global({UNKNOWN_NAME!r}) of a {state} module") as caught:
                 module.get_global(UNKNOWN_NAME)
             require_equal(
                 (caught[0].kind, caught[0].function),
                 (case.kind, UNKNOWN_NAME),
-                f"the kind and the name in the error of get_global of a {how} module",
+                f"the kind and the name in the error of get_global of a {state} module",
             )
             require(
-                repr(UNKNOWN_NAME) in str(caught[0]), f"the error of get_global of a {how} module does not name the global: {caught[0]}"
+                repr(UNKNOWN_NAME) in str(caught[0]), f"the error of get_global of a {state} module does not name the global: {caught[0]}"
             )
 
 
@@ -55,18 +55,18 @@ def global_arrays(case: Conformance) -> None:
         for name, make in sample.global_arrays.items():
             applies = True
             original = runtime_module(case, sample)
-            for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+            for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
                 expected = np.asarray(make())
                 for time in ("", ", read again,"):
                     with skip_without_device():
                         array = module.get_global(name)
-                    what = f"the global {name!r} of a {how} module{time}"
-                    require(isinstance(array, devmod.Array), f"{what}: expected a devmod.Array, got {type(array).__name__}")
+                    subject = f"the global {name!r} of a {state} module{time}"
+                    require(isinstance(array, devmod.Array), f"{subject}: expected a devmod.Array, got {type(array).__name__}")
                     actual = array.numpy()
                     require_equal(
-                        (actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {what}"
+                        (actual.shape, str(actual.dtype)), (expected.shape, str(expected.dtype)), f"the shape and dtype of {subject}"
                     )
-                    require(actual.tobytes() == expected.tobytes(), f"{what}: expected the values of global_arrays, got {actual!r}")
+                    require(actual.tobytes() == expected.tobytes(), f"{subject}: expected the values of global_arrays, got {actual!r}")
     if not applies:
         raise Skip("no sample has global_arrays")
 
@@ -127,10 +127,10 @@ def host_arrays(case: Conformance) -> None:
     """Launches on NumPy arrays compute the reference's results."""
     for sample, call in samples_with_calls(case):
         original = runtime_module(case, sample)
-        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+        for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
             arguments, expected = call.make_arguments(), reference_arrays(call)
             launch(case, get_function(module, call.function), arguments, **call.keywords)
-            compare_arrays(call, arguments, expected, f"of a {how} module")
+            compare_arrays(call, arguments, expected, f"of a {state} module")
             require(
                 written_arrays(call) or not arguments,
                 f"the reference of {call.function!r} changes no array, so its result cannot be checked",
@@ -219,14 +219,14 @@ def empty_grid(case: Conformance) -> None:
 # -- inside
 
 
-def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, how: str) -> None:
+def _on_device(case: Conformance, function: Any, call: Call, device: devmod.Device, description: str) -> None:
     arrays = _to_device(device, call.make_arguments())
     with device_turn(case.kind, device.index):
         function(*arrays, **call.keywords)
-    compare_arrays(call, _to_host(arrays), reference_arrays(call), how)
+    compare_arrays(call, _to_host(arrays), reference_arrays(call), description)
     with device_turn(case.kind, device.index):
         function(*arrays, **call.keywords)
-    compare_arrays(call, _to_host(arrays), _twice(call), f"{how}, a second time")
+    compare_arrays(call, _to_host(arrays), _twice(call), f"{description}, a second time")
 
 
 def _to_device(device: devmod.Device, arguments: list[Any]) -> list[Any]:

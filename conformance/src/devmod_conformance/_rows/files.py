@@ -46,10 +46,10 @@ def round_trip(case: Conformance) -> None:
                 )
             if sample.fmt not in plugins.registered("devmod.load_from_file"):
                 raise Skip(f"devmod.load_from_file.{sample.fmt} is not registered; the written files are correct")
-            for how, loaded in (("by suffix", devmod.load_from_file(path)), ("by format", devmod.load_from_file(path, sample.fmt))):
-                require_equal((loaded.kind, loaded.format), (case.kind, sample.fmt), f"the kind and the format of a file loaded {how}")
-                require_equal(dict(loaded.functions), sample.fmap, f"the functions of a file loaded {how}")
-                require_equal_bytes(loaded.save_to_bytes(), module.save_to_bytes(), f"the saved bytes of a file loaded {how}")
+            for way, loaded in (("by suffix", devmod.load_from_file(path)), ("by format", devmod.load_from_file(path, sample.fmt))):
+                require_equal((loaded.kind, loaded.format), (case.kind, sample.fmt), f"the kind and the format of a file loaded {way}")
+                require_equal(dict(loaded.functions), sample.fmap, f"the functions of a file loaded {way}")
+                require_equal_bytes(loaded.save_to_bytes(), module.save_to_bytes(), f"the saved bytes of a file loaded {way}")
 
 
 @row("R22-clash")

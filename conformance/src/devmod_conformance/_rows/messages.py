@@ -48,18 +48,18 @@ def driver_absent(case: Conformance) -> None:
         answer["events"],
         f"{', '.join([*case.driver_modules, *case.driver_libraries])} was never imported or opened; name the driver's modules",
     )
-    for what, error in answer["errors"].items():
-        require(error["types"], f"{what} without the driver: expected DeviceNotFoundError, but no error was raised")
+    for action, error in answer["errors"].items():
+        require(error["types"], f"{action} without the driver: expected DeviceNotFoundError, but no error was raised")
         require(
             "DeviceNotFoundError" in error["types"],
-            f"{what} without the driver: expected DeviceNotFoundError, got {error['types'][:1] and error['types'][0]}: {error['text']}",
+            f"{action} without the driver: expected DeviceNotFoundError, got {error['types'][:1] and error['types'][0]}: {error['text']}",
         )
-        require_equal(error["kind"], case.kind, f"the kind in the error of {what} without the driver")
+        require_equal(error["kind"], case.kind, f"the kind in the error of {action} without the driver")
         require(
-            "install" in error["text"].lower(), f"the error of {what} without the driver does not name what to install: {error['text']!r}"
+            "install" in error["text"].lower(), f"the error of {action} without the driver does not name what to install: {error['text']!r}"
         )
-        first = answer["errors"][what.removesuffix(" again")]
-        require_equal(error["text"], first["text"], f"the error of {what} without the driver")
+        first = answer["errors"][action.removesuffix(" again")]
+        require_equal(error["text"], first["text"], f"the error of {action} without the driver")
 
 
 @row("R25-unknown")
@@ -68,13 +68,13 @@ def unknown_function(case: Conformance) -> None:
     for sample in usable_samples(case):
         original = runtime_module(case, sample)
         near = next(iter(sample.fmap)) + "_"
-        for how, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
+        for state, module in (("created", original), ("loaded", devmod.load_from_bytes(case.kind, original.save_to_bytes()))):
             for name in (UNKNOWN_NAME, near, ""):
-                with expect_error(devmod.FunctionNotFoundError, f"get_function({name!r}) of a {how} module") as caught:
+                with expect_error(devmod.FunctionNotFoundError, f"get_function({name!r}) of a {state} module") as caught:
                     module.get_function(name)
                 expected = errors.function_not_found(case.kind, name, sample.fmap)
-                what = f"the error of get_function({name!r}) of a {how} module (use devmod.backend.function_not_found)"
-                require_equal(str(caught[0]), str(expected), what)
+                subject = f"the error of get_function({name!r}) of a {state} module (use devmod.backend.function_not_found)"
+                require_equal(str(caught[0]), str(expected), subject)
                 require_equal((caught[0].kind, caught[0].function), (case.kind, name), "the kind and the function in that error")
             with expect_error(devmod.FunctionNotFoundError, f"module[{UNKNOWN_NAME!r}]"):
                 module[UNKNOWN_NAME]

@@ -53,7 +53,7 @@ def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, A
             _compare(call, outcome["arrays"], f"launched in {child}")
 
 
-def _compare(call: Call, sent: list[Any], how: str) -> None:
+def _compare(call: Call, sent: list[Any], description: str) -> None:
     expected = reference_arrays(call)
     actual = [two if one is None else read_argument(one) for one, two in zip(sent, expected, strict=True)]
-    compare_arrays(call, actual, expected, how)
+    compare_arrays(call, actual, expected, description)

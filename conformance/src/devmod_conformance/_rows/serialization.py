@@ -135,8 +135,8 @@ def damaged_bytes(case: Conformance) -> None:
     require(finished, f"loading damaged bytes ({variants[last][0]}): the process {answer.end}")
     wrong = [step for step in answer.steps if "wrong" in step]
     if wrong:
-        what = variants[wrong[0]["number"]][0]
-        raise AssertionError(f"{len(wrong)} of {len(variants)} variants of damaged bytes fail; the first ({what}): {wrong[0]['wrong']}")
+        damage = variants[wrong[0]["number"]][0]
+        raise AssertionError(f"{len(wrong)} of {len(variants)} variants of damaged bytes fail; the first ({damage}): {wrong[0]['wrong']}")
 
 
 @row("R38-saved")
@@ -165,11 +165,11 @@ def every_host(case: Conformance) -> None:
             ("with another hash seed and no visible device", {"environment": {"PYTHONHASHSEED": "2", **_NO_DEVICE}}),
             ("without the driver", {"hide": True}),
         ]
-        for how, host in hosts:
+        for condition, host in hosts:
             digests = probe(case, "digests", samples, **host).value
             for number, (there, mine) in enumerate(zip(digests, here, strict=True), 1):
-                require_equal(there[0], mine[0], f"the format of sample {number} {how}")
-                require(there == mine, f"sample {number} saves other bytes {how}: the saved bytes must not depend on the host")
+                require_equal(there[0], mine[0], f"the format of sample {number} {condition}")
+                require(there == mine, f"sample {number} saves other bytes {condition}: the saved bytes must not depend on the host")
 
 
 #: The variables that hide devices from the drivers of several vendors.

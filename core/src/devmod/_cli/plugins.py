@@ -75,11 +75,11 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
     """
     states = []
     for group in GROUPS:
-        used = registry.registered(group)
+        registered = registry.registered(group)
         in_process = [claim for claim in registry.claims(group) if claim.object is not None]
         # A folder lists its distributions in any order.
         for claim in [*in_process, *sorted(entries.declared_claims(group), key=lambda claim: claim.distribution)]:
-            states.append((claim, _state(claim, used.get(claim.name))))
+            states.append((claim, _state(claim, registered.get(claim.name))))
     states += [(claim, _state(claim, None)) for claim in entries.ignored_entries()]
     for source in entries.unreadable_distributions():
         claim = Claim("", "", "", source)
@@ -101,7 +101,7 @@ def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tu
     ]
 
 
-def _state(claim: Claim, used: Claim | None) -> _State:
+def _state(claim: Claim, registered: Claim | None) -> _State:
     """Return the state of a claim according to its metadata."""
     excluding_variable = entries.excluding_variable(claim)
     if excluding_variable:
@@ -112,11 +112,11 @@ def _state(claim: Claim, used: Claim | None) -> _State:
         return "broken", claim.problem, ""
     if claim.group == "devmod.conformance" and not _kit_installed():
         return "needs devmod-conformance", "", ""
-    if claim.group not in SHARED_GROUPS and used is not None:
-        if used.problem:
-            return "conflict", used.problem, ""
-        if (used.provider, used.value) != (claim.provider, claim.value):
-            return f"not used: {used.provider} goes first", "", ""
+    if claim.group not in SHARED_GROUPS and registered is not None:
+        if registered.problem:
+            return "conflict", registered.problem, ""
+        if (registered.provider, registered.value) != (claim.provider, claim.value):
+            return f"not used: {registered.provider} goes first", "", ""
     return "ok", "", ""
 
 

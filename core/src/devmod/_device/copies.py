@@ -112,16 +112,16 @@ class _Copy:
             return None
         return copy_stream.record()
 
-    def _end(self, value: object, which: str) -> DeviceArray | HostView:
+    def _end(self, value: object, role: str) -> DeviceArray | HostView:
         array = _device_array(value)
         if array is not None:
             return array
         try:
             view = host_view(value)
         except ConversionError as error:
-            raise self._error(f"the {which} {error}", which) from None
+            raise self._error(f"the {role} {error}", role) from None
         if view is None:
-            raise self._error(f"the {which} is {describe_value(value)}, expected an array of devmod or of the host", which)
+            raise self._error(f"the {role} is {describe_value(value)}, expected an array of devmod or of the host", role)
         return view
 
     def _check(self) -> None:

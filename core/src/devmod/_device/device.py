@@ -182,9 +182,9 @@ class Device(ProcessLocal, ABC):
             The reason, such as the driver's name of the error.
         """
         free = self.free_memory()
-        what = f"{self} cannot allocate {nbytes} bytes" if nbytes else f"{self} has too little free memory"
+        subject = f"{self} cannot allocate {nbytes} bytes" if nbytes else f"{self} has too little free memory"
         report = "" if free is None else f"; {free} bytes are free" + (f" of {self.memory}" if self.memory else "")
-        error = DeviceMemoryError(f"{what}: {reason}{report}", kind=self.kind)
+        error = DeviceMemoryError(f"{subject}: {reason}{report}", kind=self.kind)
         error.requested, error.free = nbytes, free
         return error
 

@@ -64,6 +64,6 @@ def check_earlier_event(earlier: Event, event_class: type[EventClass], device: D
     """
     other: Device | None = getattr(earlier, "device", None) if isinstance(earlier, event_class) else None
     if not isinstance(earlier, event_class) or other is not device:
-        given = f"one of {other}" if other else repr(earlier)
-        raise ArgumentError(f"elapsed takes an event of {device}, not {given}", kind=device.kind, argument="earlier")
+        got = f"one of {other}" if other else repr(earlier)
+        raise ArgumentError(f"elapsed takes an event of {device}, not {got}", kind=device.kind, argument="earlier")
     return earlier

@@ -105,10 +105,10 @@ def host_view(value: object) -> HostView | None:
         view = HostView(np.frombuffer(data, np.uint8), value.dtype)
         view.shape, view.packed = value.shape, False
         return view
-    found = _as_numpy(value)
-    if found is None:
+    result = _as_numpy(value)
+    if result is None:
         return None
-    array, dtype = found
+    array, dtype = result
     try:
         return HostView(array, dtype or dtype_name_of(array.dtype))
     except FormatError as error:

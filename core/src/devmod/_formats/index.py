@@ -317,13 +317,13 @@ def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
     for number, entry in enumerate(entries):
         if entry.offset is None:
             continue
-        where = f"the index of {place}: the bytes of module {number} ({entry.kind})"
+        subject = f"the index of {place}: the bytes of module {number} ({entry.kind})"
         if entry.offset < end:
-            raise FormatError(f"{where} overlap those before them: they begin at {entry.offset}, and those end at {end}")
+            raise FormatError(f"{subject} overlap those before them: they begin at {entry.offset}, and those end at {end}")
         if entry.offset != aligned(end):
-            raise FormatError(f"{where} have a bad offset: expected {aligned(end)}, got {entry.offset}")
+            raise FormatError(f"{subject} have a bad offset: expected {aligned(end)}, got {entry.offset}")
         end = entry.offset + entry.size
         if available >= 0 and end > available:
-            raise FormatError(f"{where} end at {end}, and there are {available}: the file is cut short, or the size is wrong")
+            raise FormatError(f"{subject} end at {end}, and there are {available}: the file is cut short, or the size is wrong")
     if available >= 0 and end != available:
         raise FormatError(f"{place}: {available - end} more bytes than its index describes")

@@ -44,7 +44,7 @@ class Reader:
     ----------
     data
         The bytes: a memoryview, or for many small objects bytes, which are sliced faster.
-    what
+    subject
         The name of the data in messages: "the bytes of the opencl module".
     kind
         The kind of a FormatError.
@@ -56,11 +56,11 @@ class Reader:
     ``field`` is the field that is read, ``within`` the part that contains it, and ``at`` the offset of the next byte. Messages name them.
     """
 
-    __slots__ = ("_end", "_left", "_most", "_room", "at", "data", "field", "kind", "what", "within")
+    __slots__ = ("_end", "_left", "_most", "_room", "at", "data", "field", "kind", "subject", "within")
 
-    def __init__(self, data: memoryview | bytes, what: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
+    def __init__(self, data: memoryview | bytes, subject: str, kind: str = "", *, most: int = MAX_VALUES) -> None:
         self.data: Any = data
-        self.what = what
+        self.subject = subject
         self.kind = kind
         self.within = ""
         self.field = ""
@@ -71,8 +71,10 @@ class Reader:
 
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """Return the error that names the field and the offset."""
-        where = ", ".join(filter(None, (self.within, self.field)))
-        return FormatError(f"{self.what}: {where}{': ' if where else ''}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
+        field = ", ".join(filter(None, (self.within, self.field)))
+        return FormatError(
+            f"{self.subject}: {field}{': ' if field else ''}{problem}, at byte {self.at if at is None else at}", kind=self.kind
+        )
 
     def finish(self) -> None:
         """Raise FormatError if bytes follow the last object."""

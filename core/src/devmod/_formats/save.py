@@ -58,10 +58,10 @@ class Plan:
         if len(index) > MAX_INDEX:
             raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
         # The reader checks the index, so that every file that is written can be read.
-        what = "the bundle to be saved"
-        for number, entry in enumerate(read_index(memoryview(index), end, what)[1]):
+        subject = "the bundle to be saved"
+        for number, entry in enumerate(read_index(memoryview(index), end, subject)[1]):
             if entry.origin_at >= 0:
-                read_origin(memoryview(index), entry, number, what)
+                read_origin(memoryview(index), entry, number, subject)
         self._start = aligned(HEADER + len(index))
         #: The size of the whole file.
         self.size = self._start + end

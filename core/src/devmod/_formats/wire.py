@@ -44,9 +44,9 @@ def encode(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], code: C
         else:
             head += map_header(len(code))
             for name, shader in code.items():
-                what = f"the shader {name!r} of the {spec.kind} module"
-                head += pack(name, what, spec.kind)
-                append_binary(parts, head, shader, what, spec.kind)
+                subject = f"the shader {name!r} of the {spec.kind} module"
+                head += pack(name, subject, spec.kind)
+                append_binary(parts, head, shader, subject, spec.kind)
     if head:
         parts.append(bytes(head))
     return tuple(parts)
@@ -98,14 +98,14 @@ def decode(spec: TargetSpec, data: Binary) -> tuple[str, Mapping[str, FunctionIn
 # -- writing
 
 
-def pack(value: object, what: str, kind: str = "") -> bytes:
-    """Return `value` in msgpack's shortest forms. Raise FormatError, which names `what`, if msgpack cannot represent it."""
+def pack(value: object, subject: str, kind: str = "") -> bytes:
+    """Return `value` in msgpack's shortest forms. Raise FormatError, which names `subject`, if msgpack cannot represent it."""
     from msgpack import packb  # type: ignore[import-untyped]
 
     try:
         packed: bytes = packb(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
-        raise FormatError(f"{what} cannot be written: {error}", kind=kind) from None
+        raise FormatError(f"{subject} cannot be written: {error}", kind=kind) from None
     return packed
 
 
@@ -123,18 +123,18 @@ def array_header(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big") if count <= 0xFFFF else b"\xdd" + count.to_bytes(4, "big")
 
 
-def bin_header(size: int, what: str, kind: str = "") -> bytes:
+def bin_header(size: int, subject: str, kind: str = "") -> bytes:
     """Return the head of a binary of `size` bytes. Raise FormatError if it is too large for msgpack."""
     if size > MAX_BIN:
-        raise FormatError(f"{what} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
+        raise FormatError(f"{subject} is {size} bytes; a module's bytes hold at most {MAX_BIN} in one piece (4 GiB)", kind=kind)
     if size <= 0xFF:
         return bytes((0xC4, size))
     return b"\xc5" + size.to_bytes(2, "big") if size <= 0xFFFF else b"\xc6" + size.to_bytes(4, "big")
 
 
-def append_binary(parts: list[Binary], head: bytearray, payload: Binary, what: str, kind: str) -> None:
+def append_binary(parts: list[Binary], head: bytearray, payload: Binary, subject: str, kind: str) -> None:
     """Append `head`, the head of the binary and the payload to `parts`, and clear `head`."""
-    head += bin_header(len(payload), what, kind)
+    head += bin_header(len(payload), subject, kind)
     parts.append(bytes(head))
     parts.append(payload)
     head.clear()
@@ -147,11 +147,11 @@ def _pack_fmap(fmap: Mapping[str, FunctionInfo], kind: str) -> bytes:
         if info.interface is not None:
             entry.append(info.interface.to_dict())
         entries[name] = entry
-    what = f"the fmap of the {kind} module"
-    packed = pack(entries, what, kind)
+    subject = f"the fmap of the {kind} module"
+    packed = pack(entries, subject, kind)
     # msgpack's packer accepts some values that `Reader` refuses. Only unknown keys and the size can cause that.
     if len(packed) >= MAX_VALUES or any(_has_extra(info.interface) for info in fmap.values()):
-        dict(_read_fmap(Reader(memoryview(packed), f"{what} cannot be written", kind)))
+        dict(_read_fmap(Reader(memoryview(packed), f"{subject} cannot be written", kind)))
     return packed
 
 
@@ -180,10 +180,10 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
         On access to a function whose contents are invalid. The other functions are not affected.
     """
 
-    __slots__ = ("_data", "_decoded", "_kind", "_places", "_what")
+    __slots__ = ("_data", "_decoded", "_kind", "_places", "_subject")
 
     def __init__(self, reader: Reader, places: dict[str, int]) -> None:
-        self._data, self._what, self._kind = reader.data, reader.what, reader.kind
+        self._data, self._subject, self._kind = reader.data, reader.subject, reader.kind
         self._places = places
         self._decoded: dict[str, FunctionInfo] = {}
 
@@ -191,7 +191,7 @@ class StoredFunctions(Mapping[str, FunctionInfo]):
         info = self._decoded.get(name)
         if info is None:
             # The limits hold for all functions together: they were checked with the framing.
-            reader = Reader(self._data, self._what, self._kind)
+            reader = Reader(self._data, self._subject, self._kind)
             reader.at = self._places[name]
             info = self._decoded[name] = _read_info(reader, f"fmap of {quote_name(name)}")
         return info
@@ -226,20 +226,20 @@ def _read_fmap(reader: Reader) -> StoredFunctions:
     return StoredFunctions(reader, places)
 
 
-def _read_info(reader: Reader, where: str) -> FunctionInfo:
-    start, reader.field = reader.at, where
+def _read_info(reader: Reader, subject: str) -> FunctionInfo:
+    start, reader.field = reader.at, subject
     count = reader.read_array()
     if count not in (4, 5):
         raise reader.error(f"expected an array of 4 or 5, found one of {count}", start)
-    reader.field = f"{where}, name"
+    reader.field = f"{subject}, name"
     symbol = reader.read_str()
-    reader.field = f"{where}, arg_types"
+    reader.field = f"{subject}, arg_types"
     types = [dtype_name(read_dtype(reader)) for _ in range(reader.read_array())]
-    reader.field = f"{where}, launch_param_tags"
+    reader.field = f"{subject}, launch_param_tags"
     tags = [reader.read_str() for _ in range(reader.read_array())]
-    reader.field = f"{where}, arg_extra_tags"
+    reader.field = f"{subject}, arg_extra_tags"
     extra = [reader.read_int(-(2**31), 2**31 - 1) for _ in range(reader.read_array())]
-    reader.field = f"{where}, interface"
+    reader.field = f"{subject}, interface"
     fields = reader.read_map_object() if count == 5 else None
     try:
         return FunctionInfo(symbol, types, tags, extra, None if fields is None else Interface.from_dict(fields))

@@ -72,9 +72,9 @@ class Call:
         has_launch_values = len(args) != len(function._signature.arguments)
         for argument in function._signature.arguments:
             if argument.kind in _UNSUPPORTED:
-                what = _UNSUPPORTED[argument.kind]
+                plural = _UNSUPPORTED[argument.kind]
                 raise LaunchError(
-                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and {what} are not supported yet",
+                    f"{function.label} cannot be called: {argument.label} is of kind {argument.kind}, and {plural} are not supported yet",
                     kind=self._launcher.kind,
                     function=function.name,
                     argument=argument.name,
@@ -134,13 +134,13 @@ class Call:
         for number, transfer_number in self._transfer_of.items():
             values[number] = memories[transfer_number]
         self._enqueue(values)
-        waited = False
+        is_complete = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
                 device.read(memory, transfer.back.write_target(), stream)
                 transfer.back.finish()
-                waited = True
-        if not waited:
+                is_complete = True
+        if not is_complete:
             stream.synchronize()
 
     # -- one argument
@@ -222,22 +222,22 @@ class Call:
     def _open_stream(self, stream: Any) -> Stream | None:
         if stream is None:
             return None
-        found = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
+        result = stream if isinstance(stream, Stream) else self._launcher.adopt_stream(stream)
         problem = ""
-        if found is None or found.device.kind != self._launcher.kind:
+        if result is None or result.device.kind != self._launcher.kind:
             problem = f"expected a stream of kind {self._launcher.kind}"
-        elif self._device is not None and self._device is not found.device:
+        elif self._device is not None and self._device is not result.device:
             problem = f"the function is on {self._device}"
-        if found is None or problem:
-            given = describe_value(stream) if found is None else f"a stream of {found.device}"
+        if result is None or problem:
+            got = describe_value(stream) if result is None else f"a stream of {result.device}"
             raise ArgumentError(
-                f"{self._function.label} was given stream=, which is {given}: {problem}",
+                f"{self._function.label} was given stream=, which is {got}: {problem}",
                 kind=self._launcher.kind,
                 function=self._function.name,
                 argument="stream",
             )
-        self._set_device(found.device, "the stream")
-        return found
+        self._set_device(result.device, "the stream")
+        return result
 
     def _set_device(self, device: Device, label: str) -> None:
         if self._device is None:
@@ -261,14 +261,14 @@ class Call:
     def _error(self, argument: Argument, error: ConversionError) -> ArgumentError:
         # The text for a scalar begins with the value, the text for an array with the verb.
         separator = ":" if argument.pack is not None else ""
-        given = self._function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
-        if given.name != argument.name and isinstance(error, StructError):
-            error = error.of_member(given.name)
+        parameter = self._function._order.argument_of(argument, error.path if isinstance(error, StructError) else "")
+        if parameter.name != argument.name and isinstance(error, StructError):
+            error = error.of_member(parameter.name)
         return ArgumentError(
-            f"{self._function.label}: {given.label}{separator} {error}",
+            f"{self._function.label}: {parameter.label}{separator} {error}",
             kind=self._launcher.kind,
             function=self._function.name,
-            argument=given.name or str(given.number + 1),
+            argument=parameter.name or str(parameter.number + 1),
         )
 
 

@@ -153,10 +153,10 @@ class LaunchConfigReader:
             raise self._error(
                 "shared_memory", "is called with shared_memory= and with its launch value after the arguments; give one of them"
             )
-        for tag, (which, axis), value in zip(signature.tags, signature.launch, values, strict=True):
-            triples[which][axis] = self._count(tag, value, f"the launch value {tag}", 1 if which in (1, 2, 3) else 0)
+        for tag, (triple, axis), value in zip(signature.tags, signature.launch, values, strict=True):
+            triples[triple][axis] = self._count(tag, value, f"the launch value {tag}", 1 if triple in (1, 2, 3) else 0)
         request.grid, threads_of_block, request.cluster, request.preferred_cluster = ((x, y, z) for x, y, z in triples[:4])
-        has_block = any(which == 1 for which, _ in signature.launch)
+        has_block = any(triple == 1 for triple, _ in signature.launch)
         request.block = self._block(threads_of_block) if has_block else self.block or (1, 1, 1)
         request.shared_memory = self._shared_memory_size(shared_memory if shared_memory != 0 else triples[4][0])
 
@@ -189,13 +189,13 @@ class LaunchConfigReader:
         x, y, z = [*(self._count(word, part, f"{word}={value!r}", least) for part in parts), 1, 1][:3]
         return x, y, z
 
-    def _count(self, argument: str, value: Any, what: str, least: int) -> int:
+    def _count(self, argument: str, value: Any, subject: str, least: int) -> int:
         try:
             number = int(value.__index__())
         except (AttributeError, TypeError):
-            raise self._error(argument, f"was given {what}: {explain_not_int(value, argument)}") from None
+            raise self._error(argument, f"was given {subject}: {explain_not_int(value, argument)}") from None
         if not least <= number <= _MAX:
-            raise self._error(argument, f"was given {what}: {number} is not a count of {least} or more")
+            raise self._error(argument, f"was given {subject}: {number} is not a count of {least} or more")
         return number
 
     def _error(self, argument: str, text: str) -> ArgumentError:

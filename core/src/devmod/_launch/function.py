@@ -83,7 +83,7 @@ class Function(KernelFunction, ProcessLocal):
         threads: Dims = None,
         stream: Stream | None = None,
         shared_memory: int = 0,
-        **named: Any,
+        **keywords: Any,
     ) -> None:
         """Launch the function.
 
@@ -120,12 +120,12 @@ class Function(KernelFunction, ProcessLocal):
         With a host array the call returns after the results are copied back. With device arrays alone it returns when the launch is
         queued.
         """
-        if named or len(args) != self._count:
-            plan = self._plans.get(tuple(named))
+        if keywords or len(args) != self._count:
+            plan = self._plans.get(tuple(keywords))
             if plan is None or plan[0] != len(args):
-                Call(self, self._arrange(args, named), grid, block, threads, stream, shared_memory).launch()
+                Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
                 return
-            args += plan[1](named)
+            args += plan[1](keywords)
             if plan[2] is not None:
                 args = plan[2](args)
         if shared_memory == 0:
@@ -168,7 +168,7 @@ class Function(KernelFunction, ProcessLocal):
         threads: Dims = None,
         stream: Stream | None = None,
         shared_memory: int = 0,
-        **named: Any,
+        **keywords: Any,
     ) -> Launch:
         """Check the arguments, and return a prepared launch.
 
@@ -184,7 +184,7 @@ class Function(KernelFunction, ProcessLocal):
         ArgumentError, LaunchError
             As in a call. A host array is an ArgumentError.
         """
-        args = self._arrange(args, named)
+        args = self._arrange(args, keywords)
         call = Call(self, args, grid, block, threads, stream, shared_memory, bound=True)
         assert call.stream is not None
         return Launch(self, call.kernel, call.stream, call.shape, call.values, args)
@@ -203,13 +203,13 @@ class Function(KernelFunction, ProcessLocal):
         except TypeError:
             return enqueue  # a grid given as a list is not hashable
 
-    def _arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the arguments of a call in the kernel's order. Raise ArgumentError for a wrong name or number of them."""
-        args, plan = self._order.arrange(args, named)
+        args, plan = self._order.arrange(args, keywords)
         if plan is not None:
             if len(self._plans) >= _MAX_CALLERS:
                 self._plans.clear()
-            self._plans[tuple(named)] = plan
+            self._plans[tuple(keywords)] = plan
         return args
 
 

@@ -181,9 +181,9 @@ class KernelFunction(DescribedFunction):
                 function=self.name,
                 argument="device",
             )
-        found = self.replace(device=device)
-        found.open()
-        return found
+        function = self.replace(device=device)
+        function.open()
+        return function
 
     def replace(
         self,
@@ -246,8 +246,8 @@ class KernelFunction(DescribedFunction):
         """
         if self._device is not None:
             return self._device
-        named = default_device(self._launcher.kind)
-        return named if named is not None else self._launcher.default_device()
+        device = default_device(self._launcher.kind)
+        return device if device is not None else self._launcher.default_device()
 
     def local_sizer(self, kernel: Kernel, device: Device, config: LaunchConfig) -> Callable[[list[Any]], None] | None:
         """Return the function that sizes the `Local` arguments of a launch; None for a function without such arguments."""

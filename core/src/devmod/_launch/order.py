@@ -109,7 +109,7 @@ class ArgumentOrder:
             name = path.removeprefix(f"{name}.").partition(".")[0].partition("[")[0]
         return next((each for each in self.arguments if each.name == name), argument)
 
-    def arrange(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
+    def arrange(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], Plan | None]:
         """Return the arguments of a call in the kernel's order, and the plan of such calls.
 
         Launch values stay behind the arguments. A call with launch values has no plan.
@@ -119,16 +119,16 @@ class ArgumentOrder:
         ArgumentError
             An argument is unknown, missing, given twice, or by a position where only a name is accepted.
         """
-        count, names, behind = len(args), tuple(named), len(self._signature.launch)
+        count, names, behind = len(args), tuple(keywords), len(self._signature.launch)
         if count and self.keywords_only:
             raise self._error(f"takes its arguments by name: {self.keywords_only}. Call it as {self._example()}")
         if behind and count == len(self.positional) + behind:
-            if not named:
-                return self.arrange(args[:-behind], named)[0] + args[-behind:], None
+            if not keywords:
+                return self.arrange(args[:-behind], keywords)[0] + args[-behind:], None
             raise self._error("is called with launch values and with arguments by name; launch values follow the arguments by position")
         plan = self._plan(count, names)
         _, get, rearrange = plan
-        args += get(named)
+        args += get(keywords)
         return args if rearrange is None else rearrange(args), plan
 
     def _plan(self, count: int, names: Sequence[str]) -> Plan:
@@ -145,8 +145,8 @@ class ArgumentOrder:
                 twice = self.arguments[number]
                 raise self._error(f"got {twice.label} twice: by position and by name; it takes {self._count_text()}", twice.name)
             by_name[number] = name
-        given = {*positions, *by_name}
-        missing = [each for each in self.arguments if each.number not in given and each.number not in self._optional]
+        present = {*positions, *by_name}
+        missing = [each for each in self.arguments if each.number not in present and each.number not in self._optional]
         if missing:
             raise self._missing(missing, count)
         # The arguments by name are taken in the kernel's order, whatever the order of the call.
@@ -154,8 +154,8 @@ class ArgumentOrder:
         get = _getter([by_name[number] for number in sorted(by_name)])
         if order == list(range(len(self.arguments))):
             return count, get, self._group
-        order += [number for number in self._optional if number not in given]
-        defaults = tuple(self.arguments[number].default for number in order[len(given) :])
+        order += [number for number in self._optional if number not in present]
+        defaults = tuple(self.arguments[number].default for number in order[len(present) :])
         pick = itemgetter(*map(order.index, range(len(order)))) if len(order) > 1 else tuple
         group = self._group
         if group is None:
@@ -171,14 +171,14 @@ class ArgumentOrder:
         )
 
     def _missing(self, missing: Sequence[Argument | MemberArgument], count: int) -> ArgumentError:
-        named = all(keyword_of(each) in self._numbers for each in missing)
-        if not named and self._signature.interface is None:
+        by_name = all(keyword_of(each) in self._numbers for each in missing)
+        if not by_name and self._signature.interface is None:
             return self._error(self._wrong_count(count))
-        what = list_names(each.name for each in missing) if named else ", ".join(each.label for each in missing)
-        reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if named and keyword_of(each) != each.name]
+        listed = list_names(each.name for each in missing) if by_name else ", ".join(each.label for each in missing)
+        reserved = [f"{each.name!r} as {keyword_of(each)}=" for each in missing if by_name and keyword_of(each) != each.name]
         advice = f". Give {', '.join(reserved)} in a call by name" if reserved else ""
         noun = "an argument" if len(missing) == 1 else "arguments"
-        return self._error(f"is missing {noun}: {what}; it takes {self._count_text()}{advice}", missing[0].name)
+        return self._error(f"is missing {noun}: {listed}; it takes {self._count_text()}{advice}", missing[0].name)
 
     def _count_text(self) -> str:
         count = len(self.positional)
@@ -228,10 +228,10 @@ def _grouper(groups: Sequence[Sequence[str]]) -> Callable[[tuple[Any, ...]], tup
 
 def _getter(names: Sequence[str]) -> Names:
     if not names:
-        return lambda named: ()
+        return lambda keywords: ()
     if len(names) == 1:
         (name,) = names
-        return lambda named: (named[name],)
+        return lambda keywords: (keywords[name],)
     return itemgetter(*names)
 
 

@@ -39,8 +39,8 @@ def local_sizer(
         if sizes:
             problem = kernel.check_local([size for _, _, size in sizes])
             if problem:
-                what = f"the {launcher.kind} function {name!r} cannot be launched on {device}"
-                raise _too_large(f"{what}: {problem}", name, device, sizes, threads)
+                subject = f"the {launcher.kind} function {name!r} cannot be launched on {device}"
+                raise _too_large(f"{subject}: {problem}", name, device, sizes, threads)
 
     return replace_locals
 

@@ -83,8 +83,8 @@ def _split(text: str) -> tuple[list[str], int, int]:
 
 
 def _defined_name(line: str) -> str:
-    found = _NAME.match(line, len("#define "))
-    return found.group() if found else ""
+    match = _NAME.match(line, len("#define "))
+    return match.group() if match else ""
 
 
 def _literal(kind: str, name: str, value: object) -> str:

@@ -196,9 +196,9 @@ class _Struct(_Writer):
     def _by_name(self, value: Any, names: Any, path: str) -> list[Any]:
         if "" in self._names:
             raise _MemberError(path, "the struct has members without names; pass a tuple of its values, or bytes")
-        own = set(self._names)
+        members = set(self._names)
         for name in names:
-            if name not in own:
+            if name not in members:
                 hint = did_you_mean(name, self._names) if isinstance(name, str) else ""
                 raise _MemberError(_join(path, str(name)), f"unknown; expected {list_names(self._names)}{hint}")
         for name in self._names:
@@ -215,9 +215,9 @@ class _Struct(_Writer):
                 declared = struct_dtype(self._declared, self._nbytes)
             except FormatError:
                 return False
-            used = bytearray(self._nbytes)
-            self.mark(used, 0)
-            self._layout = (declared, int.from_bytes(used, "little"))
+            mask = bytearray(self._nbytes)
+            self.mark(mask, 0)
+            self._layout = (declared, int.from_bytes(mask, "little"))
         declared = self._layout[0]
         return bool(declared == dtype) or (set(declared.names or ()) != set(dtype.names) and _numbers(declared) == _numbers(dtype))
 

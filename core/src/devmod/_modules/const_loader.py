@@ -100,10 +100,10 @@ class ConstLoaderModule(Module):
                 return function
         raise function_not_found(KIND, name, self.by_symbol)
 
-    def _constants(self, symbol: str, names: Sequence[str], *args: object, **named: object) -> tuple[Array, ...]:
-        if args or named:
+    def _constants(self, symbol: str, names: Sequence[str], *args: object, **keywords: object) -> tuple[Array, ...]:
+        if args or keywords:
             raise ArgumentError(
-                f"the const_loader function {symbol!r} takes no arguments; {len(args) + len(named)} given", kind=KIND, function=symbol
+                f"the const_loader function {symbol!r} takes no arguments; {len(args) + len(keywords)} given", kind=KIND, function=symbol
             )
         return tuple(map(self.get_global, names))
 
@@ -113,7 +113,7 @@ class ConstLoaderModule(Module):
             raise ArgumentError("the constants of a const_loader are in the host's memory: get_global takes their name alone", kind=KIND)
         constant = self.tensors.get(name)
         if constant is None:
-            raise function_not_found(KIND, name, self.tensors, what="constant")
+            raise function_not_found(KIND, name, self.tensors, noun="constant")
         from devmod._device.host_array import HostArray
 
         return HostArray(constant.data, constant.shape, dtype_name(constant.dtype))
@@ -142,12 +142,12 @@ def const_loader(tensors: Mapping[str, Any], by_symbol: Mapping[str, Iterable[st
         constants[name] = _constant(name, tensor)
     symbols: dict[str, tuple[str, ...]] = {}
     for symbol, names in _items(by_symbol, "by_symbol"):
-        what = f"const_loader: the init symbol {symbol!r} takes a sequence of names"
+        subject = f"const_loader: the init symbol {symbol!r} takes a sequence of names"
         if isinstance(names, str) or not hasattr(names, "__iter__"):
-            raise FormatError(f"{what}, not {type(names).__name__}", kind=KIND)
+            raise FormatError(f"{subject}, not {type(names).__name__}", kind=KIND)
         symbols[symbol] = tuple(names)
         if not all(isinstance(name, str) for name in symbols[symbol]):
-            raise FormatError(f"{what}, not {list(symbols[symbol])}", kind=KIND)
+            raise FormatError(f"{subject}, not {list(symbols[symbol])}", kind=KIND)
     return ConstLoaderModule(constants, symbols)
 
 
@@ -221,10 +221,10 @@ def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Itera
     parts: list[Binary] = []
     head = bytearray(_wire.map_header(len(tensors)))
     for name, constant in tensors.items():
-        what = f"the constant {quote_name(name)} of the {KIND} module"
-        head += _wire.pack(name, what, KIND) + _wire.array_header(3) + _wire.pack(constant.dtype, what, KIND)
-        head += _wire.pack(constant.shape, what, KIND)
-        _wire.append_binary(parts, head, constant.data, what, KIND)
+        subject = f"the constant {quote_name(name)} of the {KIND} module"
+        head += _wire.pack(name, subject, KIND) + _wire.array_header(3) + _wire.pack(constant.dtype, subject, KIND)
+        head += _wire.pack(constant.shape, subject, KIND)
+        _wire.append_binary(parts, head, constant.data, subject, KIND)
     parts.append(bytes(head) + _wire.pack({symbol: list(names) for symbol, names in by_symbol.items()}, f"the {KIND} module", KIND))
     return tuple(parts)
 
@@ -232,13 +232,13 @@ def _encode(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Itera
 # -- from arrays
 
 
-def _items(values: Mapping[str, Any], what: str) -> list[tuple[str, Any]]:
+def _items(values: Mapping[str, Any], subject: str) -> list[tuple[str, Any]]:
     if not hasattr(values, "items"):
-        raise FormatError(f"const_loader: {what} is a map of names, not {type(values).__name__}", kind=KIND)
+        raise FormatError(f"const_loader: {subject} is a map of names, not {type(values).__name__}", kind=KIND)
     items = list(values.items())
     for name, _ in items:
         if not isinstance(name, str):
-            raise FormatError(f"const_loader: {what} is a map of names; {name!r} is not a string", kind=KIND)
+            raise FormatError(f"const_loader: {subject} is a map of names; {name!r} is not a string", kind=KIND)
     return items
 
 
@@ -262,20 +262,20 @@ def _constant(name: str, tensor: Any) -> ConstantTensor:
 
 def _through_numpy(name: str, tensor: Any) -> ConstantTensor:
     """Return the constant of an array without a plain buffer: DLPack, and NumPy arrays of the types in ml_dtypes."""
-    what = f"const_loader: the constant {name!r}"
+    subject = f"const_loader: the constant {name!r}"
     if not hasattr(tensor, "__dlpack__"):
-        raise FormatError(f"{what} is a host array (NumPy, DLPack or another buffer), not {type(tensor).__name__}", kind=KIND)
+        raise FormatError(f"{subject} is a host array (NumPy, DLPack or another buffer), not {type(tensor).__name__}", kind=KIND)
     try:
         import numpy as np
     except ImportError:
-        raise FormatError(f"{what} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
+        raise FormatError(f"{subject} is a DLPack array, and reading it needs NumPy: pip install numpy", kind=KIND) from None
     from devmod._device.elements import dtype_name_of, elements_of
 
     try:
         array = tensor if isinstance(tensor, np.ndarray) else np.from_dlpack(tensor)
         return ConstantTensor(parse_dtype(dtype_name_of(array.dtype)), array.shape, elements_of(array.copy(order="C")).tobytes())
     except (BufferError, TypeError, ValueError, RuntimeError) as error:
-        raise FormatError(f"{what} cannot be read: {error}", kind=KIND) from error
+        raise FormatError(f"{subject} cannot be read: {error}", kind=KIND) from error
 
 
 def _dtype_of(name: str, view: memoryview) -> DType:

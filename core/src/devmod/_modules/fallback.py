@@ -56,6 +56,6 @@ class FallbackModule(PayloadModule):
         """Raise RuntimeNotLinkedError: only the runtime can list the globals."""
         raise self._not_linked(name, "global")
 
-    def _not_linked(self, name: str, what: str) -> RuntimeNotLinkedError:
+    def _not_linked(self, name: str, noun: str) -> RuntimeNotLinkedError:
         spec = self._spec
-        return runtime_not_linked(spec.kind, spec.title, name, spec.install, what=what, variable=self.variable, excluded=self.excluded)
+        return runtime_not_linked(spec.kind, spec.title, name, spec.install, noun=noun, variable=self.variable, excluded=self.excluded)

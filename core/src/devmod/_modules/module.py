@@ -79,14 +79,14 @@ class Module(ProcessLocal, ABC):
     @property
     def origin(self) -> Origin | None:
         """The origin of the payload (target, toolchain, options); None if it is unknown."""
-        found = self.__dict__.get("_devmod_origin")
-        return found() if callable(found) else found
+        value = self.__dict__.get("_devmod_origin")
+        return value() if callable(value) else value
 
     @property
     def property_mask(self) -> int:
         """TVM's bits: 1 can be saved to bytes, 2 can run, 4 can be exported through a host compiler."""
-        own = type(self)
-        saves = own.save_to_bytes is not Module.save_to_bytes or own.wire_parts is not Module.wire_parts
+        cls = type(self)
+        saves = cls.save_to_bytes is not Module.save_to_bytes or cls.wire_parts is not Module.wire_parts
         return RUNNABLE | (BINARY_SERIALIZABLE if saves else 0)
 
     # -- the tree
@@ -94,8 +94,8 @@ class Module(ProcessLocal, ABC):
     @property
     def imports(self) -> tuple[Module, ...]:
         """The modules that this one imports, in order."""
-        found: tuple[Module, ...] = self.__dict__.get("_devmod_imports", ())
-        return found
+        value: tuple[Module, ...] = self.__dict__.get("_devmod_imports", ())
+        return value
 
     def import_module(self, other: Module) -> None:
         """Add `other` to the imports.
@@ -184,7 +184,7 @@ class Module(ProcessLocal, ABC):
         FunctionNotFoundError
             There is no such global.
         """
-        raise function_not_found(self.kind, name, (), what="global")
+        raise function_not_found(self.kind, name, (), noun="global")
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
         """Return the text in a format; for "" the source, or else a payload that is text. Return "" if there is no such text."""

@@ -110,16 +110,16 @@ class PayloadModule(Module):
         write_payload(self._spec, self.format, self.functions, self.code, path)
 
 
-def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, wanted: str) -> str:
-    """Return the text in the format `wanted` (R26): a source under that key, else the default source, else the code if it is text.
+def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requested: str) -> str:
+    """Return the text in the format `requested` (R26): a source under that key, else the default source, else the code if it is text.
 
     A source that is bytes is never returned as text.
     """
-    for key in (wanted, *(spec.default_source if not wanted else ())):
+    for key in (requested, *(spec.default_source if not requested else ())):
         text = source.get(key)
         if isinstance(text, str):
             return text
-    if wanted in ("", fmt) and fmt in spec.text_formats:
+    if requested in ("", fmt) and fmt in spec.text_formats:
         return "\n".join(map(_text, code.values())) if isinstance(code, dict) else _text(code)  # type: ignore[arg-type]
     return ""
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from devmod._values.spec import TargetSpec
 
 
-def source_text(kind: str, what: str, code: Binary) -> str:
+def source_text(kind: str, subject: str, code: Binary) -> str:
     """Decode a source payload.
 
     Parameters
     ----------
-    kind, what
+    kind, subject
         The kind, and the payload in a message, such as "the opencl payload of format 'cl'".
     code
         The payload.
@@ -37,13 +37,13 @@ def source_text(kind: str, what: str, code: Binary) -> str:
         The payload is empty, is not UTF-8, or has a zero byte, which ends a source.
     """
     if not len(code):
-        raise FormatError(f"{what} is empty", kind=kind)
+        raise FormatError(f"{subject} is empty", kind=kind)
     try:
         text = str(code, "utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"{what} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind=kind) from None
+        raise FormatError(f"{subject} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}", kind=kind) from None
     if "\0" in text:
-        raise FormatError(f"{what} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind)
+        raise FormatError(f"{subject} has a zero byte at {text.index(chr(0))}, which ends a source", kind=kind)
     return text
 
 
@@ -132,8 +132,8 @@ class RuntimeModule(PayloadModule):
         """
         owner, info = self.find_function(name, query_imports)
         if owner is not self:
-            found: Function = owner.get_function(name)
-            return found
+            result: Function = owner.get_function(name)
+            return result
         function = self._function(name, info)
         self._results.get(("kernel", name), function.open)
         return function

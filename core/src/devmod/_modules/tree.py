@@ -85,10 +85,10 @@ def _first(
                 cache[id(child)] = child
             elif enter is None or enter(child):
                 path.append((child, iter(child.imports)))
-        found = cache[id(child)]
-        if found is not None:
-            cache.update((id(module), found) for module, _ in path)
-            return found
+        result = cache[id(child)]
+        if result is not None:
+            cache.update((id(module), result) for module, _ in path)
+            return result
     return None
 
 

@@ -108,25 +108,25 @@ def _invalidate_listings() -> None:
 
 def _mismatch(claim: Claim, obj: object) -> str:
     """Return why an object is invalid for the group of the claim; "" if it is valid."""
-    what = claim.value if claim.distribution else "the object"
+    subject = claim.value if claim.distribution else "the object"
     if claim.group == "devmod.targets":
         from devmod._values.spec import TargetSpec
 
         if not isinstance(obj, TargetSpec):
-            return f"{what} is of type {type(obj).__name__}, not a devmod.TargetSpec"
-        return "" if obj.kind == claim.name else f"{what} is the TargetSpec of the kind {obj.kind!r}"
+            return f"{subject} is of type {type(obj).__name__}, not a devmod.TargetSpec"
+        return "" if obj.kind == claim.name else f"{subject} is the TargetSpec of the kind {obj.kind!r}"
     if claim.group == "devmod.commands":
         from click import Command
 
-        return "" if isinstance(obj, Command) else f"{what} is of type {type(obj).__name__}, not a click command"
+        return "" if isinstance(obj, Command) else f"{subject} is of type {type(obj).__name__}, not a click command"
     arguments = GROUPS[claim.group]
     if arguments is None:
-        return f"{what} is None" if obj is None else ""
+        return f"{subject} is None" if obj is None else ""
     call = f"f({', '.join(arguments)})"
     if not callable(obj):
-        return f"{what} is of type {type(obj).__name__} and cannot be called; it is called as {call}"
+        return f"{subject} is of type {type(obj).__name__} and cannot be called; it is called as {call}"
     if type(obj) is _FUNCTION and not _accepts(obj, len(arguments)):
-        return f"{what} cannot be called as {call}"
+        return f"{subject} cannot be called as {call}"
     return ""
 
 
@@ -134,9 +134,9 @@ def _accepts(function: object, count: int) -> bool:
     """Return whether a Python function accepts `count` positional arguments. inspect is slow to import."""
     code = function.__code__  # type: ignore[attr-defined]
     required = code.co_argcount - len(function.__defaults__ or ())  # type: ignore[attr-defined]
-    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    keyword_names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     return (
         required <= count
         and (count <= code.co_argcount or bool(code.co_flags & _VARARGS))
-        and set(named) <= set(function.__kwdefaults__ or ())  # type: ignore[attr-defined]
+        and set(keyword_names) <= set(function.__kwdefaults__ or ())  # type: ignore[attr-defined]
     )

@@ -124,15 +124,15 @@ def unknown_distribution(kind: str) -> str:
     return f"no known distribution provides it; by convention it would be devmod-{kind}; install that only if you trust its publisher"
 
 
-def conflict(candidates: Sequence[Claim], chosen: str) -> ConflictError:
+def conflict(candidates: Sequence[Claim], choice: str) -> ConflictError:
     """Return the error for a key of several distributions (R9). The text has the setting that selects each of them.
 
-    `chosen` is the distribution that DEVMOD_PLUGINS_CHOOSE has for the key, or "".
+    `choice` is the distribution that DEVMOD_PLUGINS_CHOOSE has for the key, or "".
     """
     key = candidates[0].key
     providers = " and ".join(claim.provider for claim in candidates)
-    if chosen:
-        providers += f"; {chosen}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
+    if choice:
+        providers += f"; {choice}, which DEVMOD_PLUGINS_CHOOSE names for it, does not claim it"
     names = [normalize_name(claim.distribution) for claim in candidates]
     settings = {name: f"DEVMOD_PLUGINS_CHOOSE={key}={name}" for name in names}
     if CORE in settings:

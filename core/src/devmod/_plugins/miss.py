@@ -94,8 +94,8 @@ def _shared_object(name: str) -> str:
     """Return a description of the files of ``so_<machine>``; "" for another name or an unknown machine."""
     machine = name.removeprefix("so_") if name.startswith("so_") else ""
     if machine in _DEVICE_MACHINES:
-        what, fmt = _DEVICE_MACHINES[machine]
-        return f"a shared object that holds {what}; devmod.load_from_file(path, {fmt!r}) reads it"
+        content, fmt = _DEVICE_MACHINES[machine]
+        return f"a shared object that holds {content}; devmod.load_from_file(path, {fmt!r}) reads it"
     if machine in _HOST_MACHINES:
         return (
             f"a shared object for the processor {machine}, which has no device kernels; "

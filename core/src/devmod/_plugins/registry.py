@@ -234,5 +234,5 @@ def _candidates(several: list[Claim]) -> list[Claim]:
 
 
 def _value_of(obj: object) -> str:
-    named = obj if hasattr(obj, "__qualname__") else type(obj)
-    return f"{getattr(named, '__module__', '')}:{getattr(named, '__qualname__', '')}"
+    owner = obj if hasattr(obj, "__qualname__") else type(obj)
+    return f"{getattr(owner, '__module__', '')}:{getattr(owner, '__qualname__', '')}"

@@ -159,23 +159,23 @@ def _distribution_of(metadata: Any, location: str, *, without: bool = False) -> 
 
     `without` is True if the metadata folder has no METADATA. The name is then read from the folder's name.
     """
-    where = os.path.basename(location.rstrip("/"))
+    folder = os.path.basename(location.rstrip("/"))
     name = version = problem = ""
     if without:
-        problem = f"{where} has no METADATA, as an interrupted install or uninstall leaves it"
+        problem = f"{folder} has no METADATA, as an interrupted install or uninstall leaves it"
     else:
         try:
             name, version = (str(metadata.metadata.get(field, "")) for field in ("Name", "Version"))
         except Exception as error:  # noqa: BLE001 - broken metadata may raise anything, and must not disable other distributions
-            problem = f"the METADATA in {where} cannot be read ({describe_error(error)})"
+            problem = f"the METADATA in {folder} cannot be read ({describe_error(error)})"
         if not name or not version:
-            problem = problem or f"the METADATA in {where} has no {'Version' if name else 'Name'}"
-    name = name or where.partition("-")[0]
+            problem = problem or f"the METADATA in {folder} has no {'Version' if name else 'Name'}"
+    name = name or folder.partition("-")[0]
     result = Distribution(name, version, location, _changed(location), problem)
     try:
         result.entries = [(each.group, each.name, each.value) for each in metadata.entry_points if str(each.group).startswith("devmod.")]
     except Exception as error:  # noqa: BLE001 - as above
-        result.problem = problem or f"the entry_points.txt in {where} cannot be read ({describe_error(error)})"
+        result.problem = problem or f"the entry_points.txt in {folder} cannot be read ({describe_error(error)})"
         yield result
         return
     if result.entries:

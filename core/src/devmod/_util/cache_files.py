@@ -27,12 +27,12 @@ _written: dict[str, int] = {}
 class CacheFile:
     """A file of a cache: an entry, or the temporary file of a process that was killed while it wrote one."""
 
-    __slots__ = ("path", "size", "temporary", "used")
+    __slots__ = ("last_use", "path", "size", "temporary")
 
-    def __init__(self, path: str, size: int, used: int, temporary: bool) -> None:
+    def __init__(self, path: str, size: int, last_use: int, temporary: bool) -> None:
         self.path = path
         self.size = size  # of disk space
-        self.used = used  # the time of its last use or write, in ns since the epoch
+        self.last_use = last_use  # in ns since the epoch; a write counts
         self.temporary = temporary
 
 
@@ -90,12 +90,12 @@ def enforce_bound(base: str, size: int, bound: int) -> None:
     remove_oldest((each for folder in folders if not folder_problem(folder) for each in files(folder)), bound - margin, _MAX_ENTRIES)
 
 
-def remove_oldest(found: Iterable[CacheFile], bound: int, most: int = 0) -> None:
+def remove_oldest(files: Iterable[CacheFile], bound: int, most: int = 0) -> None:
     """Remove the least recently used files until at most `bound` bytes and `most` files are left.
 
     Parameters
     ----------
-    found
+    files
         The files. A temporary file is removed if it is an hour old, and is not counted.
     bound
         The largest disk space in bytes.
@@ -104,15 +104,15 @@ def remove_oldest(found: Iterable[CacheFile], bound: int, most: int = 0) -> None
     """
     now = time.time_ns()
     entries = []
-    for each in found:
+    for each in files:
         if not each.temporary:
             entries.append(each)
-        elif each.used < now - _STALE_AGE:
+        elif each.last_use < now - _STALE_AGE:
             remove(each)
     total, count = sum(each.size for each in entries), len(entries)
     if total <= bound and (not most or count <= most):
         return
-    for each in sorted(entries, key=lambda each: (each.used, each.path)):
+    for each in sorted(entries, key=lambda each: (each.last_use, each.path)):
         if total <= bound and (not most or count <= most):
             return
         remove(each)

@@ -17,13 +17,13 @@ def type_name(value: object) -> str:
     return type(value).__name__
 
 
-def check_count(value: object, what: str) -> None:
+def check_count(value: object, subject: str) -> None:
     """Raise FormatError if `value` is not an int from 0 to 2**63 - 1."""
     if type(value) is not int or not 0 <= value < 2**63:
-        raise FormatError(f"{what} is invalid: expected an int of at least 0, got {value!r}")
+        raise FormatError(f"{subject} is invalid: expected an int of at least 0, got {value!r}")
 
 
-def read_place(at: object, where: str, *, push: bool = False) -> Place:
+def read_place(at: object, subject: str, *, push: bool = False) -> Place:
     """Return a place; with `push` also "push". Raise FormatError for other objects."""
     if at is None or (push and at == "push"):
         return "push" if at == "push" else None
@@ -31,27 +31,27 @@ def read_place(at: object, where: str, *, push: bool = False) -> Place:
         return at
     if isinstance(at, (list, tuple)) and len(at) == 2 and all(type(part) is int and 0 <= part < 2**63 for part in at):
         return (at[0], at[1])
-    raise FormatError(f"{where} has the place {at!r}; a place is an index or a pair of indices")
+    raise FormatError(f"{subject} has the place {at!r}; a place is an index or a pair of indices")
 
 
-def read_counts(data: object, what: str) -> tuple[int, ...]:
+def read_counts(data: object, subject: str) -> tuple[int, ...]:
     """Return a sequence of counts. Raise FormatError for other objects."""
     if not isinstance(data, (list, tuple)):
-        raise FormatError(f"{what} is a list, not {type_name(data)}")
+        raise FormatError(f"{subject} is a list, not {type_name(data)}")
     for value in data:
-        check_count(value, what)
+        check_count(value, subject)
     return tuple(data)
 
 
-def read_list(data: object, what: str) -> list[Any]:
+def read_list(data: object, subject: str) -> list[Any]:
     """Return `data`. Raise FormatError if it is not a list."""
     if not isinstance(data, list):
-        raise FormatError(f"{what} are a list, not {type_name(data)}")
+        raise FormatError(f"{subject} are a list, not {type_name(data)}")
     return data
 
 
-def read_map(data: object, what: str) -> dict[str, Any]:
+def read_map(data: object, subject: str) -> dict[str, Any]:
     """Return a copy of a map with string keys. Raise FormatError for other objects."""
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise FormatError(f"{what} is a map with string keys, not {type_name(data)}")
+        raise FormatError(f"{subject} is a map with string keys, not {type_name(data)}")
     return dict(data)

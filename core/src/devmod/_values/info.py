@@ -169,36 +169,36 @@ class FunctionInfo(Value):
     ) -> None:
         if not isinstance(name, str):
             raise FormatError(f"a function's name is a string, not {type_name(name)}")
-        where = f"the function {name!r}"
+        subject = f"the function {name!r}"
         if isinstance(arg_types, str) or isinstance(launch_param_tags, str):
-            raise FormatError(f"{where}: arg_types and launch_param_tags are sequences of strings, not a string")
+            raise FormatError(f"{subject}: arg_types and launch_param_tags are sequences of strings, not a string")
         try:
             types, tags, extra = tuple(arg_types), tuple(launch_param_tags), tuple(arg_extra_tags)
         except TypeError as error:
-            raise FormatError(f"{where}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})") from None
+            raise FormatError(f"{subject}: arg_types, launch_param_tags and arg_extra_tags are sequences ({error})") from None
         for text in types:
             parse_dtype(text)
         if not all(isinstance(tag, str) for tag in tags):
-            raise FormatError(f"{where} has a launch_param_tag that is not a string")
+            raise FormatError(f"{subject} has a launch_param_tag that is not a string")
         if not all(type(tag) is int and -(2**31) <= tag < 2**31 for tag in extra):
-            raise FormatError(f"{where} has an arg_extra_tag that is not an int of 32 bits")
+            raise FormatError(f"{subject} has an arg_extra_tag that is not an int of 32 bits")
         if interface is not None and not isinstance(interface, Interface):
-            raise FormatError(f"{where} has an interface that is not an Interface: {type_name(interface)}")
+            raise FormatError(f"{subject} has an interface that is not an Interface: {type_name(interface)}")
         if interface is not None and len(interface.params) != len(types):
-            raise FormatError(f"{where} has {len(types)} arg_types and an interface of {len(interface.params)} params")
+            raise FormatError(f"{subject} has {len(types)} arg_types and an interface of {len(interface.params)} params")
         self._set(name=name, arg_types=types, launch_param_tags=tags, arg_extra_tags=extra, interface=interface)
 
     def __repr__(self) -> str:
         return short_repr("FunctionInfo", signature_text(self.name, self, short=True))
 
 
-def _threads(value: Sequence[int] | None, what: str, least: int) -> tuple[int, int, int] | None:
+def _threads(value: Sequence[int] | None, subject: str, least: int) -> tuple[int, int, int] | None:
     if value is None:
         return None
     if not isinstance(value, (list, tuple)) or len(value) != 3:
-        raise FormatError(f"{what} is three numbers, not {value!r}")
+        raise FormatError(f"{subject} is three numbers, not {value!r}")
     for count in value:
-        check_count(count, what)
+        check_count(count, subject)
     if min(value) < least:
-        raise FormatError(f"{what} is three numbers of {least} or more, not {value!r}")
+        raise FormatError(f"{subject} is three numbers of {least} or more, not {value!r}")
     return (value[0], value[1], value[2])

@@ -33,7 +33,7 @@ def element_bytes(member: Member) -> int:
     return member.size if member.members else array_bytes(parse_dtype(member.type))
 
 
-def check_members(members: Sequence[Member], size: int, where: str, depth: int = 0) -> None:
+def check_members(members: Sequence[Member], size: int, subject: str, depth: int = 0) -> None:
     """Check that the members of a struct of `size` bytes are inside it and do not overlap, and those of nested structs.
 
     Raises
@@ -46,9 +46,9 @@ def check_members(members: Sequence[Member], size: int, where: str, depth: int =
     spans = []
     names = set()
     for member in members:
-        path = f"the member {quote_name(member.name)} of {where}"
+        path = f"the member {quote_name(member.name)} of {subject}"
         if member.name and member.name in names:
-            raise FormatError(f"{where} has two members {quote_name(member.name)}")
+            raise FormatError(f"{subject} has two members {quote_name(member.name)}")
         names.add(member.name)
         if member.members:
             if not member.size:

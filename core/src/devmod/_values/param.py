@@ -70,21 +70,21 @@ class Member(Value):
     ) -> None:
         if not isinstance(name, str):
             raise FormatError(f"a member's name is a string, not {type_name(name)}")
-        where = f"the member {name!r}"
+        subject = f"the member {name!r}"
         if not isinstance(type, str):
-            raise FormatError(f"{where} has a type that is not a string: {type_name(type)}")
+            raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
-            raise FormatError(f"the members of {where} are Member objects")
+            raise FormatError(f"the members of {subject} are Member objects")
         if bool(type) == bool(members):
-            raise FormatError(f"{where} has {'a type and members' if type else 'neither a type nor members'}; it has one of them")
+            raise FormatError(f"{subject} has {'a type and members' if type else 'neither a type nor members'}; it has one of them")
         if type:
             parse_dtype(type)
-        check_count(offset, f"the offset of {where}")
-        check_count(size, f"the size of {where}")
-        shape, strides = read_counts(shape, f"the shape of {where}"), read_counts(strides, f"the strides of {where}")
+        check_count(offset, f"the offset of {subject}")
+        check_count(size, f"the size of {subject}")
+        shape, strides = read_counts(shape, f"the shape of {subject}"), read_counts(strides, f"the strides of {subject}")
         if len(shape) != len(strides):
-            raise FormatError(f"{where} has a shape of {len(shape)} dimensions and {len(strides)} strides")
+            raise FormatError(f"{subject} has a shape of {len(shape)} dimensions and {len(strides)} strides")
         self._set(name=name, type=type, offset=offset, members=members, size=size, shape=shape, strides=strides, extra=dict(extra or {}))
 
     def to_dict(self) -> dict[str, Any]:
@@ -182,33 +182,33 @@ class Param(Value):
         default: Local | int | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        where = f"the parameter {name!r}"
+        subject = f"the parameter {name!r}"
         if not isinstance(name, str):
             raise FormatError(f"a parameter's name is a string, not {type_name(name)}")
         if kind not in PARAM_KINDS:
-            raise FormatError(f"{where} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}")
+            raise FormatError(f"{subject} has the kind {kind!r}; a kind is one of {', '.join(PARAM_KINDS)}")
         if access not in ACCESSES:
-            raise FormatError(f"{where} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
+            raise FormatError(f"{subject} has the access {access!r}; an access is 'r', 'w', 'rw' or ''")
         if not isinstance(type, str):
-            raise FormatError(f"{where} has a type that is not a string: {type_name(type)}")
+            raise FormatError(f"{subject} has a type that is not a string: {type_name(type)}")
         if type:
             parse_dtype(type)
-        check_count(align, f"the alignment of {where}")
-        check_count(size, f"the size of {where}")
+        check_count(align, f"the alignment of {subject}")
+        check_count(size, f"the size of {subject}")
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
-            raise FormatError(f"the members of {where} are Member objects")
+            raise FormatError(f"the members of {subject} are Member objects")
         if members and kind not in ("scalar", "uniform"):
-            raise FormatError(f"{where} is of kind {kind} and has members; only a scalar or a uniform has members")
+            raise FormatError(f"{subject} is of kind {kind} and has members; only a scalar or a uniform has members")
         if members:
             code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
             if (code, bits) != (1, 8):
-                raise FormatError(f"{where} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'")
-            check_members(members, nbytes, where)
+                raise FormatError(f"{subject} has members and the type {type!r}; the type of a struct of N bytes is 'uint8xN'")
+            check_members(members, nbytes, subject)
         if default is not None and (kind != "local" or not isinstance(default, Local)) and (kind != "scalar" or not _is_count(default)):
             expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar"
-            raise FormatError(f"{where} has an invalid default: expected {expected}, got {default!r} for {kind}")
-        self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, where), align=align, size=size)
+            raise FormatError(f"{subject} has an invalid default: expected {expected}, got {default!r} for {kind}")
+        self._set(name=name, kind=kind, type=type, access=access, at=read_place(at, subject), align=align, size=size)
         self._set(members=members, default=default, extra=dict(extra or {}))
 
     @property

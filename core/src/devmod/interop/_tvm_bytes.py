@@ -30,11 +30,11 @@ _CPU = 1
 class TvmReader:
     """Reads TVM's values in sequence. Errors have ``field``, the name of the current field, and the offset."""
 
-    __slots__ = ("at", "data", "field", "kind", "what")
+    __slots__ = ("at", "data", "field", "kind", "subject")
 
-    def __init__(self, data: memoryview, what: str, kind: str = "") -> None:
+    def __init__(self, data: memoryview, subject: str, kind: str = "") -> None:
         self.data = data
-        self.what = what
+        self.subject = subject
         self.kind = kind
         self.field = ""
         self.at = 0
@@ -42,7 +42,7 @@ class TvmReader:
     def error(self, problem: str, at: int | None = None) -> FormatError:
         """Return a FormatError with the field and the offset."""
         field = f"{self.field}: " if self.field else ""
-        return FormatError(f"{self.what}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
+        return FormatError(f"{self.subject}: {field}{problem}, at byte {self.at if at is None else at}", kind=self.kind)
 
     def finish(self) -> None:
         """Raise FormatError if bytes follow the last field."""

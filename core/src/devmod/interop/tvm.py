@@ -106,13 +106,13 @@ def load_imports(data: Buffer) -> Module:
 #   then for each module
 #     str    its kind
 #     bytes  its bytes; nothing for "_lib"
-def _load_imports(data: memoryview, what: str) -> Module:
+def _load_imports(data: memoryview, subject: str) -> Module:
     with shared_scan():
-        return _read_imports(data, what)
+        return _read_imports(data, subject)
 
 
-def _read_imports(data: memoryview, what: str) -> Module:
-    reader = _tvm_bytes.TvmReader(data, what)
+def _read_imports(data: memoryview, subject: str) -> Module:
+    reader = _tvm_bytes.TvmReader(data, subject)
     reader.field = "length"
     size = reader.read_int(8)
     if size != len(data) - 8:
@@ -128,14 +128,14 @@ def _read_imports(data: memoryview, what: str) -> Module:
         saved = reader.read_bytes()
         spec = spec_of_loader(kind) if is_valid_name(kind) else None
         known = spec is not None or kind == CONST_LOADER
-        modules.append(_from_tvm(kind, spec, saved, f"{what}: module {number}") if known else _ForeignModule(kind, saved))
+        modules.append(_from_tvm(kind, spec, saved, f"{subject}: module {number}") if known else _ForeignModule(kind, saved))
     reader.finish()
     for number, module in enumerate(modules):
         module.__dict__["_devmod_imports"] = tuple(modules[child] for child in children[rows[number] : rows[number + 1]])
         module.__dict__["_devmod_tvm_number"] = number
     reached = len(ordered(modules[:1]))
     if reached != len(modules):
-        raise FormatError(f"{what}: {len(modules)} modules, and {reached} of them are in the tree of the first")
+        raise FormatError(f"{subject}: {len(modules)} modules, and {reached} of them are in the tree of the first")
     return modules[0]
 
 
@@ -243,14 +243,14 @@ class _ForeignModule(Module):
         )
 
 
-def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, what: str = "") -> Module:
-    reader = _tvm_bytes.TvmReader(data, what or f"TVM's bytes of the {kind} module", kind)
+def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
+    reader = _tvm_bytes.TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
     if spec is None:
         tensors, by_symbol = reader.read_constants()
         reader.finish()
         constants = ConstLoaderModule(tensors, by_symbol)
         wire = memoryview(constants.save_to_bytes())
-        return _TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=what)
+        return _TvmModule(kind, wire, kind, data, fmt="", names=constants.by_symbol, place=subject)
     fields: dict[str, Any] = {"fmt": spec.formats[0]}
     for field in spec.fields:
         reader.field = field
@@ -262,7 +262,7 @@ def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, what: str = 
             fields[field] = reader.read_shaders() if spec.shader_map else reader.read_bytes()
     reader.finish()
     wire = memoryview(b"".join(_wire.encode(spec, fields["fmt"], fields["fmap"], fields["code"])))
-    return _TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=what)
+    return _TvmModule(spec.kind, wire, kind, data, fmt=spec.canonical_format(fields["fmt"]), names=fields["fmap"], place=subject)
 
 
 def _tvm_kind(module: Module) -> str:

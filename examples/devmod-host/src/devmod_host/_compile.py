@@ -94,11 +94,11 @@ def _line(library: Libclang, diagnostic: Any) -> str:
 
 def _kernel(library: Libclang, cursor: Any) -> ReflectedFunction:
     file, line, _ = library.location(cursor.location)
-    where = f"{os.path.basename(file)}:{line}"
+    location = f"{os.path.basename(file)}:{line}"
     returned = cursor.result_type.get_canonical().spelling
     if returned != "void":
         raise CompileError(
-            f"{where}: the function {cursor.spelling!r} returns {returned}, and a kernel returns void. "
+            f"{location}: the function {cursor.spelling!r} returns {returned}, and a kernel returns void. "
             "Write the result through a pointer, or make a helper static",
             kind="host",
             function=cursor.spelling,
@@ -109,7 +109,7 @@ def _kernel(library: Libclang, cursor: Any) -> ReflectedFunction:
         type_, param = _param(argument)
         if not type_:
             raise CompileError(
-                f"{where}: the kernel {cursor.spelling!r} takes {argument.type.spelling!r} as argument {number} "
+                f"{location}: the kernel {cursor.spelling!r} takes {argument.type.spelling!r} as argument {number} "
                 f"{argument.spelling!r}, which devmod cannot pass; expected a number, or a pointer to numbers or structs",
                 kind="host",
                 function=cursor.spelling,
@@ -117,7 +117,7 @@ def _kernel(library: Libclang, cursor: Any) -> ReflectedFunction:
             )
         types.append(type_)
         params.append(param)
-    return ReflectedFunction(cursor.spelling, types, params, None, where)
+    return ReflectedFunction(cursor.spelling, types, params, None, location)
 
 
 def _param(argument: Any) -> tuple[str, Param]:

@@ -97,12 +97,16 @@ def find_compiler() -> Compiler:
     DeviceNotFoundError
         There is no compiler.
     """
-    named = shlex.split(os.environ.get("CC", ""))
-    for command in [named] if named else [["cc"], ["gcc"], ["clang"]]:
+    from_environment = shlex.split(os.environ.get("CC", ""))
+    for command in [from_environment] if from_environment else [["cc"], ["gcc"], ["clang"]]:
         if shutil.which(command[0]):
             break
     else:
-        why = f"CC names {named[0]!r}, which is not an installed program" if named else "none of cc, gcc and clang is on PATH"
+        why = (
+            f"CC names {from_environment[0]!r}, which is not an installed program"
+            if from_environment
+            else "none of cc, gcc and clang is on PATH"
+        )
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
     try:
         process = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", check=False)

@@ -33,16 +33,16 @@ class Libraries:
         FormatError
             The payload is not valid for Metal.
         """
-        what = f"the metal shader {entry!r} of format {fmt!r}"
+        subject = f"the metal shader {entry!r} of format {fmt!r}"
         data = bytes(code)
         if fmt == "metal":
             try:
-                options, text = split_options(source_text("metal", what, data))
+                options, text = split_options(source_text("metal", subject, data))
             except FormatError as error:
                 raise FormatError(str(error), kind="metal") from None
             return Shader(self._once, fmt, b"", text, options)
         if not data.startswith(_MAGIC):
-            raise FormatError(f"{what} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
+            raise FormatError(f"{subject} is not such a file: expected {_MAGIC!r} at its start, got {data[:8]!r}", kind="metal")
         return Shader(self._once, fmt, data, "", ())
 
 

@@ -63,8 +63,8 @@ def _linear_info() -> dict[str, FunctionInfo]:
     }
 
 
-def _shift(x: Any, how: tuple[int, int], scratch: Local) -> None:
-    x[: how[1]] += how[0]
+def _shift(x: Any, parameters: tuple[int, int], scratch: Local) -> None:
+    x[: parameters[1]] += parameters[0]
 
 
 class OpenCLConformance(Conformance):

@@ -202,11 +202,11 @@ class OpenCLDevice(Device):
     def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
         self._keep(self.read(memory, out, stream, wait=False), stream)
 
-    def _copy_error(self, what: str, error: Exception, *memories: Any) -> LaunchError:
+    def _copy_error(self, subject: str, error: Exception, *memories: Any) -> LaunchError:
         """Return the error for a failed copy. The driver may allocate the memories only now."""
         if _driver.is_memory_error(error):
             return self.memory_error(max(each.size for each in memories), _driver.code_name(error))
-        return driver_error(what, error)
+        return driver_error(subject, error)
 
     def _keep(self, event: Any, stream: Stream) -> None:
         """Keep the event of a copy until the copy is done. The event references the host's memory, and its deletion waits for the copy."""

@@ -99,7 +99,7 @@ def status_name(code: int) -> str:
         return f"error {code}"
 
 
-def build_source(context: Any, device: Any, text: str, options: tuple[str, ...], what: str) -> Any:
+def build_source(context: Any, device: Any, text: str, options: tuple[str, ...], subject: str) -> Any:
     """Build a program from source for one device, without pyopencl's cache and include folder.
 
     Raises
@@ -115,7 +115,7 @@ def build_source(context: Any, device: Any, text: str, options: tuple[str, ...],
     except Error as error:
         log = build_log(program, device) or str(error)
         raise CompileError(
-            f"{device.name.strip()} cannot build {what}: {first_errors(log, code_name(error))}", kind="opencl", log=log
+            f"{device.name.strip()} cannot build {subject}: {first_errors(log, code_name(error))}", kind="opencl", log=log
         ) from error
     return program
 

@@ -89,13 +89,13 @@ class OpenCLKernel(Kernel):
             raise self._invalid_launch(f"the kernel is built for blocks of {self.fixed} threads, got block={launch.block}")
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
-        what = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
+        problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"
         for axis, count in enumerate(size):
             if count >= 1 << bits:
-                raise self._invalid_launch(f"{what} {count} threads in {'xyz'[axis]}")
+                raise self._invalid_launch(f"{problem} {count} threads in {'xyz'[axis]}")
         # Drivers count all threads in one size_t. If it overflows, they run only some of them.
         if prod(size) >= 1 << bits:
-            raise self._invalid_launch(f"{what} {prod(size)} threads in all")
+            raise self._invalid_launch(f"{problem} {prod(size)} threads in all")
         # Unused dimensions slow the driver down.
         dimensions = 3 if size[2] > 1 else 2 if size[1] > 1 else 1
         return size[:dimensions], launch.block[:dimensions]

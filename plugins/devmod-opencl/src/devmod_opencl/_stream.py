@@ -128,6 +128,6 @@ def finish(queue: Any, device: OpenCLDevice) -> None:
         raise driver_error(f"{device} reports a fault of a launch", error) from error
 
 
-def driver_error(what: str, error: Exception) -> LaunchError:
+def driver_error(subject: str, error: Exception) -> LaunchError:
     """Return the LaunchError for an error of the driver."""
-    return LaunchError(f"{what}: {_driver.code_name(error)}", kind="opencl")
+    return LaunchError(f"{subject}: {_driver.code_name(error)}", kind="opencl")

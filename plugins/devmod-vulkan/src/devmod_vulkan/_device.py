@@ -124,19 +124,19 @@ def devices() -> list[VulkanDevice]:
     return items
 
 
-def preferred_first(found: list[Physical]) -> list[Physical]:
-    """Return the devices with that of ``DEVMOD_VULKAN_DEVICE`` first. The variable is an index into `found`, or a part of a name."""
+def preferred_first(devices: list[Physical]) -> list[Physical]:
+    """Return the devices with that of ``DEVMOD_VULKAN_DEVICE`` first. The variable is an index into `devices`, or a part of a name."""
     preferred = environment_text("DEVMOD_VULKAN_DEVICE")
     if not preferred:
-        return found
+        return devices
     if preferred.isascii() and preferred.isdigit():
-        matching = found[int(preferred) : int(preferred) + 1] if len(preferred) < 6 else []
+        matching = devices[int(preferred) : int(preferred) + 1] if len(preferred) < 6 else []
     else:
-        matching = [each for each in found if preferred.lower() in each.name.lower()]
+        matching = [each for each in devices if preferred.lower() in each.name.lower()]
     if not matching:
-        text = "; ".join(f"{number} {each.name}" for number, each in enumerate(found))
+        text = "; ".join(f"{number} {each.name}" for number, each in enumerate(devices))
         raise DeviceNotFoundError(
             f"DEVMOD_VULKAN_DEVICE is {preferred!r}: expected the number of a Vulkan device, or a part of its name. Devices: {text}",
             kind="vulkan",
         )
-    return [matching[0], *(each for each in found if each is not matching[0])]
+    return [matching[0], *(each for each in devices if each is not matching[0])]

@@ -259,10 +259,10 @@ def _on_message(severity: int, kind: int, data: Any, user: Any) -> int:
     return 0
 
 
-def raise_messages(what: str) -> None:
-    """Raise LaunchError with the messages of the validation layers, if there are any. `what` names the calls."""
+def raise_messages(subject: str) -> None:
+    """Raise LaunchError with the messages of the validation layers, if there are any. `subject` names the calls."""
     if _messages:
-        raise LaunchError(f"the Vulkan validation layers report errors in {what}: {' | '.join(drain_messages())}", kind="vulkan")
+        raise LaunchError(f"the Vulkan validation layers report errors in {subject}: {' | '.join(drain_messages())}", kind="vulkan")
 
 
 def log_messages() -> None:

@@ -144,24 +144,24 @@ class Logical:
             check_driver("vulkan")
             raise LaunchError(f"{self.device} is closed: {self._closed_because}", kind="vulkan")
 
-    def driver_error(self, what: str, code: int) -> LaunchError:
-        """Return the LaunchError for a failed driver call. The text for a lost device replaces `what`."""
+    def driver_error(self, subject: str, code: int) -> LaunchError:
+        """Return the LaunchError for a failed driver call. The text for a lost device replaces `subject`."""
         if code in _driver.MEMORY_ERRORS:
-            return self.device.memory_error(0, f"{what} ({error_name(code)})")
+            return self.device.memory_error(0, f"{subject} ({error_name(code)})")
         if code == vk.VK_ERROR_DEVICE_LOST:
-            what = (
+            subject = (
                 f"{self.device} is lost: a launch ran too long or accessed memory out of bounds, or the driver was reset. The contents of "
                 "its memory are lost. Start a new process to use the device again"
             )
-        message = LaunchError(f"{what} ({error_name(code)})", kind="vulkan")
+        message = LaunchError(f"{subject} ({error_name(code)})", kind="vulkan")
         if self.validating:
             _driver.log_messages()
         return message
 
-    def check(self, code: int, what: str) -> None:
+    def check(self, code: int, action: str) -> None:
         """Raise LaunchError if a driver call failed, or if the validation layers report errors."""
         if code < 0:
-            raise self.driver_error(f"{self.device} {what}", code)
+            raise self.driver_error(f"{self.device} {action}", code)
         if self.validating:
             _driver.raise_messages(f"calls to {self.device}")
 

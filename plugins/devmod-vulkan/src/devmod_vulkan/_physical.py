@@ -175,14 +175,14 @@ class Physical:
         return frozenset(results)
 
     def _supports(self, chain: dict[str, Any], feature: str) -> bool:
-        where, _, field = feature.partition(".")
-        if where == "subgroup":
+        struct, _, field = feature.partition(".")
+        if struct == "subgroup":
             return bool(self._operations >> _SUBGROUP.index(field) & 1)
-        if where == "controls":
+        if struct == "controls":
             return bool(getattr(self._controls, field))
-        if where not in chain:
+        if struct not in chain:
             return False
-        return bool(getattr(chain[where].features if where == "10" else chain[where], field))
+        return bool(getattr(chain[struct].features if struct == "10" else chain[struct], field))
 
     def feature_chain(self, wanted: frozenset[str] | None) -> dict[str, Any]:
         """Return Vulkan's linked feature structures, "10" first, with the features in `wanted` set."""
@@ -193,9 +193,9 @@ class Physical:
                 first = chain[name] = make(struct, pNext=first)
         chain["10"] = make("VkPhysicalDeviceFeatures2", pNext=first)
         for feature in wanted or ():
-            where, _, field = feature.partition(".")
-            if where in chain:
-                setattr(chain[where].features if where == "10" else chain[where], field, 1)
+            owner, _, field = feature.partition(".")
+            if owner in chain:
+                setattr(chain[owner].features if owner == "10" else chain[owner], field, 1)
         return chain
 
     @property

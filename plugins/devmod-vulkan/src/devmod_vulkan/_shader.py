@@ -115,12 +115,12 @@ class Shader:
         block
             The block that the fmap gives for these constants, if any.
         """
-        own = {each.id: each.type for each in self._reflected.constants}
+        types = {each.id: each.type for each in self._reflected.constants}
         for each in new:
             if each.id is None:
                 raise self._shader_error(f"identifies its constants by number, but the payload's fmap gives no number for {each.name!r}")
-            if own.get(each.id, each.type) != each.type:
-                raise self._shader_error(f"has the constant {each.id} of type {own[each.id]}, but the payload's fmap gives {each.type}")
+            if types.get(each.id, each.type) != each.type:
+                raise self._shader_error(f"has the constant {each.id} of type {types[each.id]}, but the payload's fmap gives {each.type}")
         if block is None:
             return
         for axis, source in enumerate(self._reflected.block_constants):

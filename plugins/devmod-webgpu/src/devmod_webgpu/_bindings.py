@@ -104,10 +104,12 @@ class Bindings:
         #: Packs a call's values into the bytes of each block.
         self.pack: Callable[[Sequence[Any]], tuple[bytes, ...]] = block_packer(interface)
 
-    def _place(self, at: object, what: str) -> tuple[int, int]:
+    def _place(self, at: object, subject: str) -> tuple[int, int]:
         if isinstance(at, tuple) and at[0] < _MAX_GROUPS and at[1] <= _MAX_BINDING:
             return at[0], at[1]
-        raise self._interface_error(f"{what} has the place {at!r}, expected a group below {_MAX_GROUPS} and a binding up to {_MAX_BINDING}")
+        raise self._interface_error(
+            f"{subject} has the place {at!r}, expected a group below {_MAX_GROUPS} and a binding up to {_MAX_BINDING}"
+        )
 
     def _interface_error(self, text: str) -> FormatError:
         return FormatError(f"the interface of the webgpu function {self._name!r} is invalid: {text}", kind="webgpu", function=self._name)

@@ -182,14 +182,14 @@ def is_lost(error: BaseException) -> bool:
     return "device is lost" in str(error).lower()
 
 
-def launch_error(what: str, device: Device, error: BaseException) -> LaunchError:
+def launch_error(subject: str, device: Device, error: BaseException) -> LaunchError:
     """Return the LaunchError for a failed call of wgpu."""
     if is_lost(error):
         return LaunchError(
-            f"{what}: {device} is lost: its driver failed, was reset, or was closed. The contents of its memory are lost. Start a new "
+            f"{subject}: {device} is lost: its driver failed, was reset, or was closed. The contents of its memory are lost. Start a new "
             "process to use the device again",
             kind="webgpu",
         )
     if isinstance(error, wgpu.GPUOutOfMemoryError):
-        return device.memory_error(0, f"{what}: {describe_error(error)}")
-    return LaunchError(f"{what}: {describe_error(error)}", kind="webgpu")
+        return device.memory_error(0, f"{subject}: {describe_error(error)}")
+    return LaunchError(f"{subject}: {describe_error(error)}", kind="webgpu")

@@ -127,14 +127,14 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     """Return the sources for `devmod.compile`. Standard input is text, or SPIR-V according to its first bytes."""
     if sum(str(source) == STDIN for source in sources) > 1:
         raise click.UsageError("standard input (-) is given twice as a source")
-    given: list[Path | str | bytes] = []
+    result: list[Path | str | bytes] = []
     for source in sources:
         if str(source) != STDIN:
-            given.append(source)
+            result.append(source)
             continue
         data = standard_input()
-        given.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
-    return given
+        result.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
+    return result
 
 
 def _check_languages(sources: tuple[Path, ...], targets: tuple[str, ...]) -> None:

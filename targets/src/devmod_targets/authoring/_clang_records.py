@@ -43,13 +43,13 @@ def record_members(
         while True:
             if type_kind(of) == _FIXED_ARRAY:
                 inner = lane_type(of)
-                found = [(of.element_count, inner.get_size())], inner
+                record = [(of.element_count, inner.get_size())], inner
             elif type_kind(of) == _RECORD and array_record(of) is not None:
-                found = array_record(of) or ([], of)
+                record = array_record(of) or ([], of)
             else:
                 break
-            dims += found[0]
-            of = found[1]
+            dims += record[0]
+            of = record[1]
             size = of.get_size()
         dtype, align = number_type(of)
         if dtype and not align:

@@ -80,13 +80,13 @@ def complete_source(request: CompileRequest, is_external: Callable[[str], bool] 
     """
     kind = request.target.kind
     try:
-        own, _ = split_options(request.text)
+        in_source, _ = split_options(request.text)
     except FormatError as error:
         raise CompileError(str(error), kind=kind) from None
     added, defines = options_and_defines(request)
-    options = own + tuple(added)
+    options = in_source + tuple(added)
     body, first_line = request.text, 1
-    if own and (added or defines):
+    if in_source and (added or defines):
         # The options line must be the first line of the text, so one line replaces the source's own.
         body, first_line = body.partition("\n")[2], 2
     head = f"{OPTIONS_LINE} {' '.join(options)}\n" if options and (added or defines) else ""

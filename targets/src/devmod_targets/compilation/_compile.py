@@ -107,9 +107,9 @@ def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Seq
 def _build(spec: TargetSpec, compiler: Compiler, request: CompileRequest, block: Blocks | None, local: Locals | None) -> Module:
     payload = compiler(request)
     if not isinstance(payload, Payload) or payload.kind != spec.kind:
-        what = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
+        got = f"a payload of kind {payload.kind!r}" if isinstance(payload, Payload) else type(payload).__name__
         raise PluginError(
-            f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {what}, not a devmod Payload of that kind",
+            f"the compiler of the target {spec.kind!r} ({spec.compiler}) is broken: it returned {got}, not a devmod Payload of that kind",
             kind=spec.kind,
             key=f"devmod.targets.{spec.kind}",
         )

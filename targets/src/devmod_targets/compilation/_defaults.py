@@ -57,7 +57,7 @@ def _blocks(kind: str, fmap: Mapping[str, FunctionInfo], block: Any) -> dict[str
     return {name: _dims(kind, f"block= of {name!r}", dims) for name, dims in block.items()}
 
 
-def _dims(kind: str, what: str, value: Any) -> tuple[int, int, int]:
+def _dims(kind: str, subject: str, value: Any) -> tuple[int, int, int]:
     parts = list(value) if isinstance(value, (list, tuple)) else [value]
     try:
         numbers = [int(part.__index__()) for part in parts]
@@ -65,7 +65,7 @@ def _dims(kind: str, what: str, value: Any) -> tuple[int, int, int]:
         numbers = []
     if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or max(numbers) >= 2**31:
         expected = "expected the threads of a block, an int of 1 or more, or up to three for x, y, z"
-        raise CompileError(f"{what}: {expected}, got {value!r}", kind=kind, argument="block")
+        raise CompileError(f"{subject}: {expected}, got {value!r}", kind=kind, argument="block")
     x, y, z = [*numbers, 1, 1][:3]
     return x, y, z
 
@@ -126,12 +126,12 @@ def _check_local(kind: str, parameter: str, value: object) -> Local:
     return value
 
 
-def _check_function(kind: str, fmap: Mapping[str, FunctionInfo], what: str, name: str) -> None:
+def _check_function(kind: str, fmap: Mapping[str, FunctionInfo], argument: str, name: str) -> None:
     if name not in fmap:
         raise CompileError(
-            f"{what}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",
+            f"{argument}= has {name!r}, and the source has no such function; it has: {list_names(fmap)}{did_you_mean(str(name), fmap)}",
             kind=kind,
-            argument=what,
+            argument=argument,
         )
 
 
@@ -145,12 +145,12 @@ def _check_parameter(kind: str, name: str, parameters: Sequence[str], have: str)
         )
 
 
-def _interface(kind: str, name: str, info: FunctionInfo, what: str) -> Interface:
+def _interface(kind: str, name: str, info: FunctionInfo, argument: str) -> Interface:
     if info.interface is None:
         raise CompileError(
-            f"{what}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
+            f"{argument}= needs the interface of {name!r}, and the compiler found none: declare it with fmap=",
             kind=kind,
             function=name,
-            argument=what,
+            argument=argument,
         )
     return info.interface

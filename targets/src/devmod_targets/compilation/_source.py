@@ -23,8 +23,8 @@ def read_source(
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
         if language not in (None, *binary, *binary.values()):
-            what = ", ".join(binary.values())
-            raise CompileError(f"the source is bytes, which are {what} and not {language}", kind=spec.kind)
+            expected = ", ".join(binary.values())
+            raise CompileError(f"the source is bytes, which are {expected} and not {language}", kind=spec.kind)
         return "", bytes(source), "", "", next(iter(binary))
     if isinstance(source, str):
         if language in (*binary, *binary.values()):
@@ -37,8 +37,8 @@ def read_source(
             )
         return check_source_text(source, "<text>", spec.kind), None, "", "", ""
     if not isinstance(source, os.PathLike):
-        what = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
-        raise CompileError(f"a source is {what}, not {type(source).__name__}", kind=spec.kind)
+        expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
+        raise CompileError(f"a source is {expected}, not {type(source).__name__}", kind=spec.kind)
     path = os.path.abspath(os.fsdecode(source))
     with open(path, "rb") as file:
         data = file.read()
@@ -65,10 +65,10 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
     other = other_target(spec, suffix)
     if other is not None:
-        own = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
+        languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
         raise CompileError(
-            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {own}. If the suffix "
+            f"{name} is {other.languages[suffix]} by its suffix, a source for {other.kind}; {spec.kind} takes {languages}. If the suffix "
             f"is wrong, pass the language: devmod.compile(…, language={default!r})",
             kind=spec.kind,
         )

@@ -162,8 +162,8 @@ class KernelReader:
         if pattern is not None:
             # A template may have attributes that its instance does not repeat.
             parameters = [
-                (own[0] or named[0], own[1] or named[1], own[2] or named[2])
-                for own, named in zip(parameters or [("", [], None)] * 99, self._parameters(pattern), strict=False)
+                (own[0] or declared[0], own[1] or declared[1], own[2] or declared[2])
+                for own, declared in zip(parameters or [("", [], None)] * 99, self._parameters(pattern), strict=False)
             ]
         location = f"{self._name if file == MAIN else os.path.basename(file)}:{line}"
         arguments = []

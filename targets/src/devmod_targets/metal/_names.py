@@ -38,8 +38,8 @@ class Names:
 
     def used_parts(self, parts: Sequence[str]) -> dict[str, int]:
         """Return for each name the parts that it uses: bit n is set for the n-th of `parts`."""
-        own = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
-        return closure(own, {name: self._words_in(name) for name in self._spans})
+        bits = dict.fromkeys(self._spans, 0) | {name: 1 << number for number, name in enumerate(parts)}
+        return closure(bits, {name: self._words_in(name) for name in self._spans})
 
     def _words_in(self, name: str) -> frozenset[str]:
         return frozenset(word for start, end in self._spans[name] for word in _WORD.findall(self._text[start:end]))

@@ -96,9 +96,9 @@ def _format(request: CompileRequest) -> str:
     options = dict(target.options)
     fmt: str = options.pop("format", "metal")
     if options or fmt not in SPEC.formats:
-        what = f"-{next(iter(options))}" if options else f"-format={fmt}"
+        option = f"-{next(iter(options))}" if options else f"-format={fmt}"
         raise CompileError(
-            f"the target {str(target)!r} has the option {what}; expected -format=metal (the default) or -format=metallib", kind="metal"
+            f"the target {str(target)!r} has the option {option}; expected -format=metal (the default) or -format=metallib", kind="metal"
         )
     return fmt
 

@@ -164,8 +164,8 @@ class Layouts:
             return self._struct(self.members(number))
         if opcode == 32 and operands[0] == _PHYSICAL:
             return _plain("uint64", 8)  # an address
-        what = {20: "a bool", 24: "a matrix without a stride"}.get(opcode, f"a type of opcode {opcode}")
-        raise FormatError(f"has {what} in a block of memory, where that type has no layout", kind="vulkan")
+        description = {20: "a bool", 24: "a matrix without a stride"}.get(opcode, f"a type of opcode {opcode}")
+        raise FormatError(f"has {description} in a block of memory, where that type has no layout", kind="vulkan")
 
     def _array(self, number: int, inner: Layout) -> Layout:
         opcode, operands = self._type(number)

@@ -115,11 +115,11 @@ class SpirvModule:
         """Return the variables that an entry point's functions use, limited from version 1.4 on to its declared interface."""
         if self._used_variables is None:  # computed once: a thousand entry points may call the same thousands of functions
             numbers = {variable: index for index, variable in enumerate(self.variables)}
-            own = {function: sum(1 << numbers[variable] for variable in used) for function, used in self.uses.items()}
-            self._used_variables = closure(own, self.calls)
+            own_bits = {function: sum(1 << numbers[variable] for variable in variables) for function, variables in self.uses.items()}
+            self._used_variables = closure(own_bits, self.calls)
             self._listed = list(self.variables)
-        used = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
-        return used & entry.interface if self.version >= (1, 4) else used
+        variables = {self._listed[index] for index in bits(self._used_variables.get(entry.function, 0))}
+        return variables & entry.interface if self.version >= (1, 4) else variables
 
 
 def read_words(data: bytes | memoryview) -> array[int]:

@@ -223,8 +223,8 @@ def _opaque(module: SpirvModule, at: tuple[int, int], name: str, type_: int, dec
         storage = operands[5] == 2
         access = _access(_NON_READABLE not in decorations, _NON_WRITABLE not in decorations) if storage else "r"
         return Resource(at, name, "image", "", access)
-    what = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
-    raise FormatError(f"has the variable {name!r}, {what}, which devmod does not support", kind="vulkan")
+    description = "an acceleration structure" if opcode == 5341 else f"of the opcode {opcode}"
+    raise FormatError(f"has the variable {name!r}, {description}, which devmod does not support", kind="vulkan")
 
 
 def _member_type(layout: Layout) -> MemberType:

@@ -62,9 +62,9 @@ class Build:
         from hashlib import sha256
 
         request = self.request
-        for what, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
+        for noun, value in (("the option", next(iter(options), "")), ("the define", next(iter(defines), ""))):
             if value:
-                raise CompileError(f"{request.name} is compiled SPIR-V, so {what} {value!r} has no effect; remove it", kind="vulkan")
+                raise CompileError(f"{request.name} is compiled SPIR-V, so {noun} {value!r} has no effect; remove it", kind="vulkan")
         self.sources = {request.name: sha256(request.data).hexdigest()}
         functions = self._functions(request.data, include_unused=True)
         major, minor = request.data[6], request.data[5]

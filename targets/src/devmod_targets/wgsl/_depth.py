@@ -41,11 +41,11 @@ def check_depth(text: str, name: str) -> None:
     operators, branches, angles = [0], [0], [0]
     depth = chain = 0
     for number, token in enumerate(found_tokens[:-1]):
-        what = token.text
+        word = token.text
         if token.kind == NUMBER:
             continue
-        if what in _OPEN:
-            if what == "{":  # an expression contains no brace
+        if word in _OPEN:
+            if word == "{":  # an expression contains no brace
                 chain -= operators[-1]
                 depth -= angles[-1]
                 operators[-1] = angles[-1] = 0
@@ -56,25 +56,25 @@ def check_depth(text: str, name: str) -> None:
             branches.append(0)
             angles.append(0)
             depth += 1
-        elif what in _CLOSE:
+        elif word in _CLOSE:
             if len(operators) > 1:
                 chain -= operators.pop() + branches.pop()
                 depth -= angles.pop() + 1
-        elif what in (",", ";"):
+        elif word in (",", ";"):
             chain -= operators[-1]
             operators[-1] = 0
-            if what == ";":
+            if word == ";":
                 depth -= angles[-1]
                 angles[-1] = 0
-        elif what == "else":
+        elif word == "else":
             more = found_tokens[number + 1].text == "if"
             chain += 1 if more else -branches[-1]
             branches[-1] = branches[-1] + 1 if more else 0
-        elif what == "<" and not _joins(found_tokens, number):
+        elif word == "<" and not _joins(found_tokens, number):
             angles[-1] += 1
             depth += 1
-        elif what in _OPERATORS or what == "<":
-            if what == ">" and angles[-1]:
+        elif word in _OPERATORS or word == "<":
+            if word == ">" and angles[-1]:
                 angles[-1] -= 1
                 depth -= 1
             operators[-1] += 1

@@ -91,8 +91,8 @@ class _Reader:
             for each in module.declared.values()
             if each.kind == "override" or (each.kind == "var" and ("binding" in each.attributes or each.words[:1] == ["workgroup"]))
         ]
-        own = dict.fromkeys(module.declared, 0) | {each.name: 1 << number for number, each in enumerate(self._parts)}
-        self._used_parts = closure(own, {name: each.uses for name, each in module.declared.items()})
+        bits = dict.fromkeys(module.declared, 0) | {each.name: 1 << number for number, each in enumerate(self._parts)}
+        self._used_parts = closure(bits, {name: each.uses for name, each in module.declared.items()})
 
     def entries(self) -> dict[str, ReflectedFunction]:
         self._check_extensions()
@@ -143,7 +143,7 @@ class _Reader:
     # -- one entry
 
     def _entry(self, declared: Declaration) -> ReflectedFunction:
-        where = self._source.location(declared.at)
+        location = self._source.location(declared.at)
         parts = [self._parts[number] for number in bits(self._used_parts[declared.name])]
         constants = self._constants(parts)
         block, sources = self._block(declared, [each.name for each in constants])
@@ -155,7 +155,7 @@ class _Reader:
                 f"the compute entries up to {declared.name!r} have more than {MAX_ARGUMENTS} arguments and constants together; "
                 "split the source",
             )
-        shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=where)
+        shader = ReflectedShader(declared.name, resources, constants=constants, block=block, block_constants=sources, location=location)
         entry = reflected_function("webgpu", shader)
         params = [with_min_size(param, min_sizes) for param in entry.params]
         extra = dict(entry.extra)

@@ -122,20 +122,20 @@ class Values:
         CompileError
             The expression is not constant, or is invalid.
         """
-        what, at = expression[0], expression[-1]
+        form, at = expression[0], expression[-1]
         try:
-            if what == "number":
+            if form == "number":
                 return self._arithmetic.number(expression[1], at)
-            if what == "name":
+            if form == "name":
                 return self.of(expression[1], at)
-            if what == "unary":
+            if form == "unary":
                 return self._arithmetic.unary(expression[1], self.evaluate(expression[2]), at)
-            if what == "binary":
+            if form == "binary":
                 return self._chain(expression)
-            if what == "call":
+            if form == "call":
                 values = [self.evaluate(each) for each in expression[3]]
                 return self._arithmetic.call(self._predeclared_name(expression[1]), values, at)
-            if what == "index":
+            if form == "index":
                 return self._arithmetic.item(self.evaluate(expression[1]), self.evaluate(expression[2])[1], at)
             operand = self.evaluate(expression[1])
             place = next((letters.find(expression[2]) for letters in ("xyzw", "rgba") if expression[2] in letters), -1)
