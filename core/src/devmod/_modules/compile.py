@@ -46,8 +46,8 @@ def compile(  # noqa: A001 - the public name
     Parameters
     ----------
     source
-        The source. A str is always text, an os.PathLike always a file: UTF-8 text (a byte-order mark is dropped), or SPIR-V. Bytes
-        are SPIR-V.
+        The source. A str is always text, an os.PathLike always a file: UTF-8 text (a byte-order mark is dropped), SPIR-V or LLVM
+        bitcode. Bytes are SPIR-V or bitcode.
     target
         A Target, or a string such as "opencl" or "cuda -arch=sm_80,sm_90". With several architectures the module is a bundle of
         one variant each.

@@ -50,7 +50,7 @@ class TargetSpec:
         Further names under ``devmod.load_from_bytes`` that load modules of this kind.
     languages
         The languages of source-file suffixes (without the dot). The first is the default language. If the suffix is that of a binary
-        payload (SPIR-V), the compiler receives the bytes in `CompileRequest.data`.
+        payload (SPIR-V) or "bc", the compiler receives the bytes in `CompileRequest.data`.
     compiler
         ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``; "" if there is none.
     compiled_as

@@ -9,7 +9,7 @@ from __future__ import annotations
 #: The kinds in the order of the contract, with all names by which the spec of each may be found: its file formats and suffixes, the
 #: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
 NAMES = {
-    "cuda": ("cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
+    "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
     "rocm": ("hip", "hsaco"),
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),

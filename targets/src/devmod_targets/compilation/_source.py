@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Source = str | os.PathLike[str]
 
+#: The suffixes of sources that are neither text nor payloads: LLVM bitcode.
+_BINARY_SUFFIXES = ("bc",)
+
 
 def read_source(
     source: Source | bytes | bytearray | memoryview, spec: TargetSpec, language: str | None
@@ -82,11 +85,11 @@ def other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
 
 
 def _binary_languages(spec: TargetSpec) -> dict[str, str]:
-    """Return the languages that are not text: their files are binary payloads."""
+    """Return the languages that are not text."""
     return {
         suffix: language
         for suffix, language in spec.languages.items()
-        if spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
+        if suffix in _BINARY_SUFFIXES or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
     }
 
 

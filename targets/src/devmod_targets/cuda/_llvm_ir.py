@@ -8,7 +8,7 @@ from devmod import Origin
 from devmod.backend import Payload, compile_error
 from devmod.errors import CompileError
 from devmod.targets.cuda.spec import SPEC
-from devmod_targets.authoring import merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import merge_declared, options_and_defines
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._llvm_signatures import ir_kernels
 
@@ -29,8 +29,8 @@ _EXTERN = re.compile(r"^\.extern \.func\s+(?:\([^()]*\)\s*)?([\w$]+)", re.MULTIL
 _DRIVERS_OWN = frozenset(("vprintf", "malloc", "free", "__assertfail"))
 
 
-def compile_ir(request: CompileRequest) -> Payload:
-    """Compile LLVM IR, text or bitcode, to PTX.
+def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
+    """Compile LLVM IR, text or bitcode, to PTX. Return the payload and the warnings.
 
     Raises
     ------
@@ -65,11 +65,11 @@ def compile_ir(request: CompileRequest) -> Payload:
         raise CompileError(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel", kind="cuda")
     fmap = merge_declared(SPEC, kernels, request.fmap)
     warnings = [f"{match['place'] or request.name}: warning: {match['text']}" for match in _messages(result, "warning")]
-    warn_caller(request, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])] if warnings else [])
     from hashlib import sha256
 
     origin = Origin(str(request.target), toolchain(), [*level, *options], {request.name: sha256(data).hexdigest()})
-    return Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin)
+    payload = Payload("cuda", ptx.encode(), "ptx", fmap, {"ll": text}, origin)
+    return payload, ["\n".join(["clang has warnings about the LLVM IR:", *warnings])] if warnings else []
 
 
 def _arch(request: CompileRequest) -> str:

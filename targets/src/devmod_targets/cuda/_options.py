@@ -18,7 +18,7 @@ _TRUTH = r"=(?:true|false)"
 _FLAGS = (
     "lineinfo generate-line-info G device-debug dopt use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "
     "disable-warnings Wreorder Wconversion restrict default-device device-as-default-execution-space device-int128 device-float128 err-no "
-    "display-error-number no-err-no no-display-error-number device-stack-protector utf-8 minimal dw device-w"
+    "display-error-number no-err-no no-display-error-number device-stack-protector minimal dw device-w"
 )
 _SWITCHES = (
     "ftz prec-sqrt prec-div fmad modify-stack-limit device-stack-protector builtin-move-forward builtin-initializer-list brief-diagnostics "

@@ -24,6 +24,7 @@ from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
+from devmod_targets.nvidia import read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,14 +59,18 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains NVRTC's output.
     """
-    if request.language == "LLVM IR":
+    if request.language.startswith("LLVM"):
         from devmod_targets.cuda._llvm_ir import compile_ir
 
-        return compile_ir(request)
-    return _compile_cuda(request, payload_format(request.target))
+        payload, warnings = compile_ir(request)
+    else:
+        payload, warnings = _compile_cuda(request, payload_format(request.target))
+    warn_caller(request, warnings)
+    return payload
 
 
-def _compile_cuda(request: CompileRequest, fmt: str) -> Payload:
+def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]]:
+    """Return the payload of a CUDA C++ source, and the warnings."""
     archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
     folders = nvrtc.include_folders()
     source = complete_source(request, lambda name: has_header(name, folders))
@@ -77,6 +82,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> Payload:
     ptx = [program.ptx.decode() for program in programs]
     if fmt == "cuda":
         check_visible(request, ptx[0], programs[0].lowered)
+    _check_equal(archs, [dict.fromkeys(read_ptx(text)) for text in ptx] if len(ptx) > 1 else [{}])
     fmaps, reader = _functions(request, source, [(text, program.lowered) for text, program in zip(ptx, programs, strict=True)])
     _check_equal(archs, fmaps)
     toolchain = [nvrtc.toolchain(), *filter(None, [reader])]
@@ -89,8 +95,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> Payload:
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), ", ".join(toolchain), options, source.sources)
     texts = {"cuda": source.text} | ({"ptx": ptx[0]} if fmt in ("cubin", "fatbin") else {})
-    warn_caller(request, _warnings(programs, folders))
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin)
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin), _warnings(programs, folders)
 
 
 def _functions(
@@ -113,11 +118,11 @@ def _functions(
     return [merge_declared(SPEC, each, request.fmap) for each in kernels], reader
 
 
-def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo]]) -> None:
+def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:
     """Raise CompileError if the functions of a fatbin differ between its architectures."""
     for arch, fmap in zip(archs[1:], fmaps[1:], strict=True):
         names = sorted({*fmap, *fmaps[0]})
-        name = next((name for name in names if fmap.get(name) != fmaps[0].get(name)), "")
+        name = next((name for name in names if name not in fmap or name not in fmaps[0] or fmap[name] != fmaps[0][name]), "")
         if name:
             raise CompileError(
                 f"the function {name!r} differs between {archs[0]} and {arch}, and a fatbin has one signature; compile without "

@@ -1,0 +1,3 @@
+#pragma once
+#include <shape.h>
+template <class T, int N> struct Tile { T at[N][padded(N)]; };
