@@ -337,6 +337,7 @@ SPECIAL_REGISTERS = {
     *("laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
     *("lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"),
     *("dynamic_smem_size", "total_smem_size", "aggr_smem_size", "reserved_smem_offset_begin", "current_graph_exec"),
+    *(f"envreg{number}" for number in range(32)),
     *("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"),
 }  # fmt: skip
 CHANGING_REGISTERS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"}

@@ -9,7 +9,8 @@ import numpy as np
 from .barriers import Barriers
 from .errors import PtxError
 from .lanes import Frame, Lanes
-from .memory import CODE_WINDOW, FUNCTION_PARAMETERS, Arena, LaneMemory
+from .memory import CODE_WINDOW, FUNCTION_PARAMETERS, HEAP, Arena, Heap, LaneMemory
+from .ops_together import release_warps
 from .program import Block, Branch, Call, Code, Jump, Leave, Program, Table
 from .ptx_types import S64, U32, U64, Array
 
@@ -21,6 +22,10 @@ LANE_BYTES = 1 << 28
 PATIENCE = 32
 #: The same for other blocks of instructions.
 LONG_PATIENCE = 1 << 16
+
+#: Blocks of instructions that an execution runs before it counts as endless.
+STEPS = 1 << 22
+_WORKSPACE = 64
 
 Triple = tuple[int, int, int]
 
@@ -79,6 +84,12 @@ class Execution:
         self.parked: dict[tuple[Frame, int], Lanes] = {}
         self.barriers = Barriers(self)
         self.steps = 0
+        self.workspace = 0
+        if launch.cooperative:
+            arena.heap = arena.heap or Heap()
+            self.workspace = arena.heap.allocate(_WORKSPACE)
+            start = self.workspace - HEAP
+            arena.heap.bytes[start : start + _WORKSPACE] = 0
         self.start = time.monotonic_ns()
         frame = Frame(self, root, lane, 0)
         self.add(Lanes(frame, None), 0)
@@ -121,6 +132,9 @@ class Execution:
             length = launch.cluster["xyz".index(axis)]
             outer, inner = self.column(f"clusterid.{axis}"), self.column(f"cluster_ctaid.{axis}")
             return np.asarray(outer * U32.type(length) + inner, U32)
+        if name.startswith("envreg"):
+            # The cooperative groups of CUDA's headers find the barrier of the grid through these two.
+            return np.array([{1: self.workspace >> 32, 2: self.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF], U32)
         laneid = (thread % 32).astype(U32)
         one = np.ones(1, U32)
         special: dict[str, Any] = {
@@ -219,7 +233,7 @@ class Execution:
         while True:
             if not self.ready:
                 if not self.parked and not self.barriers.waiting:
-                    return
+                    break
                 self.resume()
             key = self.pick(patience)
             if patience <= 0:
@@ -228,6 +242,8 @@ class Execution:
             frame, number = key
             block = frame.code.blocks[number]
             self.steps += 1
+            if self.steps > STEPS:
+                raise PtxError("CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}")
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -237,6 +253,8 @@ class Execution:
             for step in block.steps:
                 step(lanes)
             self.finish(frame, block, lanes)
+        if self.workspace and self.arena.heap is not None:
+            self.arena.heap.release(self.workspace)
 
     def resume(self) -> None:
         """Let lanes that wait for others of their warp try again: some of those may have left."""
@@ -244,7 +262,9 @@ class Execution:
         before = sum(lanes.count for lanes in parked.values())
         for (_, number), lanes in parked.items():
             self.finish(lanes.frame, lanes.frame.code.blocks[number], lanes)
-        if not self.ready and not self.barriers.release() and sum(lanes.count for lanes in self.parked.values()) == before:
+        if self.ready or self.barriers.release() or sum(lanes.count for lanes in self.parked.values()) != before:
+            return
+        if not release_warps(self):
             self.deadlock()
 
     def deadlock(self) -> None:

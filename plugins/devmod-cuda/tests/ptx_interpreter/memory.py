@@ -11,6 +11,8 @@ from .ptx_types import S64, U8, U64, Array, DType
 if TYPE_CHECKING:
     from .lanes import Lanes
 
+#: Global memory of the device's own, which the host does not reach: the heap of malloc, the workspace of cooperative launches.
+HEAP = 1 << 47
 #: Generic addresses. Global addresses are below 2**48.
 SHARED_WINDOW = 1 << 48
 LOCAL_WINDOW = (1 << 48) + (1 << 44)
@@ -23,7 +25,8 @@ FUNCTION_PARAMETERS = 1 << 40
 #: Addresses of functions.
 CODE_WINDOW = 0x10_0000
 
-_ONE = np.zeros(1, S64)
+#: The most bytes of the heap: CUDA's default.
+HEAP_BYTES = 8 << 20
 
 
 class Views:
@@ -50,6 +53,7 @@ class Arena(Views):
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.last = (0, 0)
+        self.heap: Heap | None = None
 
     def set_ranges(self, ranges: list[tuple[int, int]]) -> None:
         """Set the ranges that a kernel may access: address and size, sorted by address."""
@@ -94,6 +98,42 @@ class Arena(Views):
             bad = np.ones(len(address), bool)
         if bad.any():
             illegal(lanes, address, bad, size, access, "global")
+
+
+class Heap(Arena):
+    """Memory that kernels allocate: it grows, and freed pieces are used again."""
+
+    def __init__(self) -> None:
+        super().__init__(np.zeros(1 << 16, U8), HEAP)
+        self.top = 16
+        self.sizes: dict[int, int] = {}
+        self.free: dict[int, list[int]] = {}
+        self.set_ranges([(HEAP + 16, 0)])
+
+    def allocate(self, size: int) -> int:
+        """Return the address of `size` bytes, or 0 if the heap is full."""
+        size = -(-max(size, 1) // 16) * 16
+        if self.free.get(size):
+            address = self.free[size].pop()
+        else:
+            if self.top + size > HEAP_BYTES:
+                return 0
+            address = HEAP + self.top
+            self.top += size
+            if self.top > len(self.bytes):
+                data = np.zeros(2 * self.top, U8)
+                data[: len(self.bytes)] = self.bytes
+                Views.__init__(self, data)
+            self.set_ranges([(HEAP + 16, self.top - 16)])
+        self.sizes[address] = size
+        return address
+
+    def release(self, address: int) -> bool:
+        """Free a piece, and return whether there was one at this address."""
+        size = self.sizes.pop(address, 0)
+        if size:
+            self.free.setdefault(size, []).append(address)
+        return bool(size)
 
 
 class LaneMemory(Views):

@@ -82,7 +82,10 @@ def fused(kind: str, mode: str) -> Callable[[Array, Array, Array], Array]:
         else:
             product, low = a * b, np.zeros(1)  # exact: two significands of 24 bits have 48
         total, error = two_sum(product, c)
-        return total, np.where(np.isfinite(total), low + error, 0.0)
+        error, rest = two_sum(error, low)
+        value, error = two_sum(total, error)
+        finite = np.isfinite(total) & np.isfinite(value)
+        return np.where(finite, value, total), np.where(finite, np.where(error == 0, rest, error), 0.0)
 
     if kind == "f64" or mode != "rn":
         return directed(kind, mode, exact)
@@ -183,7 +186,7 @@ def _inverse_root(a: Array) -> Array:
 
 @operation("rsqrt")
 def _rsqrt(decoder: Decoder) -> Step:
-    return arithmetic(decoder, 1, _approximate(_inverse_root) if decoder.type == "f64" else _inverse_root)
+    return arithmetic(decoder, 1, _approximate(_inverse_root) if decoder.type == "f64" and decoder.has("ftz") else _inverse_root)
 
 
 for _name, _function in {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "tanh": np.tanh}.items():

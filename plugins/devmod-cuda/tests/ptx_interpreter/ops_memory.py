@@ -8,6 +8,7 @@ import numpy as np
 from .decoder import Decoder, Source, Step, operation
 from .memory import (
     CLUSTER_SHIFT,
+    HEAP,
     FUNCTION_PARAMETERS,
     LOCAL_WINDOW,
     PARAM_WINDOW,
@@ -16,6 +17,7 @@ from .memory import (
     illegal,
     store,
 )  # fmt: skip
+from .ops_mbarrier import asynchronous_arrival, bulk_copy
 from .ptx_types import DTYPES, S64, U8, U64, UNSIGNED, Array, DType, Integer
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 #: A function that returns the memory and the indices of elements: lanes, addresses, bytes, width of an element, kind of access.
 Locate = Callable[["Lanes", Array, int, DType, str], tuple[Array, Array]]
 SPACES = ("global", "shared", "local", "param", "const")
-_GLOBAL = np.uint64(SHARED_WINDOW)
 
 
 def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, access: str) -> tuple[Array, Array]:
@@ -32,6 +33,8 @@ def locate_global(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
     arena = lanes.frame.execution.arena
     if address.dtype is not U64:
         address = address.astype(U64)
+    if int(address[0]) >= HEAP and arena.heap is not None:
+        arena = arena.heap
     return arena.view(dtype), arena.locate(lanes, address, size, dtype.itemsize, access)
 
 
@@ -74,6 +77,7 @@ LOCATE: dict[str, Locate] = {
     "param": locate_param,
 }
 _WINDOWS: dict[int, tuple[Locate, int]] = {
+    HEAP >> WINDOW_SHIFT: (locate_global, 0),
     SHARED_WINDOW >> WINDOW_SHIFT: (locate_shared, SHARED_WINDOW),
     LOCAL_WINDOW >> WINDOW_SHIFT: (locate_local, LOCAL_WINDOW),
     PARAM_WINDOW >> WINDOW_SHIFT: (locate_param, PARAM_WINDOW),
@@ -83,14 +87,14 @@ _WINDOWS: dict[int, tuple[Locate, int]] = {
 def by_window(lanes: "Lanes", address: Array, action: Callable[["Lanes", Array, Locate, Any], None]) -> None:
     """Call `action` for the lanes of each space that generic addresses are in, with the addresses there and the lanes' positions."""
     low, high = int(address.min()), int(address.max())
-    if high < SHARED_WINDOW:
+    if high < HEAP:
         action(lanes, address, locate_global, None)
         return
     if low >> WINDOW_SHIFT == high >> WINDOW_SHIFT and low >> WINDOW_SHIFT in _WINDOWS:
         locate, start = _WINDOWS[low >> WINDOW_SHIFT]
         action(lanes, address - np.uint64(start), locate, None)
         return
-    window = np.where(address < _GLOBAL, np.uint64(0), address >> np.uint64(WINDOW_SHIFT))
+    window = address >> np.uint64(WINDOW_SHIFT)
     for value in np.unique(window):
         positions = np.flatnonzero(window == value)
         locate, start = _WINDOWS.get(int(value), (locate_global, 0))
@@ -244,12 +248,14 @@ def _st(decoder: Decoder) -> Step:
 @operation("cp")
 def _cp(decoder: Decoder) -> Step:
     """Decode cp.async: the copy happens at once, so waiting for it does nothing."""
-    if decoder.parts[1] != "async" or decoder.has("bulk"):
+    if decoder.parts[1] != "async":
         raise decoder.unsupported()
+    if decoder.has("bulk"):
+        return bulk_copy(decoder)
     if decoder.parts[2] in ("commit_group", "wait_group", "wait_all"):
         return lambda lanes: None
     if decoder.has("mbarrier"):
-        raise decoder.unsupported()
+        return asynchronous_arrival(decoder)
     _, target = decoder.address(0, U64)
     _, source = decoder.address(1, U64)
     operand = decoder.operands[2]

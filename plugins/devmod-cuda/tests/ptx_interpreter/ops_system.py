@@ -9,7 +9,7 @@ import numpy as np
 
 from .decoder import Decoder, Step, operation
 from .errors import PtxError
-from .memory import FUNCTION_PARAMETERS
+from .memory import FUNCTION_PARAMETERS, Heap
 from .ops_memory import load, save
 from .ptx_types import U8, U32, U64, Group, Instruction, Name
 
@@ -109,7 +109,27 @@ def _assertfail(lanes: "Lanes", results: list[str], arguments: list[str]) -> Non
     raise PtxError("CUDA_ERROR_ASSERT", f"{file}:{line}: {function}: assertion {message!r} failed, {lanes.describe(0)}")
 
 
-_CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail}
+def heap_of(lanes: "Lanes") -> Heap:
+    """Return the heap of the device."""
+    arena = lanes.frame.execution.arena
+    if arena.heap is None:
+        arena.heap = Heap()
+    return arena.heap
+
+
+def _malloc(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    heap = heap_of(lanes)
+    _put(lanes, results[0], np.array([heap.allocate(int(size)) for size in _value(lanes, arguments[0], U64)], U64))
+
+
+def _free(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
+    heap = heap_of(lanes)
+    for position, address in enumerate(_value(lanes, arguments[0], U64)):
+        if address and not heap.release(int(address)):
+            raise PtxError("CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}")
+
+
+_CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}
 
 
 @operation("call")

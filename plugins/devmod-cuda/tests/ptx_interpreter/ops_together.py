@@ -63,6 +63,7 @@ class WarpOperation:
     mask: Source | None
     run_lanes: Run
     writes: int
+    barrier: bool = False
 
     def run(self, execution: "Execution", block: "Block", lanes: "Lanes") -> None:
         """Run for the warps whose lanes are all here; the others wait."""
@@ -88,6 +89,30 @@ class WarpOperation:
             lanes.dirty |= self.writes
         self.run_lanes(lanes, warps, mask)
         execution.add(lanes, block.next)
+
+
+def release_warps(execution: "Execution") -> bool:
+    """Release lanes at different bar.warp.sync instructions whose warps are complete together, and return whether there were any."""
+    groups = []
+    for key, lanes in execution.parked.items():
+        block = lanes.frame.code.blocks[key[1]]
+        if isinstance(block.end, WarpOperation) and block.end.barrier:
+            lanes.load(block.reads)
+            groups.append((key, block, lanes, Warps(execution, lanes)))
+    present = np.zeros(execution.slots // 32, U32)
+    for _, _, _, warps in groups:
+        present |= warps.bits()
+    released = False
+    missing = alive_bits(execution) & ~present
+    for key, block, lanes, warps in groups:
+        complete = (block.end.mask(lanes) & missing[warps.warps]) == 0
+        if complete.any():
+            released = True
+            del execution.parked[key]
+            if not complete.all():
+                lanes, execution.parked[key] = execution.split(lanes, complete, block.live)
+            execution.add(lanes, block.next)
+    return released
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +187,7 @@ def _barrier(decoder: Decoder) -> Any:
     if decoder.has("cluster"):
         return ClusterBarrier(decoder.has("wait"))
     if decoder.has("warp"):
-        return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0)
+        return WarpOperation(decoder.source(0, U32), lambda lanes, warps, mask: None, 0, True)
     operands = list(decoder.operands)
     if decoder.has("red"):
         reduction = decoder.first(("popc", "and", "or"))

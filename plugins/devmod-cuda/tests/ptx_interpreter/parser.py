@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     r"""(?P<skip>(?:\s+|//[^\n]*|/\*.*?\*/)+)
     |(?P<string>"(?:\\.|[^"\\])*")
     |(?P<number>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-    |(?P<word>[.%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
+    |(?P<word>\.[A-Za-z_]\w*(?:::\w+)*|[%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
     |(?P<mark><<|>>|.)""",
     re.VERBOSE | re.DOTALL,
 )
