@@ -11,7 +11,32 @@ import numpy as np
 import pytest
 from ptx_snippets import numpy_type, run_snippet
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 2.5, 3.5, math.inf, -math.inf, math.nan, 65504.0, 1e-40, -1e-40, 3e38, 1e-7, 255.5, -0.3, 1e10, 4e9, -4e9, 1e19, 2e19]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    1.5,
+    2.5,
+    3.5,
+    math.inf,
+    -math.inf,
+    math.nan,
+    65504.0,
+    1e-40,
+    -1e-40,
+    3e38,
+    1e-7,
+    255.5,
+    -0.3,
+    1e10,
+    4e9,
+    -4e9,
+    1e19,
+    2e19,
+]
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -64,8 +89,8 @@ def nearest(number: Fraction, kind: str, mode: str) -> float:
         finite = [each for each in candidates if np.isfinite(each)]
         return float(min(finite, key=lambda each: (abs(Fraction(float(each)) - number), int(np.array(each).view("u4")) & 1)))
     exact = Fraction(float(near)) if np.isfinite(near) else None
-    above = exact is None and near > 0 or exact is not None and exact > number
-    below = exact is None and near < 0 or exact is not None and exact < number
+    above = (exact is None and near > 0) or (exact is not None and exact > number)
+    below = (exact is None and near < 0) or (exact is not None and exact < number)
     down, up = float(np.nextafter(near, dtype(-np.inf))), float(np.nextafter(near, dtype(np.inf)))
     if mode == "rz":
         mode = "rm" if number > 0 else "rp"
@@ -148,7 +173,15 @@ def test_comparisons_with_nan(kind: str) -> None:
         np.testing.assert_array_equal(run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, a), (kind, b)], "pred"), holds, err_msg=name)
 
 
-APPROXIMATE = {"sin": np.sin, "cos": np.cos, "lg2": np.log2, "ex2": np.exp2, "rcp": np.reciprocal, "rsqrt": lambda a: 1 / np.sqrt(a), "sqrt": np.sqrt}
+APPROXIMATE = {
+    "sin": np.sin,
+    "cos": np.cos,
+    "lg2": np.log2,
+    "ex2": np.exp2,
+    "rcp": np.reciprocal,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "sqrt": np.sqrt,
+}
 
 
 @pytest.mark.parametrize("name", [*APPROXIMATE, "tanh"])
@@ -161,7 +194,9 @@ def test_approximations(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16"])
 @pytest.mark.parametrize("target", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"])
-@pytest.mark.parametrize(("mode", "oracle"), [("rni", lambda a: Fraction(round(a))), ("rzi", math.trunc), ("rmi", math.floor), ("rpi", math.ceil)])
+@pytest.mark.parametrize(
+    ("mode", "oracle"), [("rni", lambda a: Fraction(round(a))), ("rzi", math.trunc), ("rmi", math.floor), ("rpi", math.ceil)]
+)
 def test_cvt_to_integers(kind: str, target: str, mode: str, oracle: Callable[[Fraction], int]) -> None:
     a = values(kind, 1)
     limits = np.iinfo(numpy_type(target))
@@ -185,7 +220,18 @@ def test_cvt_to_integers(kind: str, target: str, mode: str, oracle: Callable[[Fr
 def test_cvt_from_integers(kind: str, target: str, mode: str) -> None:
     limits = np.iinfo(numpy_type(kind))
     random = np.random.default_rng(5)
-    numbers = [int(limits.max), int(limits.min), 0, 1, *(int(each) >> int(shift) for each, shift in zip(random.integers(limits.min, limits.max, 100, numpy_type(kind)), random.integers(0, limits.bits, 100), strict=True))]
+    numbers = [
+        int(limits.max),
+        int(limits.min),
+        0,
+        1,
+        *(
+            int(each) >> int(shift)
+            for each, shift in zip(
+                random.integers(limits.min, limits.max, 100, numpy_type(kind)), random.integers(0, limits.bits, 100), strict=True
+            )
+        ),
+    ]
     result = run_snippet(f"cvt.{mode}.{target}.{kind} %o, %a;", [(kind, numbers)], target)
     same(result, np.array([nearest(Fraction(number), target, mode) for number in numbers], numpy_type(target)))
 
@@ -219,7 +265,9 @@ def test_bfloat16() -> None:
     wide = run_snippet("cvt.f32.bf16 %o, %a;", [("u16", x.view(np.uint16))], "f32")
     same(wide, x.astype(np.float32))
     for name, oracle in {"add": np.add, "mul": np.multiply, "sub": np.subtract}.items():
-        result = run_snippet(f"{name}.bf16 %o, %a, %b;", [("u16", x.view(np.uint16)), ("u16", y.view(np.uint16))], "u16").view(ml_dtypes.bfloat16)
+        result = run_snippet(f"{name}.bf16 %o, %a, %b;", [("u16", x.view(np.uint16)), ("u16", y.view(np.uint16))], "u16").view(
+            ml_dtypes.bfloat16
+        )
         same(result.astype(np.float32), brain(oracle(x.astype(np.float32), y.astype(np.float32))).astype(np.float32))
     pair = run_snippet("cvt.rn.bf16x2.f32 %o, %a, %b;", [("f32", a), ("f32", b)], "u32").view(ml_dtypes.bfloat16).reshape(-1, 2)
     same(pair[:, 0].astype(np.float32), y.astype(np.float32))

@@ -7,7 +7,36 @@ import numpy as np
 import pytest
 from ptx_snippets import numpy_type, run_snippet
 
-EDGES = [0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 255, 0x7F, 0x80, 0x7FFF, 0x8000, 0xFFFF, 0x12345678, -1, -2, -3, -8, -100, -32768]
+EDGES = [
+    0,
+    1,
+    2,
+    3,
+    5,
+    7,
+    8,
+    15,
+    16,
+    31,
+    32,
+    33,
+    63,
+    64,
+    100,
+    255,
+    0x7F,
+    0x80,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x12345678,
+    -1,
+    -2,
+    -3,
+    -8,
+    -100,
+    -32768,
+]
 
 
 def values(kind: str, seed: int) -> list[int]:
@@ -82,7 +111,10 @@ def permuted(a: int, b: int, selector: int) -> int:
 
 
 def dot(signs: str, a: int, b: int, c: int) -> int:
-    x, y = ([part - 256 if sign == "s" and part > 127 else part for part in (n & 0xFFFFFFFF).to_bytes(4, "little")] for sign, n in zip(signs, (a, b), strict=True))
+    x, y = (
+        [part - 256 if sign == "s" and part > 127 else part for part in (n & 0xFFFFFFFF).to_bytes(4, "little")]
+        for sign, n in zip(signs, (a, b), strict=True)
+    )
     return c + sum(p * q for p, q in zip(x, y, strict=True))
 
 
@@ -195,7 +227,9 @@ def test_carries_go_through_additions_of_128_bits() -> None:
 
 def test_a_carry_goes_through_multiply_and_add() -> None:
     a, b, c, d = (values("u32", seed) for seed in range(4))
-    low, high = run_snippet("mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;", [("u32", each) for each in (a, b, c, d)], "u32", "u32")
+    low, high = run_snippet(
+        "mad.lo.cc.u32 %o, %a, %b, %c; madc.hi.u32 %p, %a, %b, %d;", [("u32", each) for each in (a, b, c, d)], "u32", "u32"
+    )
     total = [x * y + (w << 32 | z) for x, y, z, w in zip(a, b, c, d, strict=True)]
     np.testing.assert_array_equal(low, np.array([number & 0xFFFFFFFF for number in total], np.uint32))
     np.testing.assert_array_equal(high, np.array([number >> 32 & 0xFFFFFFFF for number in total], np.uint32))
@@ -212,7 +246,10 @@ def test_cvt_between_integers(source: str, target: str, saturate: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
-@pytest.mark.parametrize(("name", "oracle"), [("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)])
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [("eq", np.equal), ("ne", np.not_equal), ("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)],
+)
 def test_setp_of_integers(kind: str, name: str, oracle: Any) -> None:
     columns = [values(kind, 1), sorted(values(kind, 1))]
     result = run_snippet(f"setp.{name}.{kind} %qo, %a, %b;", [(kind, column) for column in columns], "pred")
@@ -232,10 +269,19 @@ def test_setp_with_two_destinations_and_a_combination() -> None:
 
 def test_selection_and_set() -> None:
     a, b, c = values("u32", 1), values("u32", 2), values("s32", 3)
-    np.testing.assert_array_equal(run_snippet("setp.lt.s32 %v, %c, 0; selp.b32 %o, %a, %b, %v;", [("u32", a), ("u32", b), ("s32", c)], "u32"), np.where(np.array(c) < 0, a, b))
-    np.testing.assert_array_equal(run_snippet("slct.u32.s32 %o, %a, %b, %c;", [("u32", a), ("u32", b), ("s32", c)], "u32"), np.where(np.array(c) >= 0, a, b))
-    np.testing.assert_array_equal(run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"), np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0))
-    np.testing.assert_array_equal(run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"), np.where(np.array(a) < np.array(b), 1.0, 0.0))
+    np.testing.assert_array_equal(
+        run_snippet("setp.lt.s32 %v, %c, 0; selp.b32 %o, %a, %b, %v;", [("u32", a), ("u32", b), ("s32", c)], "u32"),
+        np.where(np.array(c) < 0, a, b),
+    )
+    np.testing.assert_array_equal(
+        run_snippet("slct.u32.s32 %o, %a, %b, %c;", [("u32", a), ("u32", b), ("s32", c)], "u32"), np.where(np.array(c) >= 0, a, b)
+    )
+    np.testing.assert_array_equal(
+        run_snippet("set.lt.u32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "u32"), np.where(np.array(a) < np.array(b), 0xFFFFFFFF, 0)
+    )
+    np.testing.assert_array_equal(
+        run_snippet("set.lt.f32.u32 %o, %a, %b;", [("u32", a), ("u32", b)], "f32"), np.where(np.array(a) < np.array(b), 1.0, 0.0)
+    )
 
 
 def test_a_predicated_instruction_keeps_the_old_value_elsewhere() -> None:

@@ -25,6 +25,8 @@ LONG_PATIENCE = 1 << 16
 
 #: Blocks of instructions that an execution runs before it counts as endless.
 STEPS = 1 << 22
+#: Bytes of local memory of a thread, with all the calls that it is in.
+STACK_BYTES = 1 << 16
 _WORKSPACE = 64
 
 Triple = tuple[int, int, int]
@@ -243,7 +245,9 @@ class Execution:
             block = frame.code.blocks[number]
             self.steps += 1
             if self.steps > STEPS:
-                raise PtxError("CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}")
+                raise PtxError(
+                    "CUDA_ERROR_LAUNCH_TIMEOUT", f"the kernel does not end: it ran {STEPS} blocks of instructions, {lanes.describe(0)}"
+                )
             patience -= LONG_PATIENCE // PATIENCE if block.spins else 1
             if not self.ready:
                 patience = LONG_PATIENCE
@@ -382,7 +386,7 @@ class Execution:
         frame.results = end.results
         size = frame.base + code.frame_size
         if size > self.local.size:
-            if size * self.count > 4 * LANE_BYTES or frame.depth > 10_000:
+            if size > STACK_BYTES:
                 raise PtxError(
                     "CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}, {lanes.describe(0)}"
                 )

@@ -86,14 +86,14 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
             flag = x < y
             if flag_in:
                 borrow = lanes.r[number].astype(dtype)
-                flag |= value < borrow
+                flag = flag | (value < borrow)
                 value = value - borrow
         else:
             value = x + y
             flag = value < x
             if flag_in:
                 value = value + lanes.r[number].astype(dtype)
-                flag |= (value == 0) & (lanes.r[number] != 0)
+                flag = flag | (value == 0) & (lanes.r[number] != 0)
         if flag_out:
             lanes.r[number] = flag.astype(U32)
         out(lanes, value)

@@ -65,7 +65,14 @@ def _offset(address: Array) -> Array:
 @operation("mbarrier")
 def _mbarrier(decoder: Decoder) -> Step:
     kind = decoder.parts[1]
-    makers = {"init": _init, "inval": _inval, "arrive": _arrive, "arrive_drop": _arrive, "expect_tx": _transaction, "complete_tx": _transaction}
+    makers = {
+        "init": _init,
+        "inval": _inval,
+        "arrive": _arrive,
+        "arrive_drop": _arrive,
+        "expect_tx": _transaction,
+        "complete_tx": _transaction,
+    }
     makers |= {"test_wait": _wait, "try_wait": _wait, "pending_count": _pending}
     return makers[kind](decoder)
 

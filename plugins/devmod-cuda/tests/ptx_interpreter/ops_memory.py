@@ -8,8 +8,8 @@ import numpy as np
 from .decoder import Decoder, Source, Step, operation
 from .memory import (
     CLUSTER_SHIFT,
-    HEAP,
     FUNCTION_PARAMETERS,
+    HEAP,
     LOCAL_WINDOW,
     PARAM_WINDOW,
     SHARED_WINDOW,

@@ -126,7 +126,9 @@ def _free(lanes: "Lanes", results: list[str], arguments: list[str]) -> None:
     heap = heap_of(lanes)
     for position, address in enumerate(_value(lanes, arguments[0], U64)):
         if address and not heap.release(int(address)):
-            raise PtxError("CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}")
+            raise PtxError(
+                "CUDA_ERROR_LAUNCH_FAILED", f"free of 0x{int(address):x}, which malloc did not return, {lanes.describe(position)}"
+            )
 
 
 _CALLS = {"vprintf": _vprintf, "__assertfail": _assertfail, "malloc": _malloc, "free": _free}

@@ -113,8 +113,9 @@ class Parser:
                     self.next()
             elif token == ".address_size":
                 self.at += 1
-                if self.next() != "64":
-                    raise self.fail(".address_size is not 64")
+                if self.tokens[self.at] != "64":
+                    raise self.fail(f"expected '64', got {self.tokens[self.at]!r}")
+                self.at += 1
             elif token == ".section":
                 self.at += 1
                 while self.tokens[self.at] != "{":
