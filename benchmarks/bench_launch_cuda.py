@@ -1,0 +1,154 @@
+"""What a CUDA launch costs the host: devmod's prepared launch and its general call, with each driver, beside cuda.core's `launch`.
+
+    python benchmarks/bench_launch_cuda.py [--rounds 201] [--launches 200]
+
+The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its own
+buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. Without a GPU the driver is the stand-in driver of the tests, whose launches return
+at once: the figures are the host's side alone. Each of devmod-cuda's two drivers has a process of its own, with cuda.core in both. The
+contenders take turns in each round. The figures are medians over the rounds. Exits with 1 when a ratio is over its bound.
+
+With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn, outside of the measurement, and CuPy's
+RawKernel is a further contender if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import cuda_driver
+import numpy as np
+
+N = 64
+UNIT, ADDRESSES = "cuda.core, launch with buffers", "cuda.core, launch with addresses as ints"
+CUPY = "CuPy, RawKernel"
+PREPARED, GENERAL = "devmod, prepared", "devmod, general call"
+DRIVERS = ("cuda-bindings", "pycuda")
+#: The most that a contender may cost, in units of cuda.core's launch: on the stand-in driver by driver, and on a GPU.
+STANDIN = {"cuda-bindings": {PREPARED: 0.8, GENERAL: 3.0}, "pycuda": {PREPARED: 1.1, GENERAL: 3.0}}
+HARDWARE = {PREPARED: 1.0, GENERAL: 1.5}
+Loop = Callable[[int], None]
+
+
+def contenders(arch: str) -> tuple[dict[str, Loop], Callable[[], None]]:
+    """Return a loop of launches for each contender, and the function that waits for all of them."""
+    import devmod
+
+    module = cuda_driver.add_kernel(arch)
+    device = devmod.device("cuda")
+    function = module["add"]
+    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    prepared = function.bind(a, b, c, N, grid=1, block=N)
+    from cuda.core import Device, LaunchConfig, ObjectCode, launch
+
+    core = Device(0)
+    core.set_current()
+    stream = core.create_stream()
+    kernel = ObjectCode.from_ptx(bytes(module.code)).get_kernel("add")
+    config = LaunchConfig(grid=1, block=N)
+    count = np.int32(N)
+    u, v, w = (core.allocate(4 * N, stream=stream) for _ in range(3))
+    x, y, z = (int(each.handle) for each in (u, v, w))
+
+    # A loop of its own for each, as a program would write it.
+    def call_core(launches: int) -> None:
+        for _ in range(launches):
+            launch(stream, config, kernel, u, v, w, count)
+
+    def call_core_with_addresses(launches: int) -> None:
+        for _ in range(launches):
+            launch(stream, config, kernel, x, y, z, count)
+
+    def call_prepared(launches: int) -> None:
+        for _ in range(launches):
+            prepared()
+
+    def call_devmod(launches: int) -> None:
+        for _ in range(launches):
+            function(a, b, c, N, grid=1, block=N)
+
+    loops = {UNIT: call_core, ADDRESSES: call_core_with_addresses, PREPARED: call_prepared, GENERAL: call_devmod}
+    if cuda_driver.on_hardware():
+        loops |= cupy_loop()
+
+    def wait() -> None:
+        stream.sync()
+        device.synchronize()
+
+    return loops, wait
+
+
+def cupy_loop() -> dict[str, Loop]:
+    """Return CuPy's loop, if CuPy is installed."""
+    try:
+        import cupy
+    except ImportError:
+        return {}
+    kernel = cupy.RawKernel(cuda_driver.SOURCE, "add")
+    arguments = (*(cupy.ones(N, "float32") for _ in range(3)), np.int32(N))
+
+    def call_cupy(launches: int) -> None:
+        for _ in range(launches):
+            kernel((1,), (N,), arguments)
+
+    return {CUPY: call_cupy}
+
+
+def measure(rounds: int, launches: int, arch: str) -> dict[str, float]:
+    """Return the microseconds of one launch of each contender."""
+    cuda_driver.launch_nothing()
+    loops, wait = contenders(arch)
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    for number in range(rounds + 2):
+        for name, loop in loops.items():
+            began = time.perf_counter()
+            loop(launches)
+            elapsed = time.perf_counter() - began
+            wait()
+            if number >= 2:  # the first two warm up
+                times[name].append(elapsed / launches * 1e6)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> int:
+    """Measure with each driver, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=201)
+    parser.add_argument("--launches", type=int, default=200)
+    parser.add_argument("--arch", default="80", help="the architecture of the PTX")
+    parser.add_argument("--json", action="store_true", help="measure with the driver of DEVMOD_CUDA_DRIVER alone, and print JSON")
+    options = parser.parse_args()
+    if options.json:
+        print(json.dumps(measure(options.rounds, options.launches, options.arch)))
+        return 0
+    over = False
+    print(f"{cuda_driver.place():<46} {'µs':>7} {'ratio':>6} {'most':>5}")
+    for driver in DRIVERS:
+        reason = cuda_driver.missing_driver(driver)
+        if reason:
+            print(f"{driver}: not measured, {reason}")
+            continue
+        arguments = [sys.executable, *sys.argv, "--json"]
+        environment = os.environ | cuda_driver.environment(driver)
+        output = subprocess.run(arguments, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        medians = json.loads(output)
+        bounds = HARDWARE if cuda_driver.on_hardware() else STANDIN[driver]
+        print(f"with {driver}")
+        for name, median in medians.items():
+            ratio, most = median / medians[UNIT], bounds.get(name)
+            is_over = most is not None and ratio > most
+            if CUPY in medians and most is not None:
+                is_over |= median / medians[CUPY] > most
+            over |= is_over
+            print(f"  {name:<44} {median:7.2f} {ratio:6.2f} {most if most is not None else '':>5}{'  over' if is_over else ''}")
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

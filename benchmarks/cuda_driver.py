@@ -1,0 +1,50 @@
+"""The CUDA driver of the benchmarks: the real one with DEVMOD_TEST_CUDA=hardware, else the stand-in driver of the tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-cuda/tests", "tests/standin")]
+
+from standin_cuda import child_environment, missing_driver, on_hardware, standin  # noqa: E402 - the line above finds it
+
+__all__ = ["add_kernel", "environment", "launch_nothing", "missing_driver", "on_hardware", "place"]
+
+#: Adds n floats; NVRTC's output for it is a few lines of PTX.
+SOURCE = """
+extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+
+
+def environment(driver: str) -> dict[str, str]:
+    """Return the environment of a process that uses the driver through one of devmod-cuda's two packages."""
+    own = {} if on_hardware() else child_environment()
+    return os.environ | own | {"DEVMOD_CUDA_DRIVER": driver}
+
+
+def launch_nothing() -> None:
+    """Let the stand-in driver's launches return at once. The real driver's launches are of an empty kernel or a small one."""
+    if not on_hardware():
+        driver = standin()
+        driver.show()
+        driver.skip_launches()
+
+
+def place() -> str:
+    """Return where the figures are from, for the head of a table."""
+    return "with the driver of NVIDIA" if on_hardware() else "on the stand-in driver"
+
+
+def add_kernel(arch: str) -> Any:
+    """Return the module of `SOURCE` as PTX."""
+    import devmod
+
+    return devmod.compile(SOURCE, f"cuda -arch=compute_{arch}")
