@@ -1,0 +1,136 @@
+"""What compiling CUDA C++ costs: devmod beside NVRTC called bare, and the receiver's compiler with its cache warm.
+
+    python benchmarks/bench_cuda_compile.py [--rounds 15]
+
+Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by devmod.compile. The reading of the
+signature (libclang and the PTX) is measured apart. The contenders take turns in each round; the figures are medians, and the ratios
+medians of the rounds' ratios. The receiver's row is the time from `devmod.create` with CUDA C++ to the kernel on the stand-in driver,
+whose module is cached on disk. Exits with 1 when a figure is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cuda_driver
+
+#: The most that devmod.compile may cost apart from the signature, of NVRTC called bare; and milliseconds of the receiver.
+MOST_RATIO, MOST_CACHED = 1.1, 2.0
+MATMUL = """
+#define TILE 16
+extern "C" __global__ void matmul(const float *a, const float *b, float *c, int n)
+{
+    __shared__ float left[TILE][TILE], right[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int tile = 0; tile < (n + TILE - 1) / TILE; tile++) {
+        int x = tile * TILE + threadIdx.x, y = tile * TILE + threadIdx.y;
+        left[threadIdx.y][threadIdx.x] = row < n && x < n ? a[row * n + x] : 0;
+        right[threadIdx.y][threadIdx.x] = y < n && column < n ? b[y * n + column] : 0;
+        __syncthreads();
+        for (int i = 0; i < TILE; i++)
+            sum += left[threadIdx.y][i] * right[i][threadIdx.x];
+        __syncthreads();
+    }
+    if (row < n && column < n) c[row * n + column] = sum;
+}
+"""
+MANY = "".join(cuda_driver.SOURCE.replace(" add(", f" add{number}(") for number in range(20))
+SOURCES = {"add": cuda_driver.SOURCE, "matmul": MATMUL, "20 kernels": MANY}
+OPTIONS = ("-arch=sm_90", "--no-cache")
+
+
+def compile_bare(text: str) -> None:
+    """Compile to a cubin and PTX with NVRTC alone."""
+    from cuda.bindings import nvrtc
+
+    def check(status: Any, *values: Any) -> Any:
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise RuntimeError(str(status))
+        return values[0] if values else None
+
+    program = check(*nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    check(*nvrtc.nvrtcCompileProgram(program, len(OPTIONS), [option.encode() for option in OPTIONS]))
+    for size, get in ((nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN), (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)):
+        check(*get(program, bytearray(check(*size(program)))))
+    check(*nvrtc.nvrtcDestroyProgram(program))
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Return the milliseconds of a call."""
+    began = time.perf_counter()
+    act()
+    return (time.perf_counter() - began) * 1e3
+
+
+def measure_compile(text: str, rounds: int) -> tuple[float, float, float, float]:
+    """Return the milliseconds of NVRTC, of devmod.compile without the signature and of the signature, and the ratio of the first two."""
+    import devmod
+    from devmod_targets.cuda import compile as compiler
+
+    read_kernels, reading = compiler.read_kernels, 0.0
+
+    def read_timed(*arguments: Any) -> Any:
+        nonlocal reading
+        began = time.perf_counter()
+        try:
+            return read_kernels(*arguments)
+        finally:
+            reading = (time.perf_counter() - began) * 1e3
+
+    compiler.read_kernels = read_timed
+    try:
+        rows = []
+        for _ in range(rounds + 1):
+            bare = timed(lambda: compile_bare(text))
+            whole = timed(lambda: devmod.compile(text, "cuda -arch=sm_90", name="kernel"))
+            rows.append((bare, whole - reading, reading, (whole - reading) / bare))
+    finally:
+        compiler.read_kernels = read_kernels
+    bare, rest, signature, ratio = (statistics.median(column) for column in zip(*rows[1:], strict=True))  # the first warms up
+    return bare, rest, signature, ratio
+
+
+def measure_receiver(rounds: int) -> tuple[float, float]:
+    """Return the milliseconds from the source to the kernel: compiled for the first time, and with its module cached on disk."""
+    import devmod
+
+    cuda_driver.launch_nothing()
+    built = devmod.compile(cuda_driver.SOURCE, "cuda -arch=sm_80 -format=cuda")
+    devmod.device("cuda")
+
+    def load() -> None:
+        devmod.create("cuda", built.code, "cuda", built.functions)["add"]
+
+    first = timed(load)
+    return first, statistics.median(timed(load) for _ in range(rounds))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    over = False
+    print(f"{'source':<12} {'NVRTC, ms':>10} {'devmod, ms':>11} {'ratio':>6} {'most':>5} {'signature, ms':>14}")
+    for name, text in SOURCES.items():
+        bare, rest, signature, ratio = measure_compile(text, options.rounds)
+        over |= ratio > MOST_RATIO
+        print(f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' if ratio > MOST_RATIO else ''}")
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ |= cuda_driver.environment("cuda-bindings") | {"DEVMOD_CACHE_DIR": cache}
+        first, again = measure_receiver(options.rounds)
+    over |= again > MOST_CACHED
+    print(f"the receiver, {cuda_driver.place()}: compiled {first:.1f} ms, cached {again:.2f} ms (most {MOST_CACHED} ms)")
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
