@@ -2,10 +2,11 @@
 
     python benchmarks/bench_launch_cuda.py [--rounds 201] [--launches 200]
 
-The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its own
-buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. Without a GPU the driver is the stand-in driver of the tests, whose launches return
-at once: the figures are the host's side alone. Each of devmod-cuda's two drivers has a process of its own, with cuda.core in both. The
-contenders take turns in each round. The figures are medians over the rounds. Exits with 1 when a ratio is over its bound.
+The kernel adds 64 floats and takes three buffers and an int. cuda.core's launch configuration is made beforehand. Its arguments are its
+own buffers and a NumPy scalar; a row of its own has the buffers' addresses as ints, which it takes faster and cannot check. Without a GPU
+the driver is the stand-in driver of the tests, whose launches return at once: the figures are the host's side alone. Each of devmod-
+cuda's two drivers has a process of its own, with cuda.core in both. The contenders take turns in each round. The figures are medians over
+the rounds. Exits with 1 when a ratio is over its bound.
 
 With DEVMOD_TEST_CUDA=hardware the driver is the real one. The queue is emptied after each turn, outside of the measurement, and CuPy's
 RawKernel is a further contender if it is installed.
