@@ -452,12 +452,12 @@ def read_offload(data: bytes) -> None:
     """Take a container of device code apart, and load it as variants."""
     from devmod_targets.interop import offload
 
-    images = attempt(lambda: offload.read_images(data)) or []
+    images: list[offload.OffloadImage] = attempt(partial(offload.read_images, data)) or []
     size = sum(len(image.data) for image in images)
     # Compressed images may be 1,024 times as long as the file, within other compressed ones.
     if size > max(len(data), 1) << 20:
         raise Breach(f"{len(data)} bytes contain images of {size} bytes")
-    module = attempt(lambda: offload.load(data, _ADD)) if images else None
+    module = attempt(partial(offload.load, data, _ADD)) if images else None
     if module is not None:
         use(module)
 
