@@ -485,7 +485,7 @@ def read_fatbin(data: bytes) -> None:
 
     for member in attempt(lambda: nvidia.fatbin_members(data)) or ():
         check_text(f"{member!r}", "the repr of a fatbin's member")
-        image = attempt(lambda member=member: member.data)
+        image = attempt(partial(getattr, member, "data"))
         if image is not None and len(image) > member.size:
             raise Breach(f"a member of {member.size} bytes has {len(image)}")
 

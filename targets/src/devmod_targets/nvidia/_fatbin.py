@@ -12,6 +12,7 @@ import sys
 from importlib import import_module
 from struct import unpack_from
 
+from devmod.backend import escape
 from devmod.errors import FormatError, ToolchainNotFoundError
 from devmod.targets.cuda.spec import SPEC
 from devmod_targets.nvidia._lz4 import decompress_block
@@ -81,8 +82,8 @@ class FatbinMember:
         return SPEC.architecture(self.kind, self._stored) or self._header_arch
 
     def __repr__(self) -> str:
-        compression = f", {self.compression}" if self.compression else ""
-        return f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{compression}>"
+        details = ", ".join(filter(None, (f"{self.kind} {self.arch}", f"{self.size} bytes", self.compression)))
+        return f"<FatbinMember {escape(details)}>"
 
 
 def fatbin_members(data: Binary) -> list[FatbinMember]:
