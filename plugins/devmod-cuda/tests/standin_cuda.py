@@ -78,7 +78,6 @@ class Standin:
     """The stand-in driver in this process. It has devices between `show` and `hide` alone, so that other tests see none."""
 
     def __init__(self) -> None:
-        os.environ.setdefault(PREFIX + "WORKER", worker())
         # cuda-bindings, cuda.core and pycuda load the library by its soname, and get this one, which is loaded already.
         self._library = ctypes.CDLL(str(library()), mode=ctypes.RTLD_GLOBAL)
         self._library.standin_report.restype = ctypes.c_char_p
@@ -87,6 +86,7 @@ class Standin:
         self._library.standin_launches.restype = ctypes.c_uint64
         self._library.standin_set.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
         self._settings: set[str] = set()
+        self._library.standin_set(b"worker", worker().encode())
         self.hide()
 
     @property

@@ -80,6 +80,9 @@ void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- device.c -------------------------------------------------------------------------------------------------------------- */
 
+/* Note the devices that exist, at cuInit. */
+void devices_open(void);
+/* Return the number of devices that are visible now. */
 int device_count(void);
 /* Return the compute capability as major * 10 + minor. */
 int device_arch(int device);
@@ -175,12 +178,16 @@ struct Module {
 /* The kinds of images. */
 typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
 ImageKind image_kind(const void *image);
-/* Return the bytes of an ELF file from its headers, 0 if they are damaged. */
-size_t elf_size(const void *image);
+/* Return the data of a wrapped fatbin, else the image itself. */
+const void *image_of(const void *image);
+/* Return the bytes of an image, which it has within, 0 if it is damaged. */
+size_t image_size(const void *image);
+/* Return a copy of an image and set *size, or NULL if it is damaged or not all of it is there. */
+void *image_copy(const void *image, size_t *size);
 /* Read kernels and globals of a cubin into *module. */
 CUresult cubin_read(const unsigned char *image, size_t size, Module *module);
-/* Return the best member of a fatbin for `arch` (a cubin for it, else the newest PTX that it takes), the caller frees it. */
-CUresult fatbin_member(const unsigned char *image, int arch, void **member);
+/* Set *member to a copy of a fatbin's best member for `arch` (a cubin for it, else the newest PTX that it takes), with a zero behind it. */
+CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size);
 /* Check .version, .target and .address_size of PTX against a device and the driver. */
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
 /* Load an image into a context. `log` takes the error log. */

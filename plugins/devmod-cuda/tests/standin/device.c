@@ -6,18 +6,41 @@
 #include <string.h>
 
 Device devices[DEVICES];
+/* The physical numbers of the devices, as they were at cuInit. */
+static int visible[DEVICES];
 
 int driver_version(void)
 {
     return (int)setting_number("driver_version", CUDA_VERSION);
 }
 
+/* Return the physical number of a device, as CUDA_VISIBLE_DEVICES orders them, or -1. The list ends at its first unknown entry. */
+static int physical(int device)
+{
+    int present = (int)setting_number("devices", 1);
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    if (setting_number("hidden", 0))
+        return -1;
+    if (!list)
+        return device < present && device < DEVICES ? device : -1;
+    for (int i = 0; *list && i <= device; i++) {
+        char *end;
+        long number = strtol(list, &end, 10);
+        if (end == list || number < 0 || number >= present)
+            return -1;
+        if (i == device)
+            return (int)number;
+        list = end + (*end == ',');
+    }
+    return -1;
+}
+
 int device_count(void)
 {
-    uint64_t count = setting_number("devices", 1);
-    if (setting_number("hidden", 0))
-        return 0;
-    return count > DEVICES ? DEVICES : (int)count;
+    int count = 0;
+    while (count < DEVICES && physical(count) >= 0)
+        count++;
+    return count;
 }
 
 int device_arch(int device)
@@ -25,7 +48,8 @@ int device_arch(int device)
     /* One number for all devices, or a list: "90,80". */
     const char *list = setting("arch");
     int arch = 90;
-    for (int i = 0; list && i <= device; i++) {
+    int number = visible[device];
+    for (int i = 0; list && i <= number; i++) {
         arch = atoi(list);
         list = strchr(list, ',');
         list = list ? list + 1 : NULL;
@@ -36,6 +60,14 @@ int device_arch(int device)
 uint64_t device_memory(void)
 {
     return setting_number("memory", UINT64_C(4) << 30);
+}
+
+void devices_open(void)
+{
+    for (int i = 0; i < device_count(); i++) {
+        devices[i].exists = true;
+        visible[i] = physical(i);
+    }
 }
 
 static int shared_memory_optin(int arch)
@@ -82,7 +114,7 @@ int device_attribute(int device, CUdevice_attribute attribute)
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return device + 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return visible[device] + 1;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return 1;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return arch / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return arch % 10;
@@ -139,7 +171,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
     CHECK(uuid, CUDA_ERROR_INVALID_VALUE);
     CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
     memcpy(uuid->bytes, "devmod stand-in", 16);
-    uuid->bytes[15] = (char)dev;
+    uuid->bytes[15] = (char)visible[dev];
     return CUDA_SUCCESS;
 }
 
@@ -176,7 +208,7 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
     ENTER(READY);
     CHECK(pciBusId && len >= 13, CUDA_ERROR_INVALID_VALUE);
     CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)dev + 1);
+    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)visible[dev] + 1);
     return CUDA_SUCCESS;
 }
 
@@ -186,9 +218,13 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     unsigned domain, bus;
     CHECK(dev && pciBusId, CUDA_ERROR_INVALID_VALUE);
     CHECK(sscanf(pciBusId, "%x:%x:", &domain, &bus) == 2, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!domain && bus && valid((CUdevice)bus - 1), CUDA_ERROR_INVALID_DEVICE);
-    *dev = (CUdevice)bus - 1;
-    return CUDA_SUCCESS;
+    for (int i = 0; !domain && i < DEVICES; i++) {
+        if (!valid(i) || visible[i] + 1 != (int)bus)
+            continue;
+        *dev = i;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)

@@ -130,8 +130,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags)
         explain("the arena could not be mapped");
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
-    for (int i = 0; i < DEVICES; i++)
-        devices[i].exists = i < device_count();
+    devices_open();
     pthread_atfork(NULL, NULL, note_fork);
     report_more = report_calls;
     ready = true;

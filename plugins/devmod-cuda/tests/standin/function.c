@@ -180,18 +180,6 @@ CUresult CUDAAPI cuFuncLoad(CUfunction function)
 
 /* ---- libraries --------------------------------------------------------------------------------------------------------------- */
 
-/* Return the bytes of an image: PTX ends with a zero, ELF and fatbins have their size within. */
-static size_t image_size(const void *image)
-{
-    uint64_t size;
-    switch (image_kind(image)) {
-    case IMAGE_PTX: return strlen(image) + 1;
-    case IMAGE_CUBIN: return elf_size(image);
-    case IMAGE_FATBIN: memcpy(&size, (const char *)image + 8, sizeof size); return size + 16;
-    default: return 0;
-    }
-}
-
 CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
                                    unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
                                    unsigned int numLibraryOptions)
@@ -199,13 +187,13 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_o
     ENTER(READY);
     (void)jitOptions, (void)jitOptionsValues, (void)numJitOptions, (void)libraryOptions, (void)libraryOptionValues, (void)numLibraryOptions;
     CHECK(library && code, CUDA_ERROR_INVALID_VALUE);
-    size_t size = image_size(code);
-    CHECK(size, CUDA_ERROR_INVALID_IMAGE);
     Library *object = calloc(1, sizeof *object);
     CHECK(object, CUDA_ERROR_OUT_OF_MEMORY);
-    object->image = malloc(size);
-    object->size = size;
-    memcpy(object->image, code, size);
+    object->image = image_copy(image_of(code), &object->size);
+    if (!object->image) {
+        free(object);
+        return CUDA_ERROR_INVALID_IMAGE;
+    }
     object->handle = handle_make(HANDLE_LIBRARY, object, object);
     *library = object->handle;
     return CUDA_SUCCESS;

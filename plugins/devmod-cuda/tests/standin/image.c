@@ -1,14 +1,26 @@
 /* Images of modules: the checks of PTX's header, the kernels of a cubin (ELF, .nv.info), the members of a fatbin. */
+#define _GNU_SOURCE
 #include "cuda_standin.h"
 
 #include <ctype.h>
 #include <elf.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 enum { CUDA_MACHINE = 190, CUBIN_ENTRY = 0x10, MOST_SECTIONS = 1 << 16 };
 enum { KPARAM_INFO = 0x17, MAX_THREADS = 0x05, REQNTID = 0x10, FORMAT_SIZED = 0x04 };
+
+#define MOST_IMAGE (UINT64_C(1) << 31)
+
+typedef struct {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* of the members behind the header */
+} FatbinHeader;
 
 static const uint32_t FATBIN_MAGIC = 0xba55ed50, WRAPPER_MAGIC = 0x466243b1;
 
@@ -87,21 +99,72 @@ static bool inside(size_t size, uint64_t offset, uint64_t length)
     return offset <= size && length <= size - offset;
 }
 
-size_t elf_size(const void *image)
+/* Copy memory that may not be there: an image has its size within, and a truncated one ends earlier. */
+static bool copy_safely(void *target, const void *source, size_t size)
 {
-    const Elf64_Ehdr *header = image;
-    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != CUDA_MACHINE)
+    struct iovec local = {target, size}, remote = {(void *)(uintptr_t)source, size};
+    ssize_t count = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+    if (count < 0 && errno == EPERM) { /* a sandbox may forbid it */
+        memcpy(target, source, size);
+        return true;
+    }
+    return count == (ssize_t)size;
+}
+
+/* Return the bytes of an ELF file from its headers, 0 if they are damaged. */
+static size_t elf_size(const void *image)
+{
+    Elf64_Ehdr header;
+    if (!copy_safely(&header, image, sizeof header) || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != CUDA_MACHINE)
         return 0;
-    uint64_t sections = header->e_shoff + (uint64_t)header->e_shnum * sizeof(Elf64_Shdr);
-    uint64_t segments = header->e_phoff + (uint64_t)header->e_phnum * sizeof(Elf64_Phdr);
+    uint64_t sections = header.e_shoff + (uint64_t)header.e_shnum * sizeof(Elf64_Shdr);
+    uint64_t segments = header.e_phoff + (uint64_t)header.e_phnum * sizeof(Elf64_Phdr);
     uint64_t result = sections > segments ? sections : segments;
-    if (result > SLICE_BYTES / 64 || header->e_shentsize != sizeof(Elf64_Shdr))
+    if (header.e_shoff > MOST_IMAGE || header.e_phoff > MOST_IMAGE || header.e_shentsize != sizeof(Elf64_Shdr))
         return 0;
-    const Elf64_Shdr *section = (const Elf64_Shdr *)((const char *)image + header->e_shoff);
-    for (int i = 0; i < header->e_shnum; i++)
-        if (section[i].sh_type != SHT_NOBITS && section[i].sh_offset + section[i].sh_size > result)
-            result = section[i].sh_offset + section[i].sh_size;
+    for (int i = 0; i < header.e_shnum; i++) {
+        Elf64_Shdr section;
+        if (!copy_safely(&section, (const char *)image + header.e_shoff + (size_t)i * sizeof section, sizeof section))
+            return 0;
+        if (section.sh_type == SHT_NOBITS)
+            continue;
+        if (section.sh_offset > MOST_IMAGE || section.sh_size > MOST_IMAGE)
+            return 0;
+        if (section.sh_offset + section.sh_size > result)
+            result = section.sh_offset + section.sh_size;
+    }
     return result;
+}
+
+size_t image_size(const void *image)
+{
+    FatbinHeader header;
+    switch (image_kind(image)) {
+    case IMAGE_PTX: return strlen(image) + 1;
+    case IMAGE_CUBIN: return elf_size(image);
+    case IMAGE_FATBIN:
+        return copy_safely(&header, image, sizeof header) && header.size < MOST_IMAGE ? header.header_size + header.size : 0;
+    default: return 0;
+    }
+}
+
+const void *image_of(const void *image)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic == WRAPPER_MAGIC) /* {magic, version, data, …}: what a compiler puts beside the data */
+        memcpy(&image, (const char *)image + 8, sizeof image);
+    return image;
+}
+
+void *image_copy(const void *image, size_t *size)
+{
+    *size = image_size(image);
+    char *copy = *size ? calloc(1, *size + 1) : NULL;
+    if (copy && copy_safely(copy, image, *size))
+        return copy;
+    free(copy);
+    return NULL;
 }
 
 static bool open_elf(Elf *elf, const unsigned char *image, size_t size)
@@ -243,12 +306,6 @@ CUresult cubin_read(const unsigned char *image, size_t size, Module *module)
 /* ---- fatbins ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint32_t magic;
-    uint16_t version, header_size;
-    uint64_t size; /* of the members behind the header */
-} FatbinHeader;
-
-typedef struct {
     uint16_t kind, version; /* kind 1: PTX, 2: cubin */
     uint32_t header_size;
     uint64_t size;
@@ -259,13 +316,9 @@ typedef struct {
 
 enum { MEMBER_PTX = 1, MEMBER_CUBIN = 2, MEMBER_COMPRESSED = 0x2000 | 0x8000 };
 
-CUresult fatbin_member(const unsigned char *image, int arch, void **member)
+CUresult fatbin_member(const unsigned char *image, int arch, void **member, size_t *size)
 {
     FatbinHeader header;
-    uint32_t magic;
-    memcpy(&magic, image, sizeof magic);
-    if (magic == WRAPPER_MAGIC) /* {magic, version, data, …}: what a compiler puts beside the data */
-        memcpy(&image, image + 8, sizeof image);
     memcpy(&header, image, sizeof header);
     CHECK(header.magic == FATBIN_MAGIC && header.header_size >= sizeof header, CUDA_ERROR_INVALID_IMAGE);
     const unsigned char *data = image + header.header_size, *end = data + header.size, *best = NULL;
@@ -296,5 +349,6 @@ CUresult fatbin_member(const unsigned char *image, int arch, void **member)
     CHECK(copy, CUDA_ERROR_OUT_OF_MEMORY);
     memcpy(copy, best, chosen.size);
     *member = copy;
+    *size = chosen.size;
     return CUDA_SUCCESS;
 }

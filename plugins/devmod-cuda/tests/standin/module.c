@@ -140,26 +140,32 @@ static CUresult place_globals(Module *module)
     return result;
 }
 
-static CUresult load_into(Module *module, const void *image, char *log, size_t log_size)
+static CUresult load_copy(Module *module, const void *image, size_t size, char *log, size_t log_size)
 {
     int arch = device_arch(module->context->device);
-    void *member = NULL;
     ImageKind kind = image_kind(image);
-    if (kind == IMAGE_FATBIN) {
-        TRY(fatbin_member(image, arch, &member));
-        image = member;
-        kind = image_kind(image);
-    }
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
     if (kind == IMAGE_PTX)
         result = load_ptx(module, image, log, log_size);
     else if (kind == IMAGE_CUBIN)
-        result = cubin_read(image, elf_size(image), module);
+        result = cubin_read(image, size, module);
     if (!result && kind == IMAGE_CUBIN && (module->arch / 10 != arch / 10 || module->arch > arch))
         result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+    return result ? result : place_globals(module);
+}
+
+static CUresult load_into(Module *module, const void *image, char *log, size_t log_size)
+{
+    size_t size;
+    void *member = NULL, *copy = image_copy(image_of(image), &size);
+    CHECK(copy, CUDA_ERROR_INVALID_IMAGE);
+    CUresult result = CUDA_SUCCESS;
+    if (image_kind(copy) == IMAGE_FATBIN)
+        result = fatbin_member(copy, device_arch(module->context->device), &member, &size);
     if (!result)
-        result = place_globals(module);
+        result = load_copy(module, member ? member : copy, size, log, log_size);
     free(member);
+    free(copy);
     return result;
 }
 
