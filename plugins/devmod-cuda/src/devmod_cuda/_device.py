@@ -148,6 +148,7 @@ class CudaDevice(Device):
         return Memory(handle.value, handle)
 
     def free_memory(self) -> int | None:
+        check_driver("cuda")
         context = self.context
         try:
             with context:
