@@ -43,7 +43,7 @@ def values(kind: str, seed: int) -> list[int]:
     """Return edges and random numbers of a type, in a random order."""
     bits = 8 * numpy_type(kind).itemsize
     random = np.random.default_rng(seed)
-    numbers = EDGES + [1 << (bits - 1), (1 << (bits - 1)) - 1, (1 << (bits - 1)) + 1, (1 << bits) - 1]
+    numbers = [*EDGES, 1 << (bits - 1), (1 << (bits - 1)) - 1, (1 << (bits - 1)) + 1, (1 << bits) - 1]
     numbers = numbers * 3 + [int.from_bytes(random.bytes(8), "little") >> int(shift) for shift in random.integers(0, 64, 100)]
     return [wrap(numbers[place], kind) for place in random.permutation(len(numbers))]
 

@@ -82,18 +82,14 @@ def with_carry(decoder: Decoder, a: Any, b: Any, subtract: bool, flag_in: bool, 
     def run(lanes: "Lanes") -> None:
         x, y = a(lanes), b(lanes)
         if subtract:
-            value = x - y
-            flag = x < y
-            if flag_in:
-                borrow = lanes.r[number].astype(dtype)
-                flag = flag | (value < borrow)
-                value = value - borrow
+            # The flag is the carry of x + ~y + 1, the inverse of a borrow: 128-bit divisions of NVRTC read it with addc.
+            y = ~y
+            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(1)
         else:
-            value = x + y
-            flag = value < x
-            if flag_in:
-                value = value + lanes.r[number].astype(dtype)
-                flag = flag | (value == 0) & (lanes.r[number] != 0)
+            extra = lanes.r[number].astype(dtype) if flag_in else dtype.type(0)
+        total = x + y
+        value = total + extra
+        flag = (total < x) | (value < total)
         if flag_out:
             lanes.r[number] = flag.astype(U32)
         out(lanes, value)
