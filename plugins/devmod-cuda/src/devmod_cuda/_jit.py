@@ -19,16 +19,6 @@ _CACHE = DiskCache("cuda")
 _FORM = "format and image"
 #: The distributions whose versions determine what NVRTC makes.
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
-#: The options that a payload may have. Others write files, read them, or have no effect on the code. The payload comes from strangers.
-_OPTIONS = frozenset(
-    (
-        *("D", "U", "define-macro", "undefine-macro", "std", "default-device", "device-as-default-execution-space", "restrict"),
-        *("use_fast_math", "ftz", "prec-div", "prec-sqrt", "fmad", "maxrregcount", "extra-device-vectorization", "ptxas-options", "Xptxas"),
-        *("device-int128", "device-float128", "builtin-move-forward", "builtin-initializer-list", "no-source-include"),
-        *("disable-warnings", "w", "Werror", "diag-error", "diag-suppress", "diag-warn", "display-error-number", "no-display-error-number"),
-        *("lineinfo", "generate-line-info", "G", "device-debug", "dopt", "Ofast-compile", "optimization-info", "opt-info"),
-    )
-)
 
 
 def check_options(options: Sequence[str]) -> None:
@@ -39,12 +29,12 @@ def check_options(options: Sequence[str]) -> None:
     FormatError
         A receiver does not pass an option to NVRTC.
     """
+    if not options:
+        return
+    from devmod_targets.cuda.options import is_supported
+
     for option in options:
-        if not option.startswith("-"):
-            continue  # the value of an option
-        name = option.lstrip("-").partition("=")[0]
-        short = option[1:2] if option[1:2] in ("D", "U") else name
-        if name not in _OPTIONS and short not in _OPTIONS:
+        if not is_supported(option):
             raise FormatError(f"the cuda source has the build option {option!r}, which devmod-cuda does not pass to NVRTC", kind="cuda")
 
 

@@ -14,7 +14,7 @@ import sys
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._headers import headers_in_memory
-from devmod_targets.cuda._options import writes_folders
+from devmod_targets.cuda.options import writes_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._instances import check_visible, with_instances
 from devmod_targets.cuda._log import diagnostics
-from devmod_targets.cuda._options import check_options
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
+from devmod_targets.cuda.options import check_options
 from devmod_targets.nvidia import read_ptx
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
-from devmod_targets.cuda._options import check_options as check_options
+from devmod_targets.cuda.options import check_options as check_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""The options of NVRTC that a build and a receiver accept.
+"""The options of NVRTC that a build and a receiver accept: one list, so that what builds also compiles at the receiver.
 
-A payload may come from a stranger, and NVRTC has options that read and write files. So the options are those of a list.
+A payload may come from a stranger, and NVRTC has options that read and write files.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from devmod.errors import CompileError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+__all__ = ["check_options", "is_supported", "writes_folders"]
 
 _TRUTH = r"=(?:true|false)"
 #: Names without their dashes. NVRTC takes one dash or two before most of them.
@@ -52,7 +54,7 @@ _ALLOWED = re.compile(
             "--?(?:" + "|".join(_SWITCHES.split()) + ")" + _TRUTH,
             *(f"--?{re.escape(name)}={value}" for name, value in _VALUES.items()),
             "--?(?:rdc|relocatable-device-code)=false",
-            r"-U[A-Za-z_]\w*",
+            r"-[DU][A-Za-z_]\w*(?:=.*)?",
         ]
     ),
     re.ASCII,
@@ -67,10 +69,15 @@ _FILES = re.compile(
 _DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
 
 
+def is_supported(option: str) -> bool:
+    """Return whether an option may be in a payload: it changes the code or the diagnostics, and reads and writes no file."""
+    return _ALLOWED.fullmatch(option) is not None
+
+
 def check_options(options: Iterable[str]) -> None:
     """Raise CompileError for an option that is not in the list, or that a payload cannot have."""
     for option in options:
-        if _ALLOWED.fullmatch(option):
+        if is_supported(option):
             continue
         if _ARCH.match(option):
             problem = "names an architecture; name it in the target, such as 'cuda -arch=sm_90'"
