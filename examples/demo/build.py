@@ -17,21 +17,26 @@ from typing import Any
 import devmod
 
 #: The pattern of each kind's sources, and the packages that could run them.
-SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal"}
-#: What a source cannot contain: the block of a Metal kernel, and the size of memory that a pointer to `__local` or threadgroup gets.
+SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal", "cuda": "*.cu"}
+#: The target of each kind, if it is more than the kind. PTX runs on every card of this architecture or a later one.
+TARGETS = {"cuda": "cuda -arch=compute_75"}
+#: What a source cannot contain: the block of a Metal or CUDA kernel, and the size of memory that a pointer to `__local` or threadgroup gets.
 OPTIONS: dict[str, dict[str, Any]] = {
     "reduction.cl": {"local": {"scratch": devmod.Local(per_thread=4)}},
     "reduction.metal": {"local": {"scratch": devmod.Local(per_thread=4)}, "block": 128},
     "softmax.metal": {"block": 64},
     "matmul.metal": {"block": (16, 16)},
+    "reduction.cu": {"block": 128},
+    "softmax.cu": {"block": 64},
+    "matmul.cu": {"block": (16, 16)},
 }
-BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal")
+BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda")
 
 
 def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]:
     """Return the example kernels of a kind, and TVM's matmul if TVM has that kind, each with the name of its source."""
     sources = sorted((repository / "examples" / kind).glob(SOURCES[kind]))
-    made = [(source.name, devmod.compile(source, kind, **OPTIONS.get(source.name, {}))) for source in sources]
+    made = [(source.name, devmod.compile(source, TARGETS.get(kind, kind), **OPTIONS.get(source.name, {}))) for source in sources]
 
     # TVM compiled this one on another machine. It is in TVM's imports blob.
     blob = repository / "core" / "tests" / "vectors" / "tvm" / f"matmul.{kind}.tvmimports"

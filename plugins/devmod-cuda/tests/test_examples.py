@@ -1,0 +1,52 @@
+"""The CUDA examples and TVM's matmul, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standin_cuda import on_hardware
+
+import devmod
+from devmod_targets.cuda.nvrtc import compile_program
+
+REPOSITORY = Path(__file__).parents[3]
+sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
+
+from build import compile_kind  # noqa: E402
+from cases import CASES  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def payload() -> bytes:
+    try:
+        return devmod.dumps(devmod.bundle(*(made for _, made in compile_kind(REPOSITORY, "cuda"))))
+    except devmod.ToolchainNotFoundError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def sources_as_ptx() -> Iterator[None]:
+    """The stand-in driver executes PTX, and NVRTC would make a cubin for its device."""
+    if on_hardware():
+        yield
+        return
+
+    def compile_to_ptx(code: bytes) -> tuple[str, bytes]:
+        return "ptx", compile_program(bytes(code).decode(), "kernel.cu", ["-arch=compute_75"]).ptx
+
+    devmod.set_compiler("cuda", compile_to_ptx)
+    yield
+    devmod.set_compiler("cuda", None)
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("sources_as_ptx")
+@pytest.mark.parametrize("name", CASES)
+def test_example(name: str, payload: bytes, device: Any) -> None:
+    case, _ = CASES[name]
+    result = case(devmod.loads(payload), device, REPOSITORY)
+    assert result.error <= result.tolerance
