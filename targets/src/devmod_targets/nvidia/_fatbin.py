@@ -82,8 +82,7 @@ class FatbinMember:
         return SPEC.architecture(self.kind, self._stored) or self._header_arch
 
     def __repr__(self) -> str:
-        details = ", ".join(filter(None, (f"{self.kind} {self.arch}", f"{self.size} bytes", self.compression)))
-        return f"<FatbinMember {escape(details)}>"
+        return escape(f"<FatbinMember {self.kind} {self.arch}, {self.size} bytes{self.compression and ', '}{self.compression}>")
 
 
 def fatbin_members(data: Binary) -> list[FatbinMember]:
