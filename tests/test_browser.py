@@ -692,7 +692,7 @@ def test_a_lost_device_raises_and_is_replaced(page: Browser, server: FileServer)
     assert found == [["DeviceLostError", f"{lost}: it then uses a new device"], 1, f"{lost}, with a new device of yours"]
 
 
-def test_a_device_that_is_lost_and_an_array_that_goes_away_while_a_kernel_runs(page: Browser, server: FileServer) -> None:
+def test_a_lost_device_and_an_array_deleted_while_a_kernel_runs(page: Browser, server: FileServer) -> None:
     server.files["k.devmod"] = compiled(
         "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n@compute @workgroup_size(1) fn up() { x[0] += 1u; }"
     )

@@ -160,7 +160,7 @@ def test_from_a_build_box_to_a_device_box(kind: str, environment: Callable[..., 
 
 
 @pytest.mark.row("R7")
-def test_a_plugin_has_its_entry_points_and_nothing_else(environment: Callable[..., Any], wheels: Any, plugin: str) -> None:
+def test_a_plugin_has_no_public_names_but_its_entry_points(environment: Callable[..., Any], wheels: Any, plugin: str) -> None:
     if plugin == "devmod-conformance":
         pytest.skip("devmod-conformance is a library, with public names of its own")
     box = environment(wheels.direct("devmod-core"), wheels.direct(plugin))

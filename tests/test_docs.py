@@ -240,7 +240,7 @@ def test_the_page_of_the_commands_is_made_from_them() -> None:
     assert commands.PAGE.read_text() == commands.page(), "docs/commands.md: run make commands"
 
 
-def test_the_page_of_the_errors_has_each_class_with_what_holds_after_it() -> None:
+def test_the_page_of_errors_has_each_class_with_the_state_after_it() -> None:
     page = (DOCS / "errors.md").read_text()
     found = dict(re.findall(r"^## (\w+Error)\n\n((?:(?!## ).*\n)*)", page, re.MULTILINE))
     assert sorted(found) == sorted(set(devmod.errors.__all__) - {"DevmodError"})

@@ -180,7 +180,7 @@ def test_the_second_reader_and_devmod_read_the_same_in_a_golden_module(path: Pat
 
 @pytest.mark.row("R15", "R17")
 @pytest.mark.parametrize("path", [path for path in MODULES if path.stem != "const_loader"], ids=named)
-def test_what_the_second_reader_gives_makes_the_same_bytes_again(path: Path) -> None:
+def test_values_of_the_second_reader_make_the_same_bytes(path: Path) -> None:
     made = spec_reader.read_module(path.stem, path.read_bytes())
     fmap = {}
     for name, fields in made["functions"].items():

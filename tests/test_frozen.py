@@ -217,7 +217,7 @@ for group in ("create", "load_from_bytes"):
 @pytest.mark.row("R10", "R20", "R24", "R28")
 @pytest.mark.parametrize("form", ["a folder", "a zip"])
 @pytest.mark.parametrize("backend", ["none", "registered"])
-def test_a_copy_of_core_without_metadata_works_and_takes_backends_by_hand(tmp_path: Path, form: str, backend: str) -> None:
+def test_a_copy_of_core_without_metadata_works_with_registered_backends(tmp_path: Path, form: str, backend: str) -> None:
     vendored = tmp_path / "vendored"
     shutil.copytree(SOURCE, vendored / "devmod", ignore=without_caches)
     (vendored / "devmod_acme.py").write_text(ACME)
@@ -231,7 +231,7 @@ def test_a_copy_of_core_without_metadata_works_and_takes_backends_by_hand(tmp_pa
 
 
 @pytest.mark.row("R7", "R10")
-def test_what_the_page_registers_by_hand_is_all_that_the_backend_declares_for_modules_and_devices(tmp_path: Path) -> None:
+def test_the_page_registers_every_declared_entry_of_modules_and_devices(tmp_path: Path) -> None:
     pytest.importorskip("devmod_opencl", reason="devmod-opencl is not installed")
     (block,) = re.findall(r"```python\n(import devmod\nimport devmod_opencl\n.*?)```", PAGE, re.DOTALL)
     program = block + "import json\nprint(json.dumps([devmod.registered(group)['opencl'].provider for group in devmod_groups]))\n"

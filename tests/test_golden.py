@@ -42,7 +42,7 @@ def named(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def test_nothing_is_missing_and_nothing_was_changed() -> None:
+def test_the_golden_files_are_complete_and_unchanged() -> None:
     assert {path.name for path in GOLDEN.iterdir()} == {*VERSIONS, "bad", "README.md"}
     assert golden.FOLDER.name == VERSIONS[-1]
     for version in VERSIONS:
@@ -55,13 +55,13 @@ def test_nothing_is_missing_and_nothing_was_changed() -> None:
 
 @pytest.mark.row("R17", "R19", "R20", "R21", "R42")
 @pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_golden_file_holds_what_it_held(path: Path) -> None:
+def test_a_golden_file_has_its_contents(path: Path) -> None:
     assert golden.describe(path) == contents(path.parent.name)[path.name]["holds"]
 
 
 @pytest.mark.row("R19", "R43")
 @pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".devmod"], ids=named)
-def test_a_golden_file_is_saved_back_as_it_is(path: Path, tmp_path: Path) -> None:
+def test_a_golden_file_is_saved_unchanged(path: Path, tmp_path: Path) -> None:
     assert devmod.dumps(devmod.load(path)) == path.read_bytes()
     devmod.save(devmod.loads(path.read_bytes()), tmp_path / "again.devmod")
     assert (tmp_path / "again.devmod").read_bytes() == path.read_bytes()
@@ -89,7 +89,7 @@ def test_the_same_payload_gives_the_bytes_of_the_golden_file(name: str) -> None:
     assert golden.files()[name] == (golden.FOLDER / name).read_bytes()
 
 
-def test_a_file_that_is_made_anew_is_also_kept() -> None:
+def test_a_replaced_file_is_kept_too() -> None:
     assert set(golden.files()) == set(contents(VERSIONS[-1]))
 
 

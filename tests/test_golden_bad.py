@@ -52,7 +52,7 @@ def test_the_corpus_is_whole() -> None:
         assert [name for name in EXPECTED if name.endswith(f".{suffix}")], f"nothing for the reader of {suffix}"
 
 
-def test_what_the_tool_makes_is_what_is_kept() -> None:
+def test_the_committed_files_are_those_of_the_tool() -> None:
     for name, data in golden_bad.cases().items():
         assert (BAD / name).read_bytes() == data, name
 
@@ -84,7 +84,7 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
     assert str(caught.value) == EXPECTED[name]["message"].replace("the bundle in memory", repr(str(path)))
 
 
-def test_no_message_says_too_little_or_hands_on_a_strangers_command() -> None:
+def test_every_message_is_complete_and_quotes_no_command_of_a_file() -> None:
     for name, entry in EXPECTED.items():
         assert entry["error"] == "FormatError", name
         assert 15 < len(entry["message"]) < 400, name

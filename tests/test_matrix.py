@@ -196,7 +196,7 @@ def neighbour(folder: Path, kind: str) -> str:
 
 
 @pytest.mark.row("R8", "R9", "R18", "R28", "R44")
-def test_all_beside_strangers_that_are_broken_in_every_way(
+def test_all_plugins_beside_broken_plugins_of_every_sort(
     environment: Callable[..., Any], wheels: Any, projects: Projects, tmp_path: Path
 ) -> None:
     plugins = [name for name in projects if is_backend(projects[name])]
@@ -245,7 +245,7 @@ def test_core_and_one(environment: Callable[..., Any], wheels: Any, projects: Pr
     check(environment(wheels.direct("devmod-core"), wheels.direct(plugin)), projects, [plugin])
 
 
-def test_a_plugin_that_says_that_it_conforms_does_where_nothing_else_is_installed(
+def test_a_plugin_with_conformance_cases_passes_them_without_other_plugins(
     environment: Callable[..., Any], wheels: Any, projects: Projects, plugin: str
 ) -> None:
     """No extra of the plugin's, so perhaps no driver: what needs one is skipped, and says so."""

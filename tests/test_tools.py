@@ -98,7 +98,7 @@ def test_a_missing_venv_module_is_named_where_one_may_not(
     assert f"On Debian and Ubuntu: sudo apt-get install {package}\nsetup: install this first, then run" in capsys.readouterr().err
 
 
-def test_what_the_system_lacks_is_fetched_once_and_what_it_is_for_is_said(
+def test_missing_packages_are_fetched_once_with_their_purpose(
     monkeypatch: pytest.MonkeyPatch, person: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(system, "VENV", tmp_path)
@@ -130,7 +130,7 @@ def test_a_machine_that_has_no_list_of_packages_gets_one(monkeypatch: pytest.Mon
     assert [command[1] for command in ran] == ["install", "update", "install"]
 
 
-def test_an_older_python_starts_a_newer_one_or_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(setup.shutil, "which", lambda name: None)
     assert setup.start_with_newer_python() == 1
     assert "devmod needs Python 3.11 or newer" in capsys.readouterr().err

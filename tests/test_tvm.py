@@ -135,7 +135,7 @@ def test_tvms_matmul_runs_and_agrees_with_numpy_also_by_way_of_a_file(tmp_path: 
 
 @pytest.mark.row("R21", "R24")
 @pytest.mark.usefixtures("opencl")
-def test_a_kernel_that_tvm_compiles_now_runs_where_there_is_no_tvm(python_with_tvm: str, tmp_path: Path) -> None:
+def test_a_kernel_compiled_by_tvm_runs_without_tvm(python_with_tvm: str, tmp_path: Path) -> None:
     path = tmp_path / "axpy.tvmimports"
     with_tvm(python_with_tvm, COMPILE, path)
     process = subprocess.run([sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, check=False, timeout=300)

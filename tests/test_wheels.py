@@ -39,7 +39,7 @@ def test_a_wheel_has_the_code_its_types_and_its_licence_and_no_tests(wheels: dic
     assert not [path for path in result if path.endswith(stray) or "__pycache__" in path]
 
 
-def test_a_wheel_holds_what_its_source_folder_does(wheels: dict[str, Path], code_distribution: str) -> None:
+def test_a_wheel_contains_the_files_of_its_source_folder(wheels: dict[str, Path], code_distribution: str) -> None:
     """No file is left out by a pattern, and none is in it that nobody wrote."""
     from wheels import distributions  # tools/wheels.py
 
@@ -52,7 +52,7 @@ def test_a_wheel_holds_what_its_source_folder_does(wheels: dict[str, Path], code
     assert {path for path in contents(wheels[code_distribution]) if ".dist-info/" not in path and "/_web/" not in path} == written
 
 
-def test_a_wheel_carries_the_licence(wheels: dict[str, Path], distribution: str) -> None:
+def test_a_wheel_contains_the_licence(wheels: dict[str, Path], distribution: str) -> None:
     (text,) = (data for path, data in contents(wheels[distribution]).items() if path.endswith("licenses/LICENSE"))
     assert text == (ROOT / "LICENSE").read_bytes()
 
@@ -68,7 +68,7 @@ def test_a_wheel_records_each_of_its_files(wheels: dict[str, Path], distribution
             assert rows[name] == (f"sha256={digest}", str(len(data)))
 
 
-def test_what_a_wheel_declares_is_in_it(wheels: dict[str, Path], code_distribution: str, projects: Mapping[str, Any]) -> None:
+def test_the_declared_entry_points_are_in_the_wheel(wheels: dict[str, Path], code_distribution: str, projects: Mapping[str, Any]) -> None:
     result = contents(wheels[code_distribution])
     for group, entries in projects[code_distribution].get("entry-points", {}).items():
         for value in entries.values():
@@ -88,7 +88,7 @@ def test_a_wheel_is_the_same_each_time(wheels: dict[str, Path], tmp_path: Path) 
     assert again == {wheel.name: wheel.read_bytes() for wheel in wheels.values()}
 
 
-def test_the_metadata_says_who_it_is(wheels: dict[str, Path], distribution: str) -> None:
+def test_the_metadata_has_name_version_and_author(wheels: dict[str, Path], distribution: str) -> None:
     fields = metadata(wheels[distribution])
     assert fields["Name"] == [distribution]
     assert wheels[distribution].name == f"{distribution.replace('-', '_')}-{fields['Version'][0]}-py3-none-any.whl"

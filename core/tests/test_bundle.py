@@ -50,7 +50,7 @@ def test_the_layout_of_a_file() -> None:
 
 
 @pytest.mark.row("R18", "R19", "R21", "R24")
-def test_a_tree_of_every_kind_comes_back_stored_and_saves_the_same(tmp_path: Path) -> None:
+def test_a_loaded_tree_of_every_kind_saves_the_same_bytes(tmp_path: Path) -> None:
     modules = [module_of(kind) for kind in KINDS]
     modules.append(devmod.const_loader({"w": b"1234"}, {"init": ["w"]}))
     for importer, imported in pairwise(modules):
@@ -276,7 +276,7 @@ def test_a_wide_and_shared_tree_is_saved_without_walking_it_again_and_again() ->
         found.imports[0].get_function("nothing", query_imports=True)
 
 
-def test_a_bundle_holds_modules_alone() -> None:
+def test_a_bundle_contains_modules_alone() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.bundle(module_of(), "k.devmod")  # type: ignore[arg-type]
     assert str(caught.value) == "a bundle holds modules, not str"
@@ -286,7 +286,7 @@ def test_a_bundle_holds_modules_alone() -> None:
 
 
 @pytest.mark.parametrize("save", [devmod.dumps, lambda module: devmod.save(module, "never.devmod")])
-def test_what_is_saved_is_a_module(save: Any) -> None:
+def test_only_modules_are_saved(save: Any) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         save(None)
     assert str(caught.value) == "expected a Module to save, got NoneType"
@@ -307,7 +307,7 @@ def test_opening_a_large_file_reads_its_index_alone(tmp_path: Path) -> None:
     assert (module.kind, module.functions, len(module.code)) == ("opencl", {}, 2**32 - 1)
 
 
-def test_a_module_that_makes_its_imports_up_is_asked_for_them_once() -> None:
+def test_computed_imports_are_requested_once() -> None:
     class Dynamic(Raw):
         @property
         def imports(self) -> tuple[devmod.Module, ...]:

@@ -233,7 +233,7 @@ def test_damage_is_not_saved_as_if_it_were_sound(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [b"\x89devmod\n", bytearray(b"k"), memoryview(b"k"), 3, None])
-def test_what_is_no_path_is_an_argument_error(path: Any) -> None:
+def test_a_value_that_is_no_path_is_an_argument_error(path: Any) -> None:
     bundle = "devmod.loads(data) reads a bundle in memory"
     calls = {
         "load(path)": (devmod.load, bundle),
@@ -261,7 +261,7 @@ def test_what_is_no_path_is_an_argument_error(path: Any) -> None:
         ("k.devmod", ""),
     ],
 )
-def test_a_file_of_another_form_is_refused_with_what_takes_it(name: str, takes: str, tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_refused_with_the_function_that_reads_it(name: str, takes: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text("a kernel of some sort")
     with pytest.raises(devmod.FormatError) as caught:
@@ -271,7 +271,7 @@ def test_a_file_of_another_form_is_refused_with_what_takes_it(name: str, takes: 
 
 
 @pytest.mark.parametrize("data", [1, None, "text", [1]])
-def test_what_is_no_buffer_is_an_argument_error(data: Any) -> None:
+def test_a_value_that_is_no_buffer_is_an_argument_error(data: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.loads(data)
     path = ". devmod.load(path) takes a path" if isinstance(data, str) else ""

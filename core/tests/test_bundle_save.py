@@ -15,7 +15,7 @@ from stored import Raw, module_of
 import devmod
 
 
-def test_saving_over_a_file_that_is_open_leaves_what_was_loaded_alone(tmp_path: Path) -> None:
+def test_saving_over_an_open_file_does_not_change_loaded_modules(tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     devmod.save(module_of(), path)
     module = devmod.load(path)
@@ -81,7 +81,7 @@ def test_permission_bits_links_and_sync(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("act", ["save", "load"])
-def test_what_the_system_refuses_is_an_os_error_with_the_path_that_was_given(
+def test_errors_of_the_system_are_os_errors_with_the_path_of_the_caller(
     act: str, name: str, error: type[OSError], error_text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -124,7 +124,7 @@ print(os.listdir(closed) == ["k.devmod"])
 """
 
 
-def test_what_there_is_no_permission_for_is_a_permission_error_with_the_path() -> None:
+def test_missing_permission_is_a_permission_error_with_the_path() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         process = subprocess.run([sys.executable, "-c", PERMISSIONS, folder], capture_output=True, text=True)

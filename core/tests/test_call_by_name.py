@@ -141,7 +141,7 @@ def test_a_misspelt_launch_keyword_has_the_near_one(devices: list[toy.ToyDevice]
     assert queued(devices[0]) == []
 
 
-def test_a_name_that_two_parameters_share_names_neither(devices: list[toy.ToyDevice]) -> None:
+def test_a_name_of_two_parameters_names_neither(devices: list[toy.ToyDevice]) -> None:
     f = make(Param("n", "scalar", "int32"), Param("n", "scalar", "int32"), Param("m", "scalar", "int32"))
     f(1, 2, m=3, grid=1, block=1)
     with pytest.raises(devmod.ArgumentError) as caught:

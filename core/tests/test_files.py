@@ -79,7 +79,7 @@ def test_an_interface_travels_in_the_metadata(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", MAP_KINDS)
-def test_a_file_holds_one_shader(kind: str, tmp_path: Path) -> None:
+def test_a_file_contains_one_shader(kind: str, tmp_path: Path) -> None:
     code, fmt, _ = sample(kind)
     module = devmod.create_with_fallback(kind, {**code, "second": code["add"]}, fmt, {})
     with pytest.raises(devmod.FormatError) as caught:
@@ -97,7 +97,7 @@ def test_a_shader_keeps_an_entry_name_that_is_no_function(tmp_path: Path) -> Non
 
 
 @pytest.mark.row("R15")
-def test_a_spv_file_holds_the_bare_words(tmp_path: Path) -> None:
+def test_a_spv_file_contains_the_words_alone(tmp_path: Path) -> None:
     words = b"\x03\x02\x23\x07" + bytes(range(16))
     value = bytes(4) + (5).to_bytes(8, "little") + words
     path = tmp_path / "k.spv"
@@ -168,7 +168,7 @@ def test_an_interface_is_part_of_what_the_metadata_describes(tmp_path: Path) -> 
 
 @pytest.mark.row("R19", "R22")
 @pytest.mark.parametrize("value", [b"binary", float("nan"), float("inf"), "\ud800"])
-def test_what_json_cannot_hold_is_refused_before_a_file_is_touched(value: Any, tmp_path: Path) -> None:
+def test_values_without_a_json_form_are_refused_before_a_file_is_written(value: Any, tmp_path: Path) -> None:
     """An unknown key of an interface is preserved, and msgpack represents more values than JSON."""
     interface = devmod.Interface(extra={"later": value})
     module = devmod.create_with_fallback("opencl", b"kernel", "cl", {"f": devmod.FunctionInfo("f", [], interface=interface)})

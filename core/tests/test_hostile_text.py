@@ -366,7 +366,7 @@ def test_every_repr_escapes_what_it_shows() -> None:
                     assert ast.unparse(part.value) in PLAIN, (path, ast.unparse(function))
 
 
-def test_every_html_comes_from_the_function_that_escapes_it() -> None:
+def test_every_html_is_made_by_the_function_that_escapes_it() -> None:
     functions = [
         node for _, tree in sources() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_"
     ]

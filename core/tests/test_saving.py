@@ -94,7 +94,7 @@ devmod.save(module, path)
 
 
 @as_root
-def test_a_group_that_cannot_be_kept_gives_its_permissions_to_no_other_group(tmp_path: Path) -> None:
+def test_permissions_of_a_group_are_not_passed_to_another_group(tmp_path: Path) -> None:
     path = tmp_path / "k.devmod"
     path.write_bytes(b"")
     for each in (tmp_path, *tmp_path.parents):
@@ -208,7 +208,7 @@ def stale(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["k.devmod", "k", "n" * 255, "ü" * 127, "a.b.0.partial"])
-def test_the_next_save_removes_what_a_killed_one_left(name: str, tmp_path: Path) -> None:
+def test_the_next_save_removes_files_of_a_killed_save(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     left = stale(path)
     assert left.name.startswith(f".{name[:32]}.")
@@ -231,7 +231,7 @@ def test_the_file_of_a_save_that_still_writes_is_left_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("what", ["removed", "removed and made again", "locked"])
-def test_a_temporary_file_that_another_save_takes_for_a_stale_one(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_file_that_another_save_removes_as_stale(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the moment between making it and locking it."""
     names: list[Path] = []
     holders = []

@@ -45,7 +45,7 @@ def test_the_texts_of_several_shaders_are_joined() -> None:
 
 @pytest.mark.row("R4", "R24")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_use_of_a_kind_that_is_not_here_is_the_registrys_error(kind: str) -> None:
+def test_the_first_use_of_a_missing_kind_raises_the_registrys_error(kind: str) -> None:
     with pytest.raises(devmod.NotRegisteredError) as direct:
         devmod.load_from_bytes(kind, b"")
     with pytest.raises(devmod.NotRegisteredError) as caught:

@@ -77,7 +77,7 @@ def test_the_bytes_of_webgpu_do_not_name_its_only_format() -> None:
 
 @pytest.mark.row("R11", "R12", "R14", "R17")
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_and_format_comes_back_as_it_was(kind: str) -> None:
+def test_every_kind_and_format_makes_a_round_trip(kind: str) -> None:
     spec = find_spec(kind)
     assert spec is not None
     code, _, fmap = sample(kind)
@@ -104,7 +104,7 @@ def test_a_payload_is_neither_copied_when_written_nor_when_read() -> None:
 
 
 @pytest.mark.row("R16")
-def test_opencl_carries_no_spir_v() -> None:
+def test_opencl_has_no_spir_v() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         saved("opencl", fmt="spv")
     assert str(caught.value) == "opencl has no format 'spv'; its formats: cl, clbin, xclbin, awsxclbin, aocx"
@@ -188,7 +188,7 @@ def middle_form(value: Any) -> bytes:
 @pytest.mark.row("R19")
 @pytest.mark.parametrize("form", [long_form, middle_form])
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_valid_form_is_read_and_saved_back_as_it_came(kind: str, form: Callable[[Any], bytes]) -> None:
+def test_any_valid_form_is_read_and_saved_unchanged(kind: str, form: Callable[[Any], bytes]) -> None:
     code, _, fmap = sample(kind)
     fmap["more"] = devmod.FunctionInfo("k", ["handle", "int32"], TAGS, (0, -5), INTERFACE)
     plain = saved(kind, fmap=fmap)
@@ -462,7 +462,7 @@ def infos(draw: st.DrawFn) -> devmod.FunctionInfo:
 
 @pytest.mark.row("R12", "R19")
 @given(fmap=st.dictionaries(st.text(max_size=9), infos(), max_size=3), code=st.binary(max_size=40))
-def test_whatever_is_written_is_read_the_same(fmap: dict[str, devmod.FunctionInfo], code: bytes) -> None:
+def test_written_values_are_read_back_equal(fmap: dict[str, devmod.FunctionInfo], code: bytes) -> None:
     spec = find_spec("cuda")
     data = devmod.create_with_fallback("cuda", code, "ptx", fmap).save_to_bytes()
     assert decode(spec, data) == ("ptx", fmap, code)

@@ -115,7 +115,7 @@ def test_errors_have_clangs_words_and_line() -> None:
     assert refused(text, language="ll") == "the LLVM IR source does not compile: <text>:16:19: error: use of undefined value '%absent'"
 
 
-def test_what_is_refused() -> None:
+def test_invalid_sources_and_options_are_refused() -> None:
     text = SCALE.read_text()
     assert refused(text.replace("ptx_kernel ", ""), language="ll") == (
         "the LLVM IR <text> has no kernel: give a function the calling convention ptx_kernel"

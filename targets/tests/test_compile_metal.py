@@ -586,7 +586,7 @@ def xcrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.row("R38", "R42")
-def test_a_metallib_where_it_is_asked_for(xcrun: Any) -> None:
+def test_a_metallib_is_built_on_request(xcrun: Any) -> None:
     source = "kernel void k(device float *x) {}\nkernel void l(constant int &n) {}\n"
     module = devmod.compile(source, "metal -format=metallib", options="-std=metal3.1 -O2")
     assert (module.format, list(module.functions)) == ("metallib", ["k", "l"])
@@ -616,7 +616,7 @@ def test_errors_of_apples_compiler_are_compile_errors(xcrun: Any) -> None:
 
 
 @pytest.mark.skipif(shutil.which("xcrun") is not None, reason="there is an xcrun here")
-def test_a_metallib_where_there_is_no_mac() -> None:
+def test_a_metallib_without_a_mac_is_refused() -> None:
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
         devmod.compile("kernel void k() {}", "metal -format=metallib")
     assert str(caught.value) == (

@@ -714,7 +714,7 @@ def test_invalid_spirv_is_refused_by_spirv_val(words: bytes) -> None:
 
 @pytest.mark.row("R17", "R18", "R19", "R37")
 @pytest.mark.parametrize("name", ["scan.hlsl", "blocks.comp"])
-def test_a_build_goes_through_a_file(name: str, tmp_path: Path) -> None:
+def test_a_build_uses_a_temporary_file(name: str, tmp_path: Path) -> None:
     module = build(name)
     devmod.save(module, tmp_path / "k.devmod")
     loaded = devmod.load(tmp_path / "k.devmod")

@@ -432,7 +432,7 @@ def survives(data: bytes) -> None:
 @needs_compiler
 @pytest.mark.row("R19")
 @pytest.mark.parametrize("seed", range(8))
-def test_damaged_modules_are_errors_of_ours(modules: list[bytes], seed: int) -> None:
+def test_damaged_modules_are_devmod_errors(modules: list[bytes], seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(150):
         data = bytearray(rng.choice(modules))
@@ -459,7 +459,7 @@ def test_damaged_modules_are_errors_of_ours(modules: list[bytes], seed: int) -> 
 
 
 @needs_compiler
-def test_a_module_cut_at_any_word_is_an_error_of_ours(modules: list[bytes]) -> None:
+def test_a_truncated_module_is_a_devmod_error(modules: list[bytes]) -> None:
     for data in modules[:2]:
         for end in range(0, len(data), 4):
             with pytest.raises(devmod.FormatError):
@@ -474,13 +474,13 @@ INSTRUCTION = st.tuples(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(INSTRUCTION, max_size=24))
-def test_made_up_modules_are_errors_of_ours(instructions: list[tuple[int, list[int]]]) -> None:
+def test_generated_modules_are_devmod_errors(instructions: list[tuple[int, list[int]]]) -> None:
     entry = (*op(15, 5, 1, MAIN, 0), *op(16, 1, 17, 1, 1, 1))
     survives(words(*HEAD, *entry, *(word for opcode, operands in instructions for word in op(opcode, *operands)), *VOID))
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
-def test_bytes_of_any_sort_are_errors_of_ours(data: bytes) -> None:
+def test_arbitrary_bytes_are_devmod_errors(data: bytes) -> None:
     survives(words(*HEAD) + data)
     survives(data)

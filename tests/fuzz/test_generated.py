@@ -154,5 +154,5 @@ def test_bundles(roots: Any, modules: Any, blobs: Any) -> None:
     readers.attempt(lambda: readers.read_bundle(data))
 
 
-def test_sound_ones_are_made_too() -> None:
+def test_valid_modules_are_generated_too() -> None:
     devmod.load_from_bytes("const_loader", packed({"w": ((2, 32, 1), (1,), b"1234")}) + packed({}))

@@ -678,7 +678,7 @@ def test_copies_of_every_size(nbytes: int, device: Any) -> None:
         ),
     ],
 )
-def test_the_error_without_a_driver_says_what_to_install(break_it: str, text: str) -> None:
+def test_the_error_without_a_driver_has_the_install_command(break_it: str, text: str) -> None:
     if "loader" in text:
         break_it = (
             "import _cffi_backend, types\n"
@@ -715,7 +715,7 @@ def test_the_error_without_a_driver_says_what_to_install(break_it: str, text: st
     assert lines == [text] * 3
 
 
-def test_the_error_without_a_device_says_what_to_install(tmp_path: Path) -> None:
+def test_the_error_without_a_device_has_the_install_command(tmp_path: Path) -> None:
     output = python(
         "import devmod\ntry: devmod.device('vulkan')\nexcept devmod.DeviceNotFoundError as error: print(error)",
         VK_ICD_FILENAMES=str(tmp_path / "none.json"),
