@@ -72,8 +72,8 @@ def test_ptx_of_nvrtc(programs: dict[str, Program]) -> None:
             max_threads=256,
             dynamic_shared_memory=True,
         ),
-        "_Z7aligned4Linex6float4": KernelEntry(
-            "_Z7aligned4Linex6float4", (ParamPlace(0, 128, 128, "b8"), u64(128), ParamPlace(144, 16, 16, "b8"))
+        "_Z7shifted4Linex6float4": KernelEntry(
+            "_Z7shifted4Linex6float4", (ParamPlace(0, 128, 128, "b8"), u64(128), ParamPlace(144, 16, 16, "b8"))
         ),
         "nothing": KernelEntry("nothing", ()),
         "calls": KernelEntry("calls", (ParamPlace(0, 4, 4, "u32"),), dynamic_shared_memory=True),
@@ -92,7 +92,7 @@ def test_a_cubin_has_the_kernels_of_its_ptx(programs: dict[str, Program], arch: 
     assert ("cluster" in from_ptx) == (int(arch[3:]) >= 90)
     for name, entry in from_ptx.items():
         assert limits(from_cubin[name]) == limits(entry)
-        if name.startswith("_Z7aligned"):
+        if name.startswith("_Z7shifted"):
             # The block begins at an address that is aligned to 16 or 32 bytes. So a parameter that is aligned to 128 is shifted.
             (first, *_), shifted = places(from_cubin[name]), places(from_cubin[name])
             assert [(offset - first[0], size) for offset, size in shifted] == places(entry)

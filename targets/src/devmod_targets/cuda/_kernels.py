@@ -7,6 +7,7 @@ from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.cuda._mangled import parse_function
+from devmod_targets.cuda._parameter_names import parameter_names
 from devmod_targets.cuda._reflect_clang import signature_key
 from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
 
@@ -34,7 +35,7 @@ class ImageKernel:
         Whether only the compiler knows the types of its parameters.
     """
 
-    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "expression", "needs_probe")
+    __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "_text", "expression", "needs_probe")
 
     def __init__(self, entry: KernelEntry, expression: str, declaration: SourceKernel | None, source: SourceKernels) -> None:
         self._entry, self._declaration = entry, declaration
@@ -44,17 +45,23 @@ class ImageKernel:
         self._nodes = parts.params if parts is not None else None
         self._arguments: list[Argument] | None = None
         # The compiler's symbol contains the types, and libclang's symbol is equal.
-        same_symbol = declaration is not None and not declaration.is_c and not declaration.is_template
+        same_symbol = (
+            declaration is not None
+            and not declaration.is_c
+            and not declaration.is_template
+            and declaration.signature() == signature_key(entry.name)
+        )
         self._is_certain = declaration is not None and (source.is_complete or same_symbol)
+        self._text = source.text
         if declaration is not None:
             self._arguments = [
-                clang_argument(argument, argument.type.get_canonical(), source.unknown, source.is_certain)
-                for argument in declaration.cursor.get_arguments()
+                clang_argument(argument, name, source.unknown, source.is_certain)
+                for argument, name in zip(declaration.cursor.get_arguments(), declaration.parameter_names(source.library), strict=True)
             ]
         has_types = self._is_certain and self._arguments is not None and all(each.type for each in self._arguments)
         self.needs_probe = not has_types and self._nodes is None
 
-    def function(self, nodes: Sequence[TypeNode] | None, open_names: Collection[str]) -> ReflectedFunction:
+    def function(self, nodes: Sequence[TypeNode] | None, open_names: Collection[str], declared: Collection[str] = ()) -> ReflectedFunction:
         """Return the signature.
 
         Parameters
@@ -63,6 +70,8 @@ class ImageKernel:
             The types of the parameters that the probe found, or None.
         open_names
             The functions of the source that give the same result with every block.
+        declared
+            The symbols of the kernels whose types the caller declares. A contradiction makes their types unknown here.
 
         Raises
         ------
@@ -71,7 +80,7 @@ class ImageKernel:
         """
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
-        fitted = self._fit(arguments)
+        fitted = self._fit(arguments, entry.name in declared)
         extra: dict[str, object] = {}
         if entry.max_threads:
             extra["max_threads"] = entry.max_threads
@@ -90,11 +99,16 @@ class ImageKernel:
             extra_tags=[_TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
         )
 
-    def _fit(self, arguments: Sequence[Argument] | None) -> list[Argument]:
+    def _fit(self, arguments: Sequence[Argument] | None, is_declared: bool) -> list[Argument]:
         """Return the arguments with the sizes of the image."""
         places = self._entry.params or ()
-        if arguments is None or (len(arguments) != len(places) and not self._is_certain):
+        is_certain = self._is_certain and not is_declared
+        if arguments is None or (len(arguments) != len(places) and not is_certain):
             arguments = [Argument("", Param("", "scalar")) for _ in places]
+        if self._arguments is None:
+            names = parameter_names(self._text, self.expression)
+            if len(names) == len(arguments):
+                arguments = [each.replace(each.param.replace(name=name)) for each, name in zip(arguments, names, strict=True)]
         if len(arguments) != len(places):
             raise self._contradiction(f"has {len(arguments)} arguments in the source and {len(places)} in its PTX")
         results = []
@@ -102,7 +116,7 @@ class ImageKernel:
             size = _bytes_of(argument)
             if size in (0, place.size):
                 results.append(_place(argument, place))
-            elif self._is_certain:
+            elif is_certain:
                 name = f" ({argument.param.name!r})" if argument.param.name else ""
                 raise self._contradiction(
                     f"takes argument {number}{name} as {_described(argument)} of {size} bytes in the source, and as {_ptx_type(place)} of "
@@ -137,18 +151,27 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     expressions = {symbol: expression for expression, symbol in lowered.items() if symbol in entries}
     by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in expressions}
     ordered = [(by_signature.pop(key), kernel) for key, kernel in source.by_signature.items() if key in by_signature]
-    rest = [(symbol, None) for symbol in by_signature.values()]
+    # libclang may read another type, and so mangle another symbol. The name and the number of parameters then identify the kernel.
+    unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
+    matched = {id(kernel) for _, kernel in ordered}
+    for kernel in source.by_signature.values():
+        if id(kernel) not in matched:
+            unmatched.setdefault((kernel.name, len(list(kernel.cursor.get_arguments()))), []).append(kernel)
     results: dict[str, ImageKernel] = {}
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
-    for symbol, kernel in (*ordered, *rest):
+    for symbol, kernel in ordered:
+        named.setdefault(kernel.name, []).append((symbol, kernel, parse_function(symbol)))
+    for symbol in by_signature.values():
         parts = parse_function(symbol)
-        # The name of an instance has its template arguments in the symbol alone.
-        name = kernel.name if kernel is not None and not kernel.is_template else parts.name if parts is not None else symbol
-        named.setdefault(name, []).append((symbol, kernel, parts))
+        # An instance of a template that the source requests, or a kernel that libclang does not parse.
+        name = parts.name if parts is not None else symbol
+        candidates = unmatched.get((name, len(parts.params)), []) if parts is not None else []
+        declaration = candidates[0] if len(candidates) == 1 else source.by_expression.get(name)
+        named.setdefault(name, []).append((symbol, declaration, parts))
     for name, overloads in named.items():
-        for symbol, kernel, parts in overloads:
+        for symbol, declaration, parts in overloads:
             key = parts.signature() if len(overloads) > 1 and parts is not None else name
-            results[key] = ImageKernel(entries[symbol], "", kernel, source)
+            results[key] = ImageKernel(entries[symbol], "", declaration, source)
     for symbol, expression in expressions.items():
         name = expression.strip().removeprefix("&").strip()
         results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)

@@ -83,6 +83,7 @@ _STUBS = {
     "cudaTypedefs.h": "#include <cuda.h>\n",
     "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
     "crt/mma.h": "#include <mma.h>\n",
+    "cuda/std/array": "namespace cuda { namespace std { template <class T, size_t N> struct array { T elems[N]; }; } }\n",
     "cuda/std/complex": ("namespace cuda { namespace std { template <class T> struct alignas(2 * sizeof(T)) complex { T re, im; }; } }\n"),
 }
 #: Headers whose names appear in the bodies of kernels alone, or whose names are predeclared.

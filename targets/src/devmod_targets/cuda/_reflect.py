@@ -11,7 +11,7 @@ import re
 
 from devmod.errors import CompileError
 from devmod_targets.cuda._kernels import match_kernels
-from devmod_targets.cuda._mangled import parse_signature
+from devmod_targets.cuda._mangled import parse_function, parse_signature
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.cuda._reflect_clang import read_source
 from devmod_targets.cuda.nvrtc import compile_program
@@ -70,14 +70,25 @@ def read_kernels(
     expressions = list(images[0][1]) if images else []
     standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
+    entries = [read_ptx(ptx) for ptx, _ in images]
+    expressions += _instances({*entries[0]} - {*images[0][1].values()}) if images else []
     source_kernels = read_source(request, source, standard=standard, macros=_macros(target, version), expressions=expressions)
-    matched = [match_kernels(read_ptx(ptx), lowered, source_kernels) for ptx, lowered in images]
+    matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
     types = _probe(request, source, [*options, f"-arch=sm_{target}"], doubtful) if doubtful else {}
     open_names = open_kernels(source.text) if source_kernels.is_complete else set()
-    return [
-        {name: kernel.function(types.get(kernel.expression), open_names) for name, kernel in kernels.items()} for kernels in matched
-    ], source_kernels.toolchain
+    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+    functions = [
+        {name: kernel.function(types.get(kernel.expression), open_names, declared) for name, kernel in kernels.items()}
+        for kernels in matched
+    ]
+    return functions, source_kernels.toolchain
+
+
+def _instances(symbols: Iterable[str]) -> list[str]:
+    """Return the expressions of the template instances that the source itself requests. libclang does not list them."""
+    parts = [parse_function(symbol) for symbol in sorted(symbols)]
+    return [each.name for each in parts if each is not None and each.name.endswith(">")]
 
 
 def _macros(target: str, version: tuple[int, int]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 
 from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
@@ -84,6 +85,7 @@ _AGREED = frozenset(
     ]
 )
 _VARIABLE = "devmod_expression_"
+_INLINE = re.compile(r"\bcuda::std::__\w+::")
 
 
 class SourceKernel:
@@ -115,11 +117,27 @@ class SourceKernel:
         """Return the key that compares equal for the compiler's symbol, which may mark internal linkage in another way."""
         return signature_key(self.symbol)
 
+    def parameter_names(self, library: Libclang) -> list[str]:
+        """Return the name of each parameter. Those of an explicit instance are in its template, and those of a pack get numbers."""
+        names = [argument.spelling for argument in self.cursor.get_arguments()]
+        pattern = _pattern(self.cursor, library)
+        if pattern is not None and not any(names):
+            parameters = [each.spelling for each in pattern.get_children() if each.kind == library.cindex.CursorKind.PARM_DECL]
+            names = parameters if len(parameters) == len(names) else names
+        repeated = {name for name, count in Counter(names).items() if name and count > 1}
+        numbers = dict.fromkeys(repeated, 0)
+        for index, name in enumerate(names):
+            if name in repeated:
+                names[index] = f"{name}_{numbers[name]}"
+                numbers[name] += 1
+        return names
+
 
 def signature_key(symbol: str) -> str:
     """Return the name and the types in a mangled name; the symbol itself if they are unknown."""
     parts = parse_function(symbol)
-    return parts.signature() if parts is not None else symbol
+    # The inline namespaces of CCCL are in the compiler's symbols, and not in the stubs of its headers.
+    return _INLINE.sub("cuda::std::", parts.signature()) if parts is not None else symbol
 
 
 class SourceKernels:
@@ -137,18 +155,23 @@ class SourceKernels:
         Whether libclang knows all headers and reports no error, so that the types are those of the compiler.
     is_certain
         Whether the conditions of the preprocessor are the compiler's.
-    toolchain
-        The version of libclang.
+    text
+        The program.
+    library, toolchain
+        libclang and its version.
     """
 
-    __slots__ = ("by_expression", "by_signature", "is_certain", "is_complete", "toolchain", "unknown")
+    __slots__ = ("by_expression", "by_signature", "is_certain", "is_complete", "library", "text", "toolchain", "unknown")
 
     def __init__(self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str]) -> None:
-        self.toolchain = library.toolchain
-        locations, fatal = [], False
+        self.library, self.toolchain = library, library.toolchain
+        self.text = text
+        locations, fatal, last_line = [], False, text.count("\n") + 1
         for diagnostic in unit.diagnostics:
-            if diagnostic.severity >= diagnostic.Error:
-                place = diagnostic.location
+            place = diagnostic.location
+            # The expressions are after the program. One that libclang does not resolve has no kernel.
+            is_expression = place.line > last_line and place.file is not None and str(place.file) == main
+            if diagnostic.severity >= diagnostic.Error and not is_expression:
                 locations.append((str(place.file) if place.file else "", place.line, place.column))
                 fatal |= diagnostic.severity > diagnostic.Error
                 if len(locations) == MAX_ERRORS:
@@ -180,9 +203,9 @@ class SourceKernels:
             elif cursor.kind == kinds.FUNCTION_DECL and _is_kernel(cursor, kinds, library):
                 is_template = _pattern(cursor, library) is not None
                 found = kernel(scope, cursor, is_template)
-                # A definition replaces its prototype, and keeps the place in the order.
+                # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
                 key = found.signature()
-                if key not in self.by_signature or cursor.is_definition():
+                if key not in self.by_signature or all(found.parameter_names(library)):
                     self.by_signature[key] = found
 
 

@@ -107,21 +107,22 @@ def _named(name: str) -> str:
     return dtypes().get(name) or _COMPLEX.get(name, "")
 
 
-def clang_argument(argument: Any, type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool) -> Argument:
     """Return the argument that a parameter declares.
 
     Parameters
     ----------
     argument
         The cursor of the parameter.
-    type_
-        Its canonical type.
+    name
+        Its name.
     unknown
         The places of errors. A type that is declared at one of them is unknown.
     is_certain
         Whether the conditions of the preprocessor are the compiler's. If not, the structs are unknown.
     """
-    name, kind = argument.spelling, type_kind(type_)
+    type_ = argument.type.get_canonical()
+    kind = type_kind(type_)
     if unknown.intersects(argument.extent):
         return Argument("", Param(name, "scalar"))
     if kind in REFERENCES or kind == POINTER or kind in _ARRAYS:

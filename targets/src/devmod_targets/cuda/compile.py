@@ -10,7 +10,7 @@ import re
 
 from devmod import Origin
 from devmod.backend import CompileRequest, Payload
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring import complete_source, merge_declared, warn_caller
 from devmod_targets.cuda import nvrtc
@@ -24,7 +24,7 @@ from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
 from devmod_targets.cuda.options import check_options
-from devmod_targets.nvidia import read_ptx
+from devmod_targets.nvidia import check_declared, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,22 @@ def _functions(
             "name_expressions=['scale<float>']",
             kind="cuda",
         )
-    return [merge_declared(SPEC, each, request.fmap) for each in kernels], reader
+    fmaps = [merge_declared(SPEC, each, request.fmap) for each in kernels]
+    for fmap, (ptx, _) in zip(fmaps, images, strict=True):
+        _check_sizes(request, fmap, ptx)
+    return fmaps, reader
+
+
+def _check_sizes(request: CompileRequest, fmap: Mapping[str, FunctionInfo], ptx: str) -> None:
+    """Raise CompileError for a declared function whose arguments have other sizes than those of the PTX."""
+    declared = {info.name for info in (request.fmap or {}).values()}
+    entries = read_ptx(ptx, declared) if declared else {}
+    for name, info in fmap.items():
+        if info.name in entries:
+            try:
+                check_declared(info, entries[info.name])
+            except FormatError as error:
+                raise CompileError(str(error), kind="cuda", function=name) from None
 
 
 def _check_equal(archs: Sequence[str], fmaps: Sequence[Mapping[str, FunctionInfo | None]]) -> None:

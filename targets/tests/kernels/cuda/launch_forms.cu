@@ -17,15 +17,15 @@ extern "C" __global__ void __launch_bounds__(256, 2) bounded(float *a, char x, s
   a[threadIdx.x] = scratch[255 - threadIdx.x];
 }
 
-__global__ void aligned(const __grid_constant__ Line line, long long address, float4 v) {
+__global__ void shifted(const __grid_constant__ Line line, long long address, float4 v) {
   if (address) ((float *)address)[0] = line.bytes[3] + v.x;
 }
 
 extern "C" __global__ void nothing() {}
 
 static __device__ __noinline__ void add_to_counter(int n) {
-  extern __shared__ float scratch[];
-  for (int i = 0; i < n; i++) atomicAdd(&counter[i % 7], (int)scratch[i]);
+  extern __shared__ float amounts[];
+  for (int i = 0; i < n; i++) atomicAdd(&counter[i % 7], (int)amounts[i]);
 }
 
 extern "C" __global__ void calls(int n) {
