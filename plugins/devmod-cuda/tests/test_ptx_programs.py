@@ -7,10 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from ptx_interpreter import run_ptx
 from ptx_sources import run_source
 
 import devmod
 
+CLANG = Path(__file__).resolve().parent / "vectors"
 VECTORS = Path(__file__).resolve().parents[3] / "core" / "tests" / "vectors" / "tvm"
 
 SOFTMAX = """extern "C" __global__ void k(const float *x, float *y, int n) {
@@ -274,3 +276,23 @@ def test_kernels_of_tvm(random: np.random.Generator, name: str, grid: Any, block
     c = np.zeros_like(a)
     run_source(source, grid, block, [a, b, c], name=f"{name}_kernel")
     np.testing.assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", ["O0", "O2"])
+def test_a_kernel_that_clang_compiled(random: np.random.Generator, level: str) -> None:
+    x = random.random(64, np.float32)
+    out = np.zeros_like(x)
+    pair = np.zeros((), np.dtype([("a", "i4"), ("b", "f8")], align=True))
+    pair["a"], pair["b"] = 9, 0.75
+    run_ptx((CLANG / f"clang-{level}.ptx").read_text(), "k", 1, 64, [out, x, 11, pair])
+    for i in range(64):
+        table = [0] * 8
+        for j in range(8):
+            table[j * i % 8] = j + 11
+        v = float(x[63 - i])
+        for _ in range(i % 5):
+            v = v * 1.5 + math.sqrt(v)
+        total = sum(v * j + 0.75 for j in range(i % 3))
+        r = v + table[i % 8] + total + (v * v if i % 7 == 3 else 0) + [5, 6, 7, 8][i % 4]
+        expected = [r + 1, r * 2, r - 7, r, -r, r + float(x[i])][i % 6]
+        assert math.isclose(out[i], expected, rel_tol=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .decoder import Decoder, Source, Target
 from .ops_integer import population
+from .ops_matrix import MATRIX, decode_matrix
 from .ptx_types import DTYPES, F32, PRED, S32, S64, U32, U64, Array, Pair
 
 if TYPE_CHECKING:
@@ -178,6 +179,9 @@ def decode_together(decoder: Decoder) -> Any:
     root = decoder.parts[0]
     if root in ("bar", "barrier"):
         return _barrier(decoder)
+    if root in MATRIX:
+        run = decode_matrix(decoder)
+        return WarpOperation(lambda lanes: _ALL, run, sum(1 << number for number in decoder.writes))
     makers = {"shfl": _shfl, "vote": _vote, "match": _match, "redux": _redux, "elect": _elect, "activemask": _activemask}
     mask, run = makers[root](decoder)
     return WarpOperation(mask, run, sum(1 << number for number in decoder.writes))

@@ -10,11 +10,12 @@ from .decoder import Decoder, Source, Step, decode, function_parameters
 from .errors import PtxError, invalid_ptx
 from .flow import live_registers, order
 from .memory import CODE_WINDOW, Arena
+from .ops_matrix import MATRIX
 from .parser import parse
 from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Name, Register, Variable
 
 #: Instructions that end a block: what they do depends on other lanes, or they change the flow.
-ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask"}
+ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask", *MATRIX}
 
 
 @dataclass(slots=True)

@@ -1,0 +1,329 @@
+"""Products of matrices by a warp: mma, wmma, ldmatrix, stmatrix.
+
+A fragment is spread over the 32 lanes of a warp. The layouts of mma and ldmatrix are those of the PTX manual. PTX leaves the layouts of
+wmma open; here element number `n` of a matrix in rows is element `n % e` of lane `n // e`, where a lane has `e` elements.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .decoder import Decoder, Source
+from .formats import unpack
+from .memory import SHARED_WINDOW
+from .ops_memory import load, save, space_of
+from .ptx_types import DTYPES, F16, F32, F64, S32, S64, U16, U32, U64, UNSIGNED, Array, DType
+
+if TYPE_CHECKING:
+    from .lanes import Lanes
+    from .ops_together import Warps
+
+Run = Callable[["Lanes", "Warps", Array], None]
+
+_SHAPES = {"m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k4", "m8n8k16", "m16n16k16", "m32n8k16", "m8n32k16", "m16n16k8"}
+_LANE = np.arange(32)
+_GROUP, _IN_GROUP = _LANE // 4, _LANE % 4
+
+
+def shape_of(decoder: Decoder) -> tuple[int, int, int]:
+    """Return the numbers m, n and k of an instruction."""
+    text = decoder.first(tuple(_SHAPES))
+    if not text:
+        raise decoder.unsupported()
+    m, rest = text[1:].split("n")
+    n, k = rest.split("k")
+    return int(m), int(n), int(k)
+
+
+def values_in_register(kind: str) -> int:
+    """Return how many elements a 32-bit register has."""
+    return {"f16": 2, "bf16": 2, "s8": 4, "u8": 4}.get(kind, 1)
+
+
+def register_type(kind: str) -> DType:
+    """Return the type of the registers of a fragment."""
+    return U64 if kind == "f64" else U32
+
+
+def elements(registers: list[Array], kind: str) -> Array:
+    """Return the elements of registers as numbers: an axis for lanes and one for elements."""
+    bits = np.stack(np.broadcast_arrays(*registers), axis=1)
+    if kind == "f64":
+        return bits.view(F64)
+    if kind in ("f32", "tf32"):
+        values = np.ascontiguousarray(bits)
+        return (values & U32.type(0xFFFFE000)).view(F32) if kind == "tf32" else values.view(F32)
+    if kind == "s32":
+        return bits.view(S32)
+    if kind in ("f16", "bf16"):
+        halves = np.ascontiguousarray(bits).view(U16)
+        return unpack(kind, halves.reshape(-1)).reshape(halves.shape)
+    return np.ascontiguousarray(bits).view(DTYPES[kind]).astype(S32)
+
+
+def packed(values: Array, kind: str) -> list[Array]:
+    """Return the registers of elements; the inverse of `elements`."""
+    if kind == "f64":
+        bits: Array = np.ascontiguousarray(values.astype(F64)).view(U64)
+    elif kind == "f16":
+        bits = np.ascontiguousarray(values.astype(F16)).view(U32)
+    elif kind == "s32":
+        bits = np.ascontiguousarray(values.astype(S64).astype(S32)).view(U32)
+    else:
+        bits = np.ascontiguousarray(values.astype(F32)).view(U32)
+    return [np.ascontiguousarray(bits[:, number]) for number in range(bits.shape[1])]
+
+
+def places_a(kind: str, count: int) -> tuple[Array, Array]:
+    """Return the rows and columns of the elements of the left operand of mma, for each lane and element."""
+    each = values_in_register(kind)
+    number = np.arange(count * each)
+    register, part = number // each, number % each
+    rows = _GROUP[:, None] + 8 * (register % 2)[None, :]
+    columns = _IN_GROUP[:, None] * each + part + 4 * each * (register // 2)
+    return rows, columns
+
+
+def places_b(kind: str, count: int) -> tuple[Array, Array]:
+    """Return the rows and columns of the elements of the right operand of mma."""
+    each = values_in_register(kind)
+    number = np.arange(count * each)
+    rows = _IN_GROUP[:, None] * each + number % each + 4 * each * (number // each)
+    return rows, np.repeat(_GROUP[:, None], len(number), axis=1)
+
+
+def places_c(count: int) -> tuple[Array, Array]:
+    """Return the rows and columns of the elements of the accumulator of mma: `count` for each lane."""
+    number = np.arange(count)
+    rows = _GROUP[:, None] + 8 * (number // 2)
+    return rows, _IN_GROUP[:, None] * 2 + (number % 2)
+
+
+def places_in_rows(rows: int, columns: int, count: int) -> tuple[Array, Array]:
+    """Return the rows and columns of the elements of a fragment of wmma. A matrix smaller than the fragment comes several times."""
+    number = (_LANE[:, None] * count + np.arange(count)) % (rows * columns)
+    return number // columns, number % columns
+
+
+def by_warp(warps: "Warps", values: Array) -> Array:
+    """Return the elements with axes for warps, lanes and elements."""
+    table = np.zeros((warps.count * 32, values.shape[1]), values.dtype)
+    table[warps.slots] = values
+    return table.reshape(-1, 32, values.shape[1])
+
+
+def matrix(table: Array, places: tuple[Array, Array], rows: int, columns: int) -> Array:
+    """Return a matrix for each warp."""
+    result = np.zeros((len(table), rows, columns), table.dtype)
+    result[:, places[0], places[1]] = table
+    return result
+
+
+def product(a: Array, b: Array, c: Array) -> Array:
+    """Return the products plus a matrix for each warp."""
+    if a.dtype.kind == "f":
+        return np.matmul(a, b).astype(c.dtype) + c
+    return np.matmul(a.astype(F64), b.astype(F64)).astype(S64) + c
+
+
+def multiply(decoder: Decoder) -> Run:
+    """Decode mma.sync and wmma.mma.sync."""
+    m, n, k = shape_of(decoder)
+    wide = decoder.parts[0] == "wmma"
+    kinds = decoder.types
+    if len(kinds) == 2:
+        kinds = [kinds[0], "f16", "f16", kinds[1]]  # wmma of halves names the accumulators alone
+    if len(kinds) != 4 or "sp" in decoder.parts or decoder.has("b1"):
+        raise decoder.unsupported()
+    d_kind, a_kind, b_kind, c_kind = kinds
+    parts = [decoder.vector(number) for number in range(4)]
+    sources = [
+        [decoder.source(part, register_type(kind)) for part in each] for each, kind in zip(parts[1:], (a_kind, b_kind, c_kind), strict=True)
+    ]
+    targets = [decoder.target(part, register_type(d_kind)) for part in parts[0]]
+    counts = [len(each) for each in parts]
+    if wide:
+        places = [
+            places_in_rows(m, k, counts[1] * values_in_register(a_kind)),
+            places_in_rows(k, n, counts[2] * values_in_register(b_kind)),
+            places_in_rows(m, n, counts[3] * values_in_register(c_kind)),
+        ]
+    else:
+        if not (decoder.has("row") and decoder.has("col")) or (m == 8 and a_kind == "f16"):
+            raise decoder.unsupported()
+        places = [places_a(a_kind, counts[1]), places_b(b_kind, counts[2]), places_c(counts[3] * values_in_register(c_kind))]
+        if m == 8:
+            places[0] = (np.repeat(_GROUP[:, None], places[0][0].shape[1], axis=1), places[0][1])
+    clamp = decoder.has("satfinite") and d_kind == "s32"
+
+    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+        a, b, c = (
+            matrix(by_warp(warps, spread(elements([source(lanes) for source in each], kind), lanes.count)), place, rows, columns)
+            for each, kind, place, rows, columns in zip(sources, (a_kind, b_kind, c_kind), places, (m, k, m), (k, n, n), strict=True)
+        )
+        result = product(a, b, c)
+        if clamp:
+            result = np.clip(result, -(2**31), 2**31 - 1)
+        values = result[:, places[2][0], places[2][1]].reshape(warps.count * 32, -1)[warps.slots]
+        for target, value in zip(targets, packed(values, d_kind), strict=True):
+            target(lanes, value)
+
+    return run
+
+
+def spread(values: Array, count: int) -> Array:
+    """Return values with a row for each lane."""
+    return values if len(values) == count else np.repeat(values, count, axis=0)
+
+
+def _fragment(decoder: Decoder, registers: int, kind: str) -> tuple[Array, Array]:
+    m, n, k = shape_of(decoder)
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(decoder.parts[2], (m, n))
+    return places_in_rows(rows, columns, registers * values_in_register(kind))
+
+
+def _offsets(decoder: Decoder, stride: Source | None, places: tuple[Array, Array], size: int) -> Callable[["Lanes"], Array]:
+    """Return the function that computes the offsets of a fragment's elements in bytes, for each lane and element."""
+    rows, columns = places
+    minor, major = (columns, rows) if decoder.has("row") else (rows, columns)
+    extent = int(minor.max()) + 1
+
+    def offsets(lanes: "Lanes") -> Array:
+        step = lanes.spread(stride(lanes)).astype(S64)[:, None] if stride is not None else np.int64(extent)
+        lane = lanes.column("laneid")
+        return (major[lane] * step + minor[lane]) * size
+
+    return offsets
+
+
+def load_fragment(decoder: Decoder) -> Run:
+    """Decode wmma.load: each lane loads its elements."""
+    kind = decoder.type
+    parts = decoder.vector(0)
+    targets = [decoder.target(part, register_type(kind)) for part in parts]
+    operand_space, address = decoder.address(1, U64)
+    stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
+    dtype = UNSIGNED[DTYPES[kind].itemsize] if kind != "tf32" else U32
+    places = _fragment(decoder, len(parts), kind)
+    fetch = load(space_of(decoder, operand_space), dtype, 1)
+    offsets = _offsets(decoder, stride, places, dtype.itemsize)
+
+    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+        base = lanes.spread(address(lanes))
+        where = offsets(lanes)
+        values = np.stack(
+            [lanes.spread(fetch(lanes, base + where[:, number].astype(base.dtype))[0]) for number in range(where.shape[1])], axis=1
+        )
+        bits = np.ascontiguousarray(values).view(register_type(kind))
+        for number, target in enumerate(targets):
+            target(lanes, np.ascontiguousarray(bits[:, number]))
+
+    return run
+
+
+def store_fragment(decoder: Decoder) -> Run:
+    """Decode wmma.store: each lane stores its elements."""
+    kind = decoder.type
+    parts = decoder.vector(1)
+    sources = [decoder.source(part, register_type(kind)) for part in parts]
+    operand_space, address = decoder.address(0, U64)
+    stride = decoder.source(2, U32) if len(decoder.operands) > 2 else None
+    dtype = UNSIGNED[DTYPES[kind].itemsize]
+    places = _fragment(decoder, len(parts), kind)
+    put = save(space_of(decoder, operand_space), dtype, 1)
+    offsets = _offsets(decoder, stride, places, dtype.itemsize)
+
+    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+        base = lanes.spread(address(lanes))
+        where = offsets(lanes)
+        bits = np.stack([lanes.spread(source(lanes)) for source in sources], axis=1)
+        values = np.ascontiguousarray(bits).view(dtype)
+        for number in range(where.shape[1]):
+            put(lanes, base + where[:, number].astype(base.dtype), [np.ascontiguousarray(values[:, number])])
+
+    return run
+
+
+def _rows(decoder: Decoder, operand: int) -> tuple[Source, int]:
+    _, address = decoder.address(operand, U64)
+    count = {"x1": 1, "x2": 2, "x4": 4}[decoder.first(("x1", "x2", "x4"))]
+    if not decoder.has("m8n8") or not decoder.has("b16"):
+        raise decoder.unsupported()
+    return address, count
+
+
+def _row_addresses(lanes: "Lanes", warps: "Warps", address: Array, number: int) -> Array:
+    """Return for each lane the address of its row of an 8 by 8 matrix: lane `8 * number + i` has that of row `i`."""
+    table = np.zeros(warps.count * 32, U64)
+    table[warps.slots] = lanes.spread(address).astype(U64)
+    row = lanes.column("laneid").astype(S64) // 4 + 8 * number
+    return table[(warps.slots & ~np.int64(31)) + row]
+
+
+def load_matrix(decoder: Decoder) -> Run:
+    """Decode ldmatrix: 8 by 8 matrices of 16-bit elements, whose rows have the addresses of eight lanes."""
+    address, count = _rows(decoder, 1)
+    targets = [decoder.target(part, U32) for part in decoder.vector(0)]
+    transposed = decoder.has("trans")
+    half, word = load("shared", U16, 1), load("shared", U32, 1)
+
+    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+        lane = lanes.column("laneid").astype(S64)
+        where = _shared(address(lanes))
+        for number in range(count):
+            if not transposed:
+                rows = _row_addresses(lanes, warps, where, number)
+                targets[number](lanes, word(lanes, rows + (lane % 4 * 4).astype(U64))[0])
+                continue
+            # Lane i gets rows 2 * (i % 4) and the next one, of column i // 4.
+            table = np.zeros(warps.count * 32, U64)
+            table[warps.slots] = lanes.spread(where).astype(U64)
+            first = (warps.slots & ~np.int64(31)) + 8 * number + lane % 4 * 2
+            column = (lane // 4 * 2).astype(U64)
+            low, high = (half(lanes, table[first + part] + column)[0].astype(U32) for part in (0, 1))
+            targets[number](lanes, low | (high << U32.type(16)))
+
+    return run
+
+
+def store_matrix(decoder: Decoder) -> Run:
+    """Decode stmatrix: the inverse of ldmatrix."""
+    address, count = _rows(decoder, 0)
+    sources = [decoder.source(part, U32) for part in decoder.vector(1)]
+    if decoder.has("trans"):
+        raise decoder.unsupported()
+    put = save("shared", U32, 1)
+
+    def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
+        lane = lanes.column("laneid").astype(S64)
+        where = _shared(address(lanes))
+        for number in range(count):
+            rows = _row_addresses(lanes, warps, where, number)
+            put(lanes, rows + (lane % 4 * 4).astype(U64), [lanes.spread(sources[number](lanes))])
+
+    return run
+
+
+def _shared(address: Array) -> Array:
+    """Return offsets in shared memory of addresses that can be generic."""
+    if address.dtype == U64:
+        return np.where(address >= np.uint64(SHARED_WINDOW), address - np.uint64(SHARED_WINDOW), address)
+    return address
+
+
+def decode_matrix(decoder: Decoder) -> Run:
+    """Decode an instruction of this file."""
+    root = decoder.parts[0]
+    if root == "ldmatrix":
+        return load_matrix(decoder)
+    if root == "stmatrix":
+        return store_matrix(decoder)
+    if root == "wmma" and decoder.parts[1] == "load":
+        return load_fragment(decoder)
+    if root == "wmma" and decoder.parts[1] == "store":
+        return store_fragment(decoder)
+    return multiply(decoder)
+
+
+MATRIX = ("mma", "wmma", "ldmatrix", "stmatrix")
