@@ -104,7 +104,7 @@ class Function(KernelFunction, ProcessLocal):
             The stream of the launch. Default: the device's current stream.
         shared_memory
             Dynamic shared memory in bytes, for kinds that have it.
-        **named
+        **keywords
             Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
             keywords above, has an underscore behind it.
 
@@ -174,7 +174,7 @@ class Function(KernelFunction, ProcessLocal):
 
         Parameters
         ----------
-        *args, **named
+        *args, **keywords
             As in a call, but arrays must be in the device's memory. The Launch keeps them alive.
         grid, block, threads, stream, shared_memory
             As in a call. Without `stream`, the launch uses the device's current stream at this time.
