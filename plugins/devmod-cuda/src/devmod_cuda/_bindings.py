@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from itertools import repeat, starmap
+from operator import itemgetter
 
 from cuda.bindings import driver as cuda
 
@@ -25,6 +27,8 @@ _ENUMERATIONS = {
 }
 #: Names that cuda-bindings spells otherwise.
 _NAMES = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
+#: The handle in the result of a call.
+_handle_of = itemgetter(1)
 _SUCCESS = (cuda.CUresult.CUDA_SUCCESS,)
 
 
@@ -46,6 +50,20 @@ class BindingsDriver(Driver):
         if not results:
             return None
         return int(results[0]) if len(results) == 1 else tuple(map(int, results))
+
+    def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
+        cell.extend(starmap(getattr(cuda, _NAMES.get(name, name)), (arguments,)))
+        status = cell[0][0]
+        if status:
+            cell.clear()
+            raise _error(name, status)
+        return int(cell[0][1])
+
+    def destroy_from(self, cell: list[Any], name: str) -> None:
+        deque(map(getattr(cuda, name), map(_handle_of, map(list.pop, (cell,)))), 0)
+
+    def handle_in(self, cell: Sequence[Any]) -> int:
+        return int(cell[0][1] if type(cell[0]) is tuple else cell[0])
 
     def device_name(self, device: int) -> str:
         status, name = cuda.cuDeviceGetName(256, device)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from devmod_cuda._handles import Handles
-from devmod_cuda._interface import DISABLE_TIMING, LEGACY_STREAM
+from devmod_cuda._handles import Handles, Modules, Streams
+from devmod_cuda._interface import DISABLE_TIMING, NON_BLOCKING, PORTABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Context:
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver = driver
         self.handle = driver.retain_primary_context(device)
-        self.memory = Handles(self, driver.allocate, driver.free)
-        self.host_memory = Handles(self, driver.allocate_host, driver.free_host)
-        self.streams = Handles(self, driver.create_stream, self._destroy_stream)
-        self.events = Handles(self, driver.create_event, driver.destroy_event)
-        self.modules = Handles(self, lambda data: driver.load_module(data)[0], self._unload_module)
-        self.graphs = Handles(self, driver.instantiate_graph, driver.destroy_executable)
+        self.memory = Handles(self, "cuMemAlloc", "cuMemFree")
+        self.host_memory = Handles(self, "cuMemHostAlloc", "cuMemFreeHost", PORTABLE)
+        self.streams = Streams(self, "cuStreamCreate", "cuStreamDestroy", NON_BLOCKING)
+        self.events = Handles(self, "cuEventCreate", "cuEventDestroy")
+        self.modules = Modules(self, "cuModuleLoadDataEx", "cuModuleUnload")
+        self.graphs = Handles(self, "cuGraphInstantiateWithFlags", "cuGraphExecDestroy", 0)
         self.captures: dict[Capture, None] = {}
 
     @property
@@ -69,12 +69,3 @@ class Context:
         if not self.captures:
             for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
                 handles.drain()
-
-    def _destroy_stream(self, stream: int) -> None:
-        # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
-        self.order(LEGACY_STREAM, stream)
-        self.driver.destroy_stream(stream)
-
-    def _unload_module(self, module: int) -> None:
-        self.driver.synchronize_context()  # launches of its kernels may be queued
-        self.driver.unload_module(module)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from devmod_cuda._context import Context
     from devmod_cuda._handles import Handle
 
-#: The size of a piece in bytes, and the most pieces of a copy in flight.
-PIECE = 4 << 20
-MAX_PENDING = 4
-#: Copies to the device up to this size do not wait: the driver copies the bytes before it returns.
-_INSTANT = 64 << 10
+#: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
+PIECE, SMALL_PIECE = 4 << 20, 64 << 10
+MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
 #: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, and its value for page-locked memory (CU_MEMORYTYPE_HOST).
 _MEMORY_TYPE, _HOST = 2, 1
 
@@ -38,29 +36,44 @@ def address_of(data: memoryview) -> int:
 
 
 class _Transfer:
-    """A queued copy between the device and page-locked memory, and what must stay alive until the event after it."""
+    """A queued copy, and what must stay alive until it is done.
 
-    __slots__ = ("_context", "_event", "_once", "_out", "_piece", "_user")
+    Attributes
+    ----------
+    event : Handle or None
+        The event after the copy; None while a thread queues the copy, and if an interrupt came meanwhile.
+    """
 
-    def __init__(self, context: Context, event: Handle, piece: Handle | None, user: object, out: memoryview | None) -> None:
+    __slots__ = ("_context", "_once", "_out", "_piece", "_user", "event")
+
+    def __init__(self, context: Context, piece: Handle | None, user: object, out: memoryview | None) -> None:
+        self.event: Handle | None = None
         self._context = context
-        self._event = event
         self._piece = piece
         self._user = user
         self._out = out
         self._once = Once()
 
     @property
+    def size(self) -> int:
+        """The bytes of its piece; 0 without one."""
+        return self._user.size if isinstance(self._user, _Piece) else 0
+
+    @property
     def done(self) -> bool:
-        return self._context.driver.is_event_done(self._event.value)
+        """Whether the device has done the copy."""
+        return self.event is not None and self._context.driver.is_event_done(self.event.value)
 
     def finish(self) -> None:
-        """Wait for the copy, and write its bytes to the host's array."""
+        """Wait for the copy, and write its bytes to the host's array. The context is current."""
         self._once.get("done", self._finish)
 
     def _finish(self) -> None:
-        with self._context:
-            self._context.driver.synchronize_event(self._event.value)
+        driver = self._context.driver
+        if self.event is None:
+            driver.synchronize_context()
+        else:
+            driver.synchronize_event(self.event.value)
         if self._out is not None and self._piece is not None:
             ctypes.memmove(address_of(self._out), self._piece.value, self._out.nbytes)
 
@@ -68,9 +81,10 @@ class _Transfer:
 class _Piece:
     """A user of a piece of page-locked memory: the piece is free again when this object is collected."""
 
-    __slots__ = ("__weakref__", "token")
+    __slots__ = ("__weakref__", "size", "token")
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.token: object = None
 
 
@@ -79,108 +93,116 @@ class Transfers:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._pool = Pool()
+        #: The free pieces, by size.
+        self._pools = {size: Pool() for size in MAX_PENDING}
         #: In the order in which they were queued.
         self._pending: deque[_Transfer] = deque()
 
     def start_write(self, pointer: int, data: memoryview, stream: int) -> None:
         """Queue a copy to the device."""
         driver, address = self._context.driver, address_of(data)
-        if data.nbytes <= _INSTANT or self._is_locked(address):
-            with self._context:
-                driver.copy_to_device(pointer, address, data.nbytes, stream)
-                if data.nbytes > _INSTANT:
-                    self._add(stream, None, data, None)
-            return
-        pending: deque[_Transfer] = deque()
-        for start, size in _pieces(data.nbytes):
-            if len(pending) >= MAX_PENDING:
-                self._finish(pending.popleft())
-            with self._context:
-                locked = self._take()
-                if locked is None:
-                    driver.copy_to_device(pointer + start, address + start, size, stream)
-                    driver.synchronize_stream(stream)
-                    continue
-                piece, user = locked
-                ctypes.memmove(piece.value, address + start, size)
-                driver.copy_to_device(pointer + start, piece.value, size, stream)
-                pending.append(self._add(stream, piece, user, None))
+        with self._context:
+            if self._is_locked(address):
+                with self._queued(stream, None, data, None):
+                    driver.copy_to_device(pointer, address, data.nbytes, stream)
+            elif data.nbytes <= SMALL_PIECE:
+                driver.copy_to_device(pointer, address, data.nbytes, stream)  # the driver copies so few bytes before it returns
+            else:
+                for start, size in _pieces(data.nbytes):
+                    locked = self._take(size)
+                    if locked is None:
+                        driver.copy_to_device(pointer + start, address + start, size, stream)
+                        driver.synchronize_stream(stream)
+                        continue
+                    piece, user = locked
+                    ctypes.memmove(piece.value, address + start, size)
+                    with self._queued(stream, piece, user, None):
+                        driver.copy_to_device(pointer + start, piece.value, size, stream)
 
     def start_read(self, pointer: int, out: memoryview, stream: int) -> None:
         """Queue a copy to the host. `finish` writes the last part of `out`."""
         driver, address = self._context.driver, address_of(out)
-        if self._is_locked(address):
-            with self._context:
-                driver.copy_to_host(address, pointer, out.nbytes, stream)
-                self._add(stream, None, out, None)
-            return
-        pending: deque[_Transfer] = deque()
-        for start, size in _pieces(out.nbytes):
-            if len(pending) >= MAX_PENDING:
-                self._finish(pending.popleft())
-            with self._context:
-                locked = self._take()
+        with self._context:
+            if self._is_locked(address):
+                with self._queued(stream, None, out, None):
+                    driver.copy_to_host(address, pointer, out.nbytes, stream)
+                return
+            for start, size in _pieces(out.nbytes):
+                locked = self._take(size)
                 if locked is None:
                     driver.copy_to_host(address + start, pointer + start, size, stream)
                     driver.synchronize_stream(stream)
                     continue
                 piece, user = locked
-                driver.copy_to_host(piece.value, pointer + start, size, stream)
-                pending.append(self._add(stream, piece, user, out[start : start + size]))
+                with self._queued(stream, piece, user, out[start : start + size]):
+                    driver.copy_to_host(piece.value, pointer + start, size, stream)
 
     def finish(self) -> None:
         """Finish the copies that the device has done."""
         if self._pending:
-            for transfer in tuple(self._pending):
-                if transfer.done:
-                    self._finish(transfer)
-
-    def __len__(self) -> int:
-        return len(self._pending)
+            with self._context:
+                for transfer in tuple(self._pending):
+                    if transfer.done:
+                        self._finish(transfer)
 
     def release(self) -> None:
         """Free the page-locked memory that no copy uses."""
         self.finish()
-        while True:
-            try:
-                self._pool.take()
-            except IndexError:
-                return
+        for pool in self._pools.values():
+            for _ in range(len(pool)):
+                pool.take()
+
+    def __len__(self) -> int:
+        return len(self._pending)
 
     def _finish(self, transfer: _Transfer) -> None:
         transfer.finish()
         with suppress(ValueError):  # another thread may have finished it
             self._pending.remove(transfer)
 
-    def _add(self, stream: int, piece: Handle | None, user: object, out: memoryview | None) -> _Transfer:
+    @contextmanager
+    def _queued(self, stream: int, piece: Handle | None, user: object, out: memoryview | None) -> Iterator[None]:
+        """Keep what a copy uses until it is done. The body queues the copy."""
+        transfer = _Transfer(self._context, piece, user, out)
+        self._pending.append(transfer)  # first: after an interrupt the copy may be queued
+        try:
+            yield
+        except DriverError:
+            with suppress(ValueError):
+                self._pending.remove(transfer)
+            raise
         event = self._context.events.create(DISABLE_TIMING)
         self._context.driver.record_event(event.value, stream)
-        transfer = _Transfer(self._context, event, piece, user, out)
-        self._pending.append(transfer)
-        return transfer
+        transfer.event = event
 
-    def _take(self) -> tuple[Handle, _Piece] | None:
-        """Return a piece of page-locked memory, and the object with which it becomes free; None if the host has too little."""
+    def _take(self, nbytes: int) -> tuple[Handle, _Piece] | None:
+        """Return a piece of page-locked memory, and the object with which it becomes free; None if the host has too little.
+
+        If too many copies are in flight, the call waits for the first one.
+        """
         self.finish()
+        size = SMALL_PIECE if nbytes <= SMALL_PIECE else PIECE
+        users = [each for each in tuple(self._pending) if each.size == size]
+        if len(users) >= MAX_PENDING[size]:
+            self._finish(users[0])
+        pool = self._pools[size]
         try:
-            piece: Handle = self._pool.take()
+            piece: Handle = pool.take()
         except IndexError:
             try:
-                piece = self._context.host_memory.create(PIECE)
+                piece = self._context.host_memory.create(size)
             except DriverError as error:
                 if error.name == OUT_OF_MEMORY:
                     return None
                 raise
-        user = _Piece()
-        user.token = self._pool.lend(user, piece)
+        user = _Piece(size)
+        user.token = pool.lend(user, piece)
         return piece, user
 
     def _is_locked(self, address: int) -> bool:
         """Return whether memory of the host is page-locked."""
         try:
-            with self._context:
-                return self._context.driver.pointer_attributes(address, (_MEMORY_TYPE,))[0] == _HOST
+            return self._context.driver.pointer_attributes(address, (_MEMORY_TYPE,))[0] == _HOST
         except DriverError:
             return False
 

@@ -1,4 +1,8 @@
-"""Handles of the driver that are destroyed with the objects that use them, whatever thread collects these."""
+"""Handles of the driver that are destroyed with the objects that use them, whatever thread collects these.
+
+KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle, and one call of C creates a handle and stores
+it in the lease's list; another one removes it from there and destroys it. What an interrupt has prevented happens with the next handle.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,10 @@ from collections import deque
 from contextlib import suppress
 
 from devmod.backend import lend
-from devmod_cuda._interface import DriverError
+from devmod_cuda._interface import LEGACY_STREAM, DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from devmod.backend import Lease
@@ -29,8 +32,8 @@ class Handle:
 
     __slots__ = ("__weakref__", "_cell", "_handles", "_token", "value")
 
-    def __init__(self, value: int, handles: Handles, cell: list[int]) -> None:
-        self.value = value
+    def __init__(self, handles: Handles, cell: list[Any]) -> None:
+        self.value = 0
         self._handles = handles
         self._cell = cell
         self._token: object = None
@@ -46,22 +49,22 @@ class Handles:
     ----------
     context
         The context.
-    create
-        The function that creates a handle.
-    destroy
-        The function that destroys one.
+    create, destroy
+        The functions of the driver API that create and destroy one.
+    last
+        The last parameters of the first one, which are always the same.
     """
 
     # Reachable from here, because the names of modules are None at the end of the process.
     _is_finalizing = staticmethod(sys.is_finalizing)
 
-    def __init__(self, context: Context, create: Callable[..., int], destroy: Callable[[int], None]) -> None:
+    def __init__(self, context: Context, create: str, destroy: str, *last: int) -> None:
         self._context = context
-        self._create = create
-        self._destroy = destroy
-        #: The leases of all handles, whose values are lists with the handle until it is destroyed.
+        self._driver = context.driver
+        self._create, self._destroy, self._last = create, destroy, last
+        #: The leases of all handles. The value of each is a list: the driver's result with the handle, until it is destroyed.
         self._leases: dict[int, Lease] = {}
-        #: Leases whose users were collected. An interrupt may have prevented the destruction.
+        #: Leases whose users were collected.
         self._ended: deque[Lease] = deque()
 
     def create(self, *arguments: Any) -> Handle:
@@ -73,41 +76,70 @@ class Handles:
             The driver refuses it.
         """
         self.drain()
-        cell: list[int] = []
-        cell.append(self._create(*arguments))
-        handle = Handle(cell[0], self, cell)
+        cell: list[Any] = []
+        handle = Handle(self, cell)
         lease = lend(handle, cell, self._ended.append)
         handle._token = lease.token
         self._leases[id(lease)] = lease
+        handle.value = self._make(cell, *arguments)
         return handle
 
-    def destroy(self, cell: list[int]) -> None:
+    def destroy(self, cell: list[Any]) -> None:
         """Destroy the handle of a cell, once. Errors are ignored: the driver may be gone, or refuse all calls."""
-        if self._is_finalizing() or not self._context.usable:
+        if not cell or self._is_finalizing() or not self._context.usable:
             return  # the end of the process frees everything; a forked child has no driver
         if self._context.captures:
             return  # a captured launch may use it; `drain` destroys it later
-        try:
-            value = cell.pop()
-        except IndexError:
-            return
-        with suppress(DriverError), self._context:
-            self._destroy(value)
+        with suppress(DriverError, IndexError), self._context:
+            self._end(cell)
 
     def drain(self) -> None:
         """Destroy what an interrupt or the capture of a batch has left."""
         for _ in range(0 if self._context.captures else len(self._ended)):
-            lease = self._ended.popleft()
+            try:
+                lease = self._ended.popleft()
+            except IndexError:
+                return  # another thread
             if lease.expired:
-                self._leases.pop(id(lease), None)
                 self.destroy(lease.value)
+                self._leases.pop(id(lease), None)
             else:
                 self._ended.append(lease)  # a finalizer still uses the object
 
     def values(self) -> list[int]:
         """Return the handles that are not destroyed."""
         self.drain()
-        return [value for lease in tuple(self._leases.values()) for value in tuple(lease.value)]
+        return [self._driver.handle_in(cell) for lease in tuple(self._leases.values()) for cell in (tuple(lease.value),) if cell]
 
     def __len__(self) -> int:
         return len(self.values())
+
+    def _make(self, cell: list[Any], *arguments: Any) -> int:
+        """Create a handle in a cell and return it."""
+        return self._driver.create_into(cell, self._create, *arguments, *self._last)
+
+    def _end(self, cell: list[Any]) -> None:
+        """Destroy the handle of a cell and empty it. The context is current; IndexError if another thread has emptied it."""
+        self._driver.destroy_from(cell, self._destroy)
+
+
+class Streams(Handles):
+    """The streams of a context."""
+
+    def _end(self, cell: list[Any]) -> None:
+        # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
+        self._context.order(LEGACY_STREAM, self._driver.handle_in(cell))
+        super()._end(cell)
+
+
+class Modules(Handles):
+    """The modules of a context. `create` takes an image."""
+
+    def _make(self, cell: list[Any], *arguments: Any) -> int:
+        module, _ = self._driver.load_module(*arguments)
+        cell.append(module)
+        return module
+
+    def _end(self, cell: list[Any]) -> None:
+        self._driver.synchronize_context()  # launches of its kernels may be queued
+        self._driver.unload_module(cell.pop())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LEGACY_STREAM = 1
 #: CU_STREAM_NON_BLOCKING and CU_EVENT_DISABLE_TIMING.
 NON_BLOCKING, DISABLE_TIMING = 1, 2
+#: CU_MEMHOSTALLOC_PORTABLE: page-locked for all contexts.
+PORTABLE = 1
 #: CU_STREAM_CAPTURE_MODE_RELAXED: other calls of the process, such as a free by the garbage collector, do not end the capture.
 RELAXED_CAPTURE = 2
 
@@ -64,6 +66,32 @@ class Driver(Symbols, ABC):
         arguments
             Its input parameters in their order; pointers are addresses.
         """
+
+    @abstractmethod
+    def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
+        """Call a function that creates a handle, and return the handle. No interrupt comes between the creation and its place in `cell`.
+
+        Parameters
+        ----------
+        cell
+            An empty list, which gets the driver's result. It stays empty if the call fails.
+        name, arguments
+            As for `call`.
+        """
+
+    @abstractmethod
+    def destroy_from(self, cell: list[Any], name: str) -> None:
+        """Remove the result of `create_into` from `cell` and destroy its handle with one call of C. The driver's error is ignored.
+
+        Raises
+        ------
+        IndexError
+            The cell is empty.
+        """
+
+    @abstractmethod
+    def handle_in(self, cell: Sequence[Any]) -> int:
+        """Return the handle of a result of `create_into`; also of a list with a plain handle."""
 
     @abstractmethod
     def device_name(self, device: int) -> str:
@@ -203,7 +231,7 @@ class Driver(Symbols, ABC):
 
     def allocate_host(self, nbytes: int) -> int:
         """Return the address of new page-locked memory of the host, for all contexts."""
-        return int(self.call("cuMemHostAlloc", nbytes, 1))  # CU_MEMHOSTALLOC_PORTABLE
+        return int(self.call("cuMemHostAlloc", nbytes, PORTABLE))
 
     def free_host(self, address: int) -> None:
         """Free page-locked memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from ctypes import POINTER, Structure, byref, c_char, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from itertools import repeat, starmap
 
@@ -108,10 +109,7 @@ class SymbolsDriver(Driver):
         self._launch = self.symbol("cuLaunchKernelEx")
 
     def call(self, name: str, *arguments: Any) -> Any:
-        function = self._functions.get(name)
-        if function is None:
-            function = self._functions[name] = self._function(name)
-        call, types, is_last = function
+        call, types, is_last = self._prototype(name)
         results = [each() for each in types]
         places = [byref(each) for each in results]
         status = call(*arguments, *places) if is_last else call(*places, *arguments)
@@ -121,6 +119,30 @@ class SymbolsDriver(Driver):
             return None
         values = [each.value or 0 for each in results]
         return values[0] if len(values) == 1 else tuple(values)
+
+    def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
+        call, (result,), _ = self._prototype(name)
+        place = result()
+        cell.append(place)
+        status = call(byref(place), *arguments)
+        if status:
+            cell.clear()
+            raise self.error(name, status)
+        return int(place.value or 0)
+
+    def destroy_from(self, cell: list[Any], name: str) -> None:
+        deque(map(self._prototype(name)[0], map(list.pop, (cell,))), 0)
+
+    def handle_in(self, cell: Sequence[Any]) -> int:
+        place = cell[0]
+        return place if type(place) is int else int(place.value or 0)
+
+    def _prototype(self, name: str) -> tuple[Any, tuple[Any, ...], bool]:
+        """Return ctypes' function, the types of its results, and whether they are behind the parameters."""
+        function = self._functions.get(name)
+        if function is None:
+            function = self._functions[name] = self._function(name)
+        return function
 
     def _function(self, name: str) -> tuple[Any, tuple[Any, ...], bool]:
         results, parameters, symbol, order = (*_FUNCTIONS[name], name, "first")[:4] if len(_FUNCTIONS[name]) < 4 else _FUNCTIONS[name]
