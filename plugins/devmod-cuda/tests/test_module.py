@@ -1,0 +1,454 @@
+"""The CUDA module: before a driver is opened, images, refused payloads, globals, loading and unloading."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_kernels import ADD, add_info, adder
+from ptx_sources import ptx_of
+from standin_cuda import child_environment
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+from devmod_conformance.checks import run_in_threads, run_python
+
+FORMATS = ["cuda", "ptx", "cubin", "fatbin"]
+GLOBALS = """
+__device__ unsigned char bytes[4] = {1, 2, 3, 4};
+__constant__ float factors[2] = {2, 3};
+extern "C" __global__ void k(float *x) { x[threadIdx.x] *= factors[threadIdx.x & 1] + bytes[threadIdx.x & 3]; }
+"""
+
+
+def run_add(function: Any, n: int = 64) -> None:
+    a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+    function(a, b, c, n, grid=1, block=n)
+    np.testing.assert_array_equal(c, a + b)
+
+
+def compile_program(source: str, arch: str) -> Any:
+    from devmod_targets.cuda.nvrtc import compile_program as compile_source
+
+    return compile_source(source, "kernel.cu", [f"-arch={arch}"])
+
+
+def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
+    with pytest.raises(devmod.DevmodError) as caught:
+        module[name]
+    return caught.value
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each import of the driver fail."""
+    for name in ("_driver", "_device"):
+        monkeypatch.setitem(sys.modules, f"devmod_cuda.{name}", None)
+    for name in ("_launch", "_kernel", "_adopt", "_global"):
+        monkeypatch.delitem(sys.modules, f"devmod_cuda.{name}", raising=False)
+
+
+# -- before any driver
+
+
+@pytest.mark.row("R5", "R6", "R23", "R39")
+def test_importing_creating_and_saving_open_no_driver() -> None:
+    program = (
+        "import sys, devmod, devmod_cuda\n"
+        "assert not {'cuda.bindings', 'pycuda', 'numpy'} & {*sys.modules}, 'import'\n"
+        "m = devmod.create('cuda', b'.version 7.0', 'ptx', {'k': devmod.FunctionInfo('k', [])})\n"
+        "n = devmod.load_from_bytes('cuda', m.save_to_bytes())\n"
+        "assert n.save_to_bytes() == m.save_to_bytes()\n"
+        "try: n['j']\n"
+        "except devmod.FunctionNotFoundError as error: print(error)\n"
+        "assert not {'cuda.bindings', 'pycuda', 'numpy'} & {*sys.modules}, 'making'\n"
+    )
+    assert run_python(program) == "the cuda module has no function 'j'; it has: 'k'\n"
+
+
+@pytest.mark.row("R18", "R19")
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("cuda", ADD.encode(), fmt, {"add": add_info()}, {"cuda": "the source", "asm": "a listing"})
+    real = devmod.create(*arguments)  # type: ignore[arg-type]
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    fallback = devmod.create_with_fallback(*arguments)  # type: ignore[arg-type]
+    assert type(real) is not type(fallback)
+    data = real.save_to_bytes()
+    assert data == fallback.save_to_bytes()
+    loaded = devmod.load_from_bytes("cuda", data)
+    assert type(loaded) is type(real)
+    assert loaded.save_to_bytes() == data
+    for name in ("kind", "format", "functions"):
+        assert getattr(real, name) == getattr(fallback, name) == getattr(loaded, name)
+    keys = ("", fmt, "cuda", "asm", "zz")
+    assert [real.inspect_source(key) for key in keys] == [fallback.inspect_source(key) for key in keys]
+
+
+@pytest.mark.row("R2", "R22")
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_payload_files(fmt: str, tmp_path: Path) -> None:
+    module = devmod.create("cuda", ADD.encode(), fmt, {"add": add_info()})
+    path = tmp_path / f"add.{fmt}"
+    module.write_to_file(path)
+    assert path.read_bytes() == ADD.encode()
+    loaded = devmod.load_from_file(path)
+    assert (loaded.kind, loaded.format, loaded.functions) == ("cuda", fmt, module.functions)
+    assert loaded.save_to_bytes() == module.save_to_bytes()
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("fmt", "code", "text"),
+    [
+        ("cuda", b"", "the cuda payload of format 'cuda' is empty"),
+        ("ptx", b"\0\0", "the cuda payload of format 'ptx' is empty"),
+        ("cubin", b"", "the cuda payload of format 'cubin' is empty"),
+        ("ptx", b".version \xff", "the cuda payload of format 'ptx' is not UTF-8 text: byte 9 is 0xff"),
+        ("cuda", b"int \0 x;", "the cuda payload of format 'cuda' has a zero byte at 4, which ends a source"),
+        (
+            "cubin",
+            b"nonsense!",
+            "the cuda payload of format 'cubin' is not an ELF file: expected b'\\x7fELF' at its start, got b'nonsense'",
+        ),
+        (
+            "fatbin",
+            b"nonsense!",
+            "the cuda payload of format 'fatbin' is not a CUDA fatbin: expected b'P\\xedU\\xba' at its start, got b'nonsense'",
+        ),
+        (
+            "cuda",
+            b"//devmod: -I/etc\n",
+            "the source's first line has the option '-I/etc', which names a path",
+        ),
+        (
+            "cuda",
+            b"//devmod: --fdevice-time-trace=trace\n",
+            "the cuda source has the build option '--fdevice-time-trace=trace', which devmod-cuda does not pass to NVRTC",
+        ),
+    ],
+)
+def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: bytes, text: str, no_driver: None) -> None:
+    module = devmod.create("cuda", code, fmt, {"add": add_info()})
+    assert devmod.load_from_bytes("cuda", module.save_to_bytes()).format == fmt  # creating a module does not check its payload
+    error = error_of(module)
+    assert isinstance(error, devmod.FormatError)
+    assert str(error) == text
+
+
+# -- images
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("ending", [b"", b"\0", b"\n\0\0"])
+def test_ptx_runs_with_and_without_the_zero_byte_of_nvrtc(ending: bytes, device: Any) -> None:
+    run_add(devmod.create("cuda", ptx_of(ADD).encode() + ending, "ptx", {"add": add_info()})["add"])
+
+
+@pytest.mark.row("R14", "R40")
+def test_a_fatbin_runs(device: Any) -> None:
+    module = devmod.compile(ADD, "cuda -arch=sm_75,compute_75 -format=fatbin", name="add")
+    assert module.format == "fatbin"
+    run_add(module["add"])
+
+
+@pytest.mark.row("R14", "R34")
+def test_a_cubin_is_loaded_and_its_parameters_are_checked(device: Any, standin: Any) -> None:
+    arch = device.arch.partition(":")[0]
+    code = compile_program(ADD, arch).cubin
+    module = devmod.create("cuda", code, "cubin", {"add": add_info(), "short": FunctionInfo("add", ["handle"])})
+    standin.set("skip_cubins", 1)
+    arrays = [device.zeros(8, "float32") for _ in range(3)]
+    module["add"](*arrays, 8, grid=2, block=4)
+    device.synchronize()
+    assert standin.last_launch["name"] == "add"
+    expected = b"".join(int(each.memory).to_bytes(8, "little") for each in arrays) + b"\x08\0\0\0"
+    assert standin.last_launch["params"] == expected.hex()
+    assert str(error_of(module, "short")) == "the cuda kernel 'add' takes 4 arguments, and the payload's fmap has 1"
+    with pytest.raises(devmod.LaunchError) as caught:
+        module["add"].specialize(N=2)
+    assert str(caught.value) == (
+        "a cuda function of format 'cubin' cannot be specialized: its constants were fixed when it was built. Use the source (format 'cuda')"
+    )
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("arch", "fmt", "text"),
+    [
+        ("sm_120", "cubin", "is a cubin for sm_120, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
+        ("sm_90a", "cubin", "is a cubin for sm_90a, which does not run on {device}, sm_89; compile it for cuda -arch=sm_89"),
+        ("sm_80", "cubin", "is a cubin for sm_80, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
+        ("compute_100", "ptx", "is PTX for compute_100, which does not run on {device}, sm_90; compile it for cuda -arch=sm_90"),
+        (
+            "sm_80,sm_86",
+            "fatbin",
+            "has code for sm_80, sm_86, and none of it runs on {device}, sm_90; compile it for cuda -arch=sm_90",
+        ),
+    ],
+)
+def test_an_image_for_another_card(arch: str, fmt: str, text: str, cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = fresh_device(standin, monkeypatch, arch=text.rpartition("sm_")[2])
+    code = bytes(devmod.compile(ADD, f"cuda -arch={arch}" + (" -format=fatbin" if fmt == "fatbin" else "")).code)  # type: ignore[attr-defined]
+    calls = standin.calls("cuModuleLoadDataEx")
+    error = error_of(devmod.create("cuda", code, fmt, {"add": add_info()}))
+    assert isinstance(error, devmod.FormatError)
+    assert str(error) == f"the cuda payload of format {fmt!r} " + text.format(device=device)
+    assert standin.calls("cuModuleLoadDataEx") == calls
+
+
+@pytest.mark.row("R40")
+def test_ptx_that_is_newer_than_the_driver(cuda_driver: str, standin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = fresh_device(standin, monkeypatch, driver_version=12040)
+    code = ptx_of(ADD).replace(".version 9.5", ".version 8.5").encode()
+    assert b".version 8.5" in code
+    error = error_of(devmod.create("cuda", code, "ptx", {"add": add_info()}))
+    assert isinstance(error, devmod.FormatError)
+    assert str(error) == (
+        f"the cuda payload of format 'ptx' is PTX 8.5, and the driver of {device} supports PTX up to 8.4. Update the driver, or compile for "
+        "that version; a cubin (cuda -arch=sm_90) needs no newer driver"
+    )
+    run_add(devmod.create("cuda", code.replace(b"8.5", b"8.4", 1), "ptx", {"add": add_info()})["add"])
+
+
+def fresh_device(standin: Any, monkeypatch: pytest.MonkeyPatch, **settings: object) -> Any:
+    """Return the first device of a driver with other settings."""
+    from devmod.backend import Once
+    from devmod_cuda import _device, _driver
+
+    for name, value in settings.items():
+        standin.set(name, value)
+    monkeypatch.setattr(_driver, "_once", Once())
+    monkeypatch.setattr(_device, "_once", Once())
+    return devmod.device("cuda")
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("fmt", "text"),
+    [
+        (
+            "ptx",
+            "the architecture of the cuda payload of format 'ptx' cannot be read: expected the directives .version and .target at its start",
+        ),
+        ("cubin", "the architecture of the cuda payload of format 'cubin' cannot be read: expected an ELF file for the machine 190 (CUDA)"),
+        ("fatbin", "the architecture of the cuda payload of format 'fatbin' cannot be read: expected an entry of PTX or of a cubin"),
+    ],
+)
+def test_an_architecture_that_cannot_be_read(fmt: str, text: str, device: Any) -> None:
+    code = {"ptx": b"// nothing", "cubin": b"\x7fELF" + bytes(80), "fatbin": b"\x50\xed\x55\xba" + bytes(80)}[fmt]
+    error = error_of(devmod.create("cuda", code, fmt, {"add": add_info()}))
+    assert isinstance(error, devmod.FormatError)
+    assert str(error) == text
+
+
+@pytest.mark.row("R40")
+def test_truncated_and_damaged_cubins_do_not_reach_the_driver(device: Any, standin: Any) -> None:
+    code = compile_program(ADD, device.arch.partition(":")[0]).cubin
+    calls = standin.calls("cuModuleLoadDataEx")
+    for size in (70, 200, len(code) // 2, len(code) - 1):
+        error = error_of(devmod.create("cuda", code[:size], "cubin", {"add": add_info()}))
+        assert isinstance(error, devmod.FormatError)
+    table = int.from_bytes(code[40:48], "little")
+    for place, width in ((40, 8), (table + 64 + 24, 8), (table + 64 + 32, 8), (58, 2), (60, 2)):
+        damaged = bytearray(code)
+        damaged[place : place + width] = b"\xf0" * width
+        error = error_of(devmod.create("cuda", bytes(damaged), "cubin", {"add": add_info()}))
+        assert isinstance(error, devmod.FormatError)
+    error = error_of(devmod.create("cuda", code[:-1], "cubin", {"add": add_info()}))
+    assert str(error).startswith("the cubin is truncated or damaged: ")
+    assert standin.calls("cuModuleLoadDataEx") == calls
+
+
+def test_errors_in_ptx_have_the_log_of_the_drivers_compiler(device: Any, standin: Any) -> None:
+    code = ptx_of(ADD).replace("ld.param.u64", "ld.param.u64 ???", 1)
+    error = error_of(devmod.create("cuda", code.encode(), "ptx", {"add": add_info()}))
+    assert isinstance(error, devmod.CompileError)
+    assert error.log
+    assert str(error) == f"the PTX source does not compile: {error.log}"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (
+            2,
+            devmod.DeviceMemoryError,
+            "{device} has too little free memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory) in the load of a module; ",
+        ),
+        (
+            221,
+            devmod.CompileError,
+            "the driver of {device} cannot compile PTX: its compiler, libnvidia-ptxjitcompiler.so.1, is missing. Install the complete driver, "
+            "or use a cubin (cuda -arch=sm_90)",
+        ),
+        (200, devmod.FormatError, "the driver of {device} refuses the cuda payload of format 'ptx': CUDA_ERROR_INVALID_IMAGE ("),
+        (700, devmod.LaunchError, "{device} loads no module: CUDA_ERROR_ILLEGAL_ADDRESS ("),
+    ],
+)
+def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:
+    module = adder()
+    standin.set("fail", f"cuModuleLoadDataEx={code}")
+    error = error_of(module)
+    assert type(error) is kind
+    assert str(error).startswith(text.format(device=device))
+    standin.set("fail", None)
+    run_add(module["add"])  # a failure is not cached
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize(
+    ("parameter", "declared", "kind", "text"),
+    [
+        ("int x", "int64", "", "takes 4 bytes as argument 2, and the payload's fmap has int64 of 8 bytes"),
+        ("int x", "handle", "buffer", "takes 4 bytes as argument 2, and the payload's fmap has a buffer of 8 bytes"),
+        ("float x", "int32", "scalar", "takes a parameter of PTX's type .f32 as argument 2, and the payload's fmap has int32"),
+        ("int x", "float32", "", "takes a parameter of PTX's type .u32 as argument 2, and the payload's fmap has float32"),
+        ("double x", "handle", "", "takes a parameter of PTX's type .f64 as argument 2, and the payload's fmap has handle"),
+        ("float3 x", "float32x4", "", "takes 12 bytes as argument 2, and the payload's fmap has float32x4 of 16 bytes"),
+        ("bool x", "int32", "scalar", "takes 1 bytes as argument 2, and the payload's fmap has int32 of 4 bytes"),
+    ],
+)
+def test_arguments_that_do_not_match_the_kernel_are_refused(parameter: str, declared: str, kind: str, text: str, device: Any) -> None:
+    params = [Param("n", "scalar", "int32"), Param("x", kind or "buffer", "" if declared == "handle" else declared)]
+    info = FunctionInfo("k", ["int32", declared], (), (), Interface(params) if kind else None)
+    source = f'extern "C" __global__ void k(int n, {parameter}) {{}}'
+    error = error_of(devmod.create("cuda", ptx_of(source).encode(), "ptx", {"k": info}), "k")
+    assert isinstance(error, devmod.FormatError)
+    assert str(error) == f"the cuda kernel 'k' {text}"
+
+
+def test_a_function_that_the_image_does_not_define(device: Any) -> None:
+    module = devmod.create("cuda", ptx_of(ADD).encode(), "ptx", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": add_info()})
+    assert str(error_of(module, "sub")) == (
+        "the cuda payload of format 'ptx' has no kernel 'sub_kernel', which its fmap names; it has: 'add', 'twice', 'fault'"
+    )
+
+
+def test_shared_memory_is_no_argument_in_cuda(device: Any) -> None:
+    info = FunctionInfo("k", ["handle"], (), (), Interface([Param("scratch", "local", "float32")]))
+    module = devmod.create("cuda", ptx_of('extern "C" __global__ void k(float *x) {}').encode(), "ptx", {"k": info})
+    assert str(error_of(module, "k")) == (
+        "the cuda function 'k' has 'scratch' of kind local, and CUDA kernels take no shared memory as an argument: declare it in the kernel as "
+        "extern __shared__, and pass shared_memory="
+    )
+
+
+# -- loading
+
+
+@pytest.mark.row("R30", "R32", "R33")
+def test_threads_load_one_image_for_all_functions(device: Any, standin: Any) -> None:
+    module = adder()
+    calls = standin.calls("cuModuleLoadDataEx")
+    functions = run_in_threads(module.get_function, ["add"] * 8)
+    assert len({*map(id, functions)}) == 1
+    module["twice"]
+    assert standin.calls("cuModuleLoadDataEx") == calls + 1
+    run_add(functions[0])
+
+
+@pytest.mark.row("R33")
+def test_an_image_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
+    module = adder()
+    function = module["twice"]
+    x = device.from_numpy(np.ones(4, "float32"))
+    launch = function.bind(x, grid=1, block=4)
+    gc.collect()
+    unloaded = standin.calls("cuModuleUnload")
+    del module, function
+    gc.collect()
+    launch()
+    assert x.numpy().tolist() == [2] * 4
+    assert standin.calls("cuModuleUnload") == unloaded
+    del launch
+    gc.collect()
+    assert standin.calls("cuModuleUnload") == unloaded + 1
+
+
+# -- globals
+
+
+def module_with_globals() -> devmod.Module:
+    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x"])
+    code = ptx_of(GLOBALS).replace("\n.global", "\n.visible .global").replace("\n.const", "\n.visible .const")
+    return devmod.create("cuda", code.encode(), "ptx", {"k": info})
+
+
+@pytest.mark.row("R20", "R33")
+def test_globals_are_arrays_over_the_memory_of_the_image(device: Any, standin: Any) -> None:
+    module = module_with_globals()
+    table, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
+    assert (table.shape, table.dtype, table.numpy().tolist()) == ((4,), "uint8", [1, 2, 3, 4])
+    assert (factors.shape, factors.dtype, factors.numpy().tolist()) == ((2,), "float32", [2, 3])
+    factors.copy_from(np.array([10, 20], "float32"))
+    x = np.ones(4, "float32")
+    module["k"](x, grid=1, block=4)
+    assert x.tolist() == [11, 22, 13, 24]
+    assert module.get_global("factors", dtype="float32").numpy().tolist() == [10, 20]
+    # The array keeps the image loaded.
+    gc.collect()
+    unloaded = standin.calls("cuModuleUnload")
+    del module
+    gc.collect()
+    assert factors.numpy().tolist() == [10, 20]
+    assert standin.calls("cuModuleUnload") == unloaded
+    del table, factors
+    gc.collect()
+    assert standin.calls("cuModuleUnload") == unloaded + 1
+
+
+@pytest.mark.row("R20")
+def test_globals_of_saved_modules_and_bundles(device: Any, tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_with_globals(), path)
+    assert devmod.load(path).get_global("factors", device, dtype="float32").numpy().tolist() == [2, 3]
+    assert devmod.load(path).get_global("bytes").numpy().tolist() == [1, 2, 3, 4]
+    bundle = devmod.bundle(module_with_globals(), module_with_globals())
+    assert bundle.get_global("factors", device, dtype="float32").numpy().tolist() == [2, 3]
+
+
+@pytest.mark.row("R20", "R33")
+def test_a_global_for_each_device(cuda_driver: str, standin: Any, tmp_path: Path) -> None:
+    devmod.save(module_with_globals(), tmp_path / "k.devmod")
+    program = (
+        "import sys, numpy as np, devmod\n"
+        "first, second = devmod.device('cuda', 0), devmod.device('cuda', 1)\n"
+        "module = devmod.load(sys.argv[1])\n"
+        "module.get_global('factors', first, dtype='float32').copy_from(np.array([5, 6], 'float32'))\n"
+        "print(module.get_global('factors', second, dtype='float32').numpy().tolist())\n"
+        "for device in (first, second):\n"
+        "    x = device.from_numpy(np.ones(2, 'float32'))\n"
+        "    module['k'].on(device)(x, grid=1, block=2)\n"
+        "    print(x.numpy().tolist())\n"
+    )
+    environment = child_environment(devices=2) | {"DEVMOD_CUDA_DRIVER": cuda_driver}
+    output = run_python(f"import sys; sys.argv = ['', {str(tmp_path / 'k.devmod')!r}]\n{program}", **environment)
+    assert output == "[2.0, 3.0]\n[6.0, 8.0]\n[3.0, 5.0]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            {"name": "nothing"},
+            "the cuda module has no global 'nothing': its image has no variable of that name. Declare it in the source as __device__ or "
+            "__constant__, outside of a namespace",
+        ),
+        ({"name": "bytes", "dtype": "float64"}, "get_global('bytes'): the variable has 4 bytes, which is not a whole number of float64"),
+        (
+            {"name": "bytes", "device": "cuda:0"},
+            "get_global('bytes') takes a device of kind cuda, such as devmod.device('cuda'), got 'cuda:0'",
+        ),
+        ({"name": "bytes", "shape": 2}, "get_global of a cuda module takes the option dtype=, got ['shape']"),
+    ],
+)
+def test_invalid_requests_of_globals(arguments: dict[str, Any], text: str, device: Any) -> None:
+    with pytest.raises(devmod.DevmodError) as caught:
+        module_with_globals().get_global(**arguments)
+    assert str(caught.value) == text
+    assert isinstance(caught.value, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError)
