@@ -74,9 +74,9 @@ def test_importing_creating_and_saving_open_no_driver() -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_runtime_module_and_fallback_have_the_same_bytes_and_properties(fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("cuda", ADD.encode(), fmt, {"add": add_info()}, {"cuda": "the source", "asm": "a listing"})
-    real = devmod.create(*arguments)  # type: ignore[arg-type]
+    real = devmod.create(*arguments)
     monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
-    fallback = devmod.create_with_fallback(*arguments)  # type: ignore[arg-type]
+    fallback = devmod.create_with_fallback(*arguments)
     assert type(real) is not type(fallback)
     data = real.save_to_bytes()
     assert data == fallback.save_to_bytes()

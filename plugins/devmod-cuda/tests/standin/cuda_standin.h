@@ -143,6 +143,7 @@ typedef struct {
     uint32_t param_count, param_bytes;
     uint32_t block[3], max_threads, cluster[3];
     uint32_t shared, local, registers;
+    bool blocks_are_clusters; /* .blocksareclusters: the grid of a launch counts clusters */
 } Kernel;
 
 typedef struct {

@@ -264,9 +264,23 @@ static void note_launch(const Launch *launch)
         length += snprintf(last_launch + length, sizeof last_launch - (size_t)length, "%02x", launch->params[i]);
 }
 
+/* Replace CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM by the kernel's block, and a grid that counts clusters by one of blocks. */
+static void take_required(Launch *launch)
+{
+    const Kernel *kernel = launch->function->kernel;
+    bool asked = launch->block[0] == CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM && launch->block[1] == 1 && launch->block[2] == 1;
+    for (int i = 0; i < 3; i++) {
+        if (asked && kernel->block[i])
+            launch->block[i] = kernel->block[i];
+        if (kernel->blocks_are_clusters && kernel->cluster[i])
+            launch->grid[i] *= kernel->cluster[i];
+    }
+}
+
 static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void **params, void **extra)
 {
     int device = launch->function->module->context->device;
+    take_required(launch);
     TRY(take_attributes(launch, config->attrs, config->numAttrs));
     TRY(check_dimensions(launch, device));
     TRY(check_cluster(launch, device));
@@ -355,5 +369,24 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSi
     int device = function->module->context->device;
     *minGridSize = (int)resident(function, (uint64_t)*blockSize, dynamicSMemSize, device) *
                    device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
+{
+    ENTER(CURRENT);
+    Function *function;
+    CHECK(numClusters && config, CUDA_ERROR_INVALID_VALUE);
+    TRY(function_of(func, &function));
+    int device = function->module->context->device;
+    Launch launch = {.function = function};
+    TRY(take_attributes(&launch, config->attrs, config->numAttrs));
+    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ, blocks = 1;
+    for (int i = 0; i < 3; i++)
+        blocks *= launch.cluster[i] ? launch.cluster[i] : function->kernel->cluster[i] ? function->kernel->cluster[i] : 1;
+    bool large = launch.non_portable || function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
+    uint64_t most = resident(function, threads, config->sharedMemBytes, device) *
+                    (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    *numClusters = blocks <= (large ? 16 : 8) ? (int)(most / blocks) : 0;
     return CUDA_SUCCESS;
 }

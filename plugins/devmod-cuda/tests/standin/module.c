@@ -80,6 +80,18 @@ static void read_description(Module *module, Bytes *response)
     }
 }
 
+/* Return whether the declaration of a kernel in PTX has a directive. */
+static bool has_directive(const char *text, const char *kernel, const char *directive)
+{
+    size_t length = strlen(kernel);
+    for (const char *entry = strstr(text, ".entry"); entry; entry = strstr(entry + 1, ".entry")) {
+        const char *name = entry + 6 + strspn(entry + 6, " \t\r\n"), *body = strchr(name, '{'), *found = strstr(name, directive);
+        if (!strncmp(name, kernel, length) && strchr(" \t\r\n({", name[length]))
+            return found && (!body || found < body);
+    }
+    return false;
+}
+
 static CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size)
 {
     int arch = device_arch(module->context->device);
@@ -99,6 +111,8 @@ static CUresult load_ptx(Module *module, const char *text, char *log, size_t log
         return (CUresult)code;
     }
     read_description(module, &response);
+    for (uint32_t i = 0; i < module->kernel_count; i++)
+        module->kernels[i].blocks_are_clusters = has_directive(text, module->kernels[i].name, ".blocksareclusters");
     bool whole = !response.short_read;
     bytes_free(&response);
     module->ptx = true;
