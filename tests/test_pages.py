@@ -20,13 +20,14 @@ from pages import blocks, commands, same
 from devmod._plugins import discovery, registry
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("getting-started.md", "calling.md", "arrays.md", "bundles.md", "devices.md", "errors.md", "moving-from-pyopencl.md")
-#: Console blocks without a mark: what installs devmod, or needs files that the page does not make.
+PAGES = ("getting-started.md", "calling.md", "arrays.md", "bundles.md", "cuda.md", "devices.md", "errors.md", "moving-from-pyopencl.md")
+#: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
     "getting-started.md": 1,
     "bundles.md": 1,
     "calling.md": 0,
     "arrays.md": 0,
+    "cuda.md": 2,
     "devices.md": 0,
     "errors.md": 0,
     "moving-from-pyopencl.md": 1,
@@ -52,6 +53,7 @@ def run_command(words: list[str], folder: Path, missing: str = "") -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "targets").symlink_to(DOCS.parent / "targets")  # vectors of the tests
     monkeypatch.chdir(tmp_path)
     if page in MISSING:
         monkeypatch.setattr(registry, "_cache", {})  # other tests of this process have filled it
