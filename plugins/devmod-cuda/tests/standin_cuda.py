@@ -38,14 +38,21 @@ def _headers() -> Path:
 
 
 @cache
-def library() -> Path:
-    """Build the stand-in driver and return its path, or skip the test with the reason."""
+def _built() -> Path | BuildError:
     try:
         return build(FOLDER / "standin", SONAME, [_headers()])
     except BuildError as error:
-        if "does not compile" in str(error):
-            raise
-        pytest.skip(str(error))
+        return error
+
+
+def library() -> Path:
+    """Build the stand-in driver and return its path, or skip the test with the reason."""
+    result = _built()
+    if isinstance(result, Path):
+        return result
+    if "does not compile" in str(result):
+        raise result
+    pytest.skip(str(result))
 
 
 def worker() -> str:

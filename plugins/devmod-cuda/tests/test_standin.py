@@ -1,7 +1,6 @@
 """The stand-in CUDA driver itself, through cuda-bindings: memory, handles and the order of streams."""
 
 import ctypes
-from typing import Any
 
 import numpy as np
 import pytest
@@ -181,10 +180,12 @@ def test_a_copy_beyond_an_allocation_is_refused(standin: Standin) -> None:
 
 
 def test_memory_runs_out(standin: Standin) -> None:
-    standin.set("memory", 1 << 20)
-    assert check(cuda.cuMemGetInfo()) == (1 << 20, 1 << 20)
+    free, total = check(cuda.cuMemGetInfo())
+    total = total - free + (1 << 20)  # other tests of this process may hold memory
+    standin.set("memory", total)
+    assert check(cuda.cuMemGetInfo()) == (1 << 20, total)
     pointer = check(cuda.cuMemAlloc(3 << 18))
-    assert check(cuda.cuMemGetInfo()) == (1 << 18, 1 << 20)
+    assert check(cuda.cuMemGetInfo()) == (1 << 18, total)
     assert code(cuda.cuMemAlloc(1 << 19)) == "CUDA_ERROR_OUT_OF_MEMORY"
     check(cuda.cuMemFree(pointer))
     assert code(cuda.cuMemAlloc(1 << 19)) == "CUDA_SUCCESS"
@@ -192,14 +193,15 @@ def test_memory_runs_out(standin: Standin) -> None:
 
 def test_stream_ordered_memory_is_freed_in_its_stream(standin: Standin) -> None:
     stream, other = (check(cuda.cuStreamCreate(1)) for _ in range(2))
+    blocks = standin.report.get("device-0-blocks", 0)
     pointer = check(cuda.cuMemAllocAsync(16, stream))
     check(cuda.cuMemsetD32Async(pointer, 7, 4, stream))
     check(cuda.cuStreamSynchronize(stream))
     assert read(pointer) == [7] * 4
     check(cuda.cuMemFreeAsync(pointer, stream))
-    assert standin.report["device-0-blocks"] == 1
+    assert standin.report["device-0-blocks"] == blocks + 1
     check(cuda.cuStreamSynchronize(stream))
-    assert "device-0-blocks" not in standin.report
+    assert standin.report.get("device-0-blocks", 0) == blocks
     late = check(cuda.cuMemAllocAsync(16, stream))
     check(cuda.cuMemsetD32Async(late, 7, 4, other))  # before the allocation: an access to no memory
     assert code(cuda.cuStreamSynchronize(other)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -228,8 +230,8 @@ def test_the_report_counts_what_is_alive(standin: Standin) -> None:
     assert {name: after[name] for name in after if after[name] != before.get(name)} == {
         "streams": before["streams"] + 1,
         "events": before["events"] + 1,
-        "device-0-blocks": 1,
-        "device-0-bytes": 100,
+        "device-0-blocks": before.get("device-0-blocks", 0) + 1,
+        "device-0-bytes": before.get("device-0-bytes", 0) + 100,
     }
     check(cuda.cuStreamDestroy(stream))
     check(cuda.cuMemFree(pointer))
@@ -244,16 +246,3 @@ def test_a_call_fails_on_demand(standin: Standin) -> None:
     assert code(cuda.cuStreamCreate(0)) == "CUDA_ERROR_UNKNOWN"
     standin.set("fail", None)
     assert code(cuda.cuStreamCreate(0)) == "CUDA_SUCCESS"
-
-
-def test_a_primary_context_lives_as_long_as_it_is_retained(standin: Standin, context: Any) -> None:
-    device = check(cuda.cuDeviceGet(0))
-    second = check(cuda.cuDevicePrimaryCtxRetain(device))
-    assert int(second) == int(context)
-    pointer = check(cuda.cuMemAlloc(16))
-    check(cuda.cuDevicePrimaryCtxRelease(device))
-    assert read(pointer, 16, np.uint8) == [0xA5] * 16
-    check(cuda.cuDevicePrimaryCtxRelease(device))
-    assert code(cuda.cuMemAlloc(16)) == "CUDA_ERROR_CONTEXT_IS_DESTROYED"
-    assert "device-0-blocks" not in standin.report
-    check(cuda.cuDevicePrimaryCtxRetain(device))

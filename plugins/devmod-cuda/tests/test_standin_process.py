@@ -114,6 +114,20 @@ print(cuda.cuCtxEnablePeerAccess(second, 0)[0].name, cuda.cuCtxEnablePeerAccess(
     )
 
 
+def test_a_primary_context_lives_as_long_as_it_is_retained() -> None:
+    code = """
+open_device()
+device = check(cuda.cuDeviceGet(0))
+handle = int(check(cuda.cuDevicePrimaryCtxRetain(device)))
+pointer = check(cuda.cuMemAlloc(16))
+print(handle == int(check(cuda.cuCtxGetCurrent())), cuda.cuDevicePrimaryCtxRelease(device)[0].name, cuda.cuMemsetD8(pointer, 0, 16)[0].name)
+print(cuda.cuDevicePrimaryCtxRelease(device)[0].name, cuda.cuMemAlloc(16)[0].name)
+check(cuda.cuDevicePrimaryCtxRetain(device))
+print(check(cuda.cuMemGetInfo())[0] == check(cuda.cuDeviceTotalMem(device)), cuda.cuMemsetD8(pointer, 0, 16)[0].name)
+"""
+    assert run(code) == ("True CUDA_SUCCESS CUDA_SUCCESS\nCUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED\nTrue CUDA_ERROR_INVALID_VALUE\n")
+
+
 def test_a_report_is_written_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "report"
     run("open_device(); check(cuda.cuMemAlloc(100)); cuda.cuMemFree(5)", report=path)

@@ -1,4 +1,4 @@
-/* Contexts: primary ones with their retain counts, the stack of each thread, limits. */
+/* Contexts: the stack of each thread, limits, access to peers. */
 #include "cuda_standin.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ CUresult context_run(Context *context)
     return context_failure(context);
 }
 
-static void activate(Context *context)
+void context_activate(Context *context)
 {
     context->alive = true;
     context->id = ++ids;
@@ -65,7 +65,7 @@ static void activate(Context *context)
     context->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;
 }
 
-static Context *make_context(int device, bool primary)
+Context *context_make(int device, bool primary)
 {
     Context *context = calloc(1, sizeof *context);
     if (!context)
@@ -81,8 +81,7 @@ static void drop_stream(void *stream)
     stream_retire(stream);
 }
 
-/* End a context: its work is done, its objects and memory are gone, and their handles are stale. */
-static void deactivate(Context *context)
+void context_deactivate(Context *context)
 {
     group_run(&context->group);
     handle_drop_owner(HANDLE_MODULE, context, module_drop);
@@ -94,65 +93,6 @@ static void deactivate(Context *context)
     context->alive = false;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
-{
-    ENTER(READY);
-    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    Device *device = &devices[dev];
-    CHECK(!device->failed, (CUresult)device->failed);
-    if (!device->primary)
-        device->primary = make_context(dev, true);
-    if (!device->primary->references++)
-        activate(device->primary);
-    *pctx = device->primary->handle;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev)
-{
-    ENTER(READY);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    Context *context = devices[dev].primary;
-    if (!context || !context->references) {
-        violation("cuDevicePrimaryCtxRelease without cuDevicePrimaryCtxRetain");
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    if (!--context->references)
-        deactivate(context);
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev)
-{
-    ENTER(READY);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    Context *context = devices[dev].primary;
-    if (context && context->alive) {
-        deactivate(context);
-        activate(context);
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
-{
-    ENTER(READY);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    devices[dev].primary_flags = flags;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
-{
-    ENTER(READY);
-    CHECK(flags && active, CUDA_ERROR_INVALID_VALUE);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    *flags = devices[dev].primary_flags;
-    *active = devices[dev].primary && devices[dev].primary->alive;
-    return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
 {
     ENTER(READY);
@@ -161,9 +101,9 @@ CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     CHECK(!devices[dev].failed, (CUresult)devices[dev].failed);
     CHECK(depth < CONTEXT_DEPTH, CUDA_ERROR_OPERATING_SYSTEM);
-    Context *context = make_context(dev, false);
+    Context *context = context_make(dev, false);
     context->flags = flags;
-    activate(context);
+    context_activate(context);
     stack[depth++] = context;
     *pctx = context->handle;
     return CUDA_SUCCESS;
@@ -175,7 +115,7 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
     Context *context;
     TRY(context_of(ctx, &context));
     CHECK(!context->primary, CUDA_ERROR_INVALID_CONTEXT);
-    deactivate(context);
+    context_deactivate(context);
     handle_drop(HANDLE_CONTEXT, ctx);
     if (current_context() == context)
         depth--;

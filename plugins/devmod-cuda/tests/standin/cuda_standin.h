@@ -6,7 +6,7 @@
 
 #include "standin.h"
 
-/* ---- settings.md has the list of DEVMOD_STANDIN_… and their defaults ------------------------------------------------------- */
+/* The settings DEVMOD_STANDIN_… are listed in tests/standin/README.md. */
 
 enum { DEVICES = ARENA_DEVICES, CONTEXT_DEPTH = 32, LIMITS = CU_LIMIT_MAX };
 
@@ -90,12 +90,16 @@ int device_attribute(int device, CUdevice_attribute attribute);
 uint64_t device_memory(void);
 int driver_version(void);
 
-/* ---- context.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- context.c, primary.c ---------------------------------------------------------------------------------------------------- */
 
 /* Return the context of a handle; a stale one has its own code. */
 CUresult context_of(CUcontext handle, Context **context);
 /* Return what the context's failure is, for the process: 0 or a sticky code. */
 CUresult context_failure(Context *context);
+/* Make a context that is not alive, let one begin, and end one: its work is done, its objects and memory are gone, their handles are stale. */
+Context *context_make(int device, bool primary);
+void context_activate(Context *context);
+void context_deactivate(Context *context);
 /* Run all work of a context. */
 CUresult context_run(Context *context);
 
@@ -110,8 +114,29 @@ CUresult submit_and(Stream *stream, Op *op, bool wait);
 /* Refuse what may not happen while a stream of this thread captures: allocation and synchronization of the context. */
 CUresult refuse_in_capture(void);
 
-/* ---- graph.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- capture.c, graph.c ------------------------------------------------------------------------------------------------------ */
 
+typedef struct {
+    Op *op;
+    CUgraphNode handle;
+    int *after; /* the nodes that it waits for */
+    int after_count;
+} Node;
+
+/* The nodes: shared by a graph, what was instantiated from it, and launches that have not run. */
+typedef struct {
+    int references;
+    Context *context;
+    Node *nodes;
+    int count;
+} Body;
+
+typedef struct {
+    CUgraph handle;
+    Body *body;
+} Graph;
+
+void body_release(Body *body);
 CUresult capture_add(Stream *stream, Op *op);
 bool capture_active(const Stream *stream);
 void capture_invalidate(Stream *stream);
@@ -131,7 +156,7 @@ typedef struct Event {
 CUresult capture_record(Stream *stream, Event *event);
 CUresult capture_wait(Stream *stream, Event *event);
 
-/* ---- module.c, image.c ----------------------------------------------------------------------------------------------------- */
+/* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c -------------------------------------------------------------- */
 
 typedef struct {
     uint32_t offset, size;
@@ -179,6 +204,23 @@ struct Module {
 /* The kinds of images. */
 typedef enum { IMAGE_UNKNOWN, IMAGE_PTX, IMAGE_CUBIN, IMAGE_FATBIN } ImageKind;
 ImageKind image_kind(const void *image);
+
+/* The first bytes of a fatbin; its members follow. */
+typedef struct {
+    uint32_t magic;
+    uint16_t version, header_size;
+    uint64_t size; /* of the members */
+} FatbinHeader;
+
+#define FATBIN_MAGIC 0xba55ed50u
+#define WRAPPER_MAGIC 0x466243b1u
+
+/* Return whether `length` bytes at `offset` lie within `size` bytes. */
+static inline bool inside(size_t size, uint64_t offset, uint64_t length)
+{
+    return offset <= size && length <= size - offset;
+}
+
 /* Return the data of a wrapped fatbin, else the image itself. */
 const void *image_of(const void *image);
 /* Return the bytes of an image, which it has within, 0 if it is damaged. */
@@ -193,16 +235,37 @@ CUresult fatbin_member(const unsigned char *image, int arch, void **member, size
 CUresult ptx_check(const char *text, int arch, char *log, size_t log_size);
 /* Load an image into a context. `log` takes the error log. */
 CUresult module_load(Context *context, const void *image, char *log, size_t log_size, Module **module);
+/* Load PTX into the worker and fill *module from its description. */
+CUresult load_ptx(Module *module, const char *text, char *log, size_t log_size);
 void module_drop(void *module);
 /* Return the function of a handle of a function, or of a library's kernel in the current context. */
 CUresult function_of(CUfunction handle, Function **function);
 /* Return the function of a module by name, or NULL. */
 Function *module_function(Module *module, const char *name);
 
-/* ---- launch.c -------------------------------------------------------------------------------------------------------------- */
+/* ---- copies.c -------------------------------------------------------------------------------------------------------------- */
+
+/* Return the memory behind an address, or NULL if its allocation is gone. */
+unsigned char *memory_at(uint64_t address, size_t size);
+
+/* ---- launch.c, limits.c, attributes.c ---------------------------------------------------------------------------------------- */
 
 /* True while launches do nothing: they return before anything else. */
 extern volatile int skip_launches;
+
+typedef struct {
+    Function *function;
+    CUfunction handle;
+    uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
+    bool cooperative, programmatic, non_portable;
+    unsigned char params[];
+} Launch;
+
+/* Check a launch against its kernel and device, and complete its cluster. */
+CUresult check_dimensions(const Launch *launch, int device);
+CUresult check_cluster(Launch *launch, int device);
+CUresult check_resources(const Launch *launch, int device);
+CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
 
 /* ---- memory.c -------------------------------------------------------------------------------------------------------------- */
 

@@ -5,14 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    Function *function;
-    CUfunction handle;
-    uint32_t grid[3], block[3], cluster[3], preferred[3], shared;
-    bool cooperative, programmatic, non_portable;
-    unsigned char params[];
-} Launch;
-
 static uint64_t launches;
 static char last_launch[8192];
 
@@ -105,81 +97,6 @@ static int run_launch(Op *op)
     return code;
 }
 
-/* ---- checking -------------------------------------------------------------------------------------------------------------- */
-
-static CUresult check_dimensions(const Launch *launch, int device)
-{
-    static const CUdevice_attribute grid[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
-    static const CUdevice_attribute block[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
-    const Kernel *kernel = launch->function->kernel;
-    uint64_t threads = 1;
-    for (int i = 0; i < 3; i++) {
-        CHECK(launch->grid[i] && launch->grid[i] <= (uint32_t)device_attribute(device, grid[i]), CUDA_ERROR_INVALID_VALUE);
-        CHECK(launch->block[i] && launch->block[i] <= (uint32_t)device_attribute(device, block[i]), CUDA_ERROR_INVALID_VALUE);
-        CHECK(!kernel->block[0] || launch->block[i] == (kernel->block[i] ? kernel->block[i] : 1), CUDA_ERROR_INVALID_VALUE);
-        threads *= launch->block[i];
-    }
-    CHECK(threads <= (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK), CUDA_ERROR_INVALID_VALUE);
-    CHECK(!kernel->max_threads || threads <= kernel->max_threads, CUDA_ERROR_INVALID_VALUE);
-    CHECK(!kernel->registers || threads * kernel->registers <= 65536, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-    return CUDA_SUCCESS;
-}
-
-static CUresult check_cluster(Launch *launch, int device)
-{
-    const Kernel *kernel = launch->function->kernel;
-    bool required = kernel->cluster[0] != 0, asked = launch->cluster[0] != 0;
-    if (launch->non_portable || launch->function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED])
-        launch->non_portable = true;
-    for (int i = 0; i < 3; i++) {
-        uint32_t own = kernel->cluster[i] ? kernel->cluster[i] : 1;
-        if (required && asked)
-            CHECK(launch->cluster[i] == own, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-        else if (required)
-            launch->cluster[i] = own;
-        else if (!asked)
-            launch->cluster[i] = 1;
-        CHECK(launch->cluster[i], CUDA_ERROR_INVALID_CLUSTER_SIZE);
-        CHECK(launch->grid[i] % launch->cluster[i] == 0, CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    }
-    if (required || asked)
-        CHECK(device_arch(device) >= 90, CUDA_ERROR_NOT_SUPPORTED);
-    uint64_t blocks = (uint64_t)launch->cluster[0] * launch->cluster[1] * launch->cluster[2];
-    CHECK(blocks <= (launch->non_portable ? 16 : 8), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    if (launch->preferred[0]) {
-        CHECK(required || asked, CUDA_ERROR_INVALID_VALUE);
-        for (int i = 0; i < 3; i++)
-            CHECK(launch->preferred[i] && launch->preferred[i] % launch->cluster[i] == 0 && launch->grid[i] % launch->preferred[i] == 0,
-                  CUDA_ERROR_INVALID_CLUSTER_SIZE);
-        CHECK((uint64_t)launch->preferred[0] * launch->preferred[1] * launch->preferred[2] <= (launch->non_portable ? 16 : 8),
-              CUDA_ERROR_INVALID_CLUSTER_SIZE);
-    }
-    return CUDA_SUCCESS;
-}
-
-/* Return how many blocks of a launch are resident on one multiprocessor. */
-static uint64_t resident(const Function *function, uint64_t threads, uint64_t dynamic, int device)
-{
-    uint64_t by_threads = 2048 / (threads ? (threads + 31) / 32 * 32 : 32), shared = function->kernel->shared + dynamic + 1024;
-    uint64_t by_shared = (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared;
-    uint64_t result = by_threads < by_shared ? by_threads : by_shared;
-    return result < 32 ? result : 32;
-}
-
-static CUresult check_resources(const Launch *launch, int device)
-{
-    const Function *function = launch->function;
-    CHECK(launch->shared <= function->max_dynamic, CUDA_ERROR_INVALID_VALUE);
-    if (!launch->cooperative)
-        return CUDA_SUCCESS;
-    uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
-    uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-    uint64_t most = resident(function, threads, launch->shared, device) *
-                    (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    CHECK(blocks <= most, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-    return CUDA_SUCCESS;
-}
-
 /* Fill the parameter block from kernelParams or from `extra`. */
 static CUresult take_params(Launch *launch, void **params, void **extra)
 {
@@ -208,45 +125,6 @@ static CUresult take_params(Launch *launch, void **params, void **extra)
     for (uint32_t i = 0; i < kernel->param_count; i++) {
         CHECK(params[i], CUDA_ERROR_INVALID_VALUE);
         memcpy(launch->params + kernel->params[i].offset, params[i], kernel->params[i].size);
-    }
-    return CUDA_SUCCESS;
-}
-
-static CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count)
-{
-    CHECK(attributes || !count, CUDA_ERROR_INVALID_VALUE);
-    for (unsigned i = 0; i < count; i++) {
-        const CUlaunchAttributeValue *value = &attributes[i].value;
-        switch (attributes[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-            break;
-        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-            launch->cooperative = value->cooperative != 0;
-            break;
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-            launch->cluster[0] = value->clusterDim.x, launch->cluster[1] = value->clusterDim.y, launch->cluster[2] = value->clusterDim.z;
-            CHECK(launch->cluster[0] && launch->cluster[1] && launch->cluster[2], CUDA_ERROR_INVALID_VALUE);
-            break;
-        case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-            launch->preferred[0] = value->preferredClusterDim.x, launch->preferred[1] = value->preferredClusterDim.y;
-            launch->preferred[2] = value->preferredClusterDim.z;
-            break;
-        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-            launch->programmatic = value->programmaticStreamSerializationAllowed != 0;
-            break;
-        case CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE:
-            launch->non_portable = value->portableClusterSizeMode == CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE;
-            break;
-        default:
-            explain("the stand-in driver does not know the launch attribute %d", (int)attributes[i].id);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
     }
     return CUDA_SUCCESS;
 }
@@ -343,50 +221,4 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
     ENTER(CURRENT);
     CUlaunchConfig config = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, NULL, 0};
     return launch(&config, f, kernelParams, NULL, true);
-}
-
-/* ---- occupancy --------------------------------------------------------------------------------------------------------------- */
-
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(numBlocks && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(func, &function));
-    *numBlocks = (int)resident(function, (uint64_t)blockSize, dynamicSMemSize, function->module->context->device);
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-                                                  CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(minGridSize && blockSize && !blockSizeToDynamicSMemSize, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(func, &function));
-    int most = function->kernel->max_threads ? (int)function->kernel->max_threads : 1024;
-    *blockSize = blockSizeLimit > 0 && blockSizeLimit < most ? blockSizeLimit : most;
-    int device = function->module->context->device;
-    *minGridSize = (int)resident(function, (uint64_t)*blockSize, dynamicSMemSize, device) *
-                   device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config)
-{
-    ENTER(CURRENT);
-    Function *function;
-    CHECK(numClusters && config, CUDA_ERROR_INVALID_VALUE);
-    TRY(function_of(func, &function));
-    int device = function->module->context->device;
-    Launch launch = {.function = function};
-    TRY(take_attributes(&launch, config->attrs, config->numAttrs));
-    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ, blocks = 1;
-    for (int i = 0; i < 3; i++)
-        blocks *= launch.cluster[i] ? launch.cluster[i] : function->kernel->cluster[i] ? function->kernel->cluster[i] : 1;
-    bool large = launch.non_portable || function->attributes[CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED];
-    uint64_t most = resident(function, threads, config->sharedMemBytes, device) *
-                    (uint64_t)device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-    *numClusters = blocks <= (large ? 16 : 8) ? (int)(most / blocks) : 0;
-    return CUDA_SUCCESS;
 }

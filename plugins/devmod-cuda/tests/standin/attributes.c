@@ -1,0 +1,41 @@
+/* The attributes of cuLaunchKernelEx. */
+#include "cuda_standin.h"
+
+CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count)
+{
+    CHECK(attributes || !count, CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; i < count; i++) {
+        const CUlaunchAttributeValue *value = &attributes[i].value;
+        switch (attributes[i].id) {
+        case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+            break;
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+            launch->cooperative = value->cooperative != 0;
+            break;
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+            launch->cluster[0] = value->clusterDim.x, launch->cluster[1] = value->clusterDim.y, launch->cluster[2] = value->clusterDim.z;
+            CHECK(launch->cluster[0] && launch->cluster[1] && launch->cluster[2], CUDA_ERROR_INVALID_VALUE);
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+            launch->preferred[0] = value->preferredClusterDim.x, launch->preferred[1] = value->preferredClusterDim.y;
+            launch->preferred[2] = value->preferredClusterDim.z;
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            launch->programmatic = value->programmaticStreamSerializationAllowed != 0;
+            break;
+        case CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE:
+            launch->non_portable = value->portableClusterSizeMode == CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE;
+            break;
+        default:
+            explain("the stand-in driver does not know the launch attribute %d", (int)attributes[i].id);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,90 @@
+/* What a pointer is: cuPointerGetAttribute(s). */
+#include "cuda_standin.h"
+
+#include <string.h>
+
+static CUresult attribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    Block *block = arena_block(ptr, 1);
+    bool host = !block && is_registered(ptr, 1);
+    CHECK(data, CUDA_ERROR_INVALID_VALUE);
+    CHECK(block || host, CUDA_ERROR_INVALID_VALUE);
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        *(CUcontext *)data = block ? ((Context *)block->owner)->handle : NULL;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(unsigned *)data = host || block->kind == BLOCK_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *(CUdeviceptr *)data = ptr;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        CHECK(host || block->kind != BLOCK_DEVICE, CUDA_ERROR_INVALID_VALUE);
+        *(void **)data = (void *)(uintptr_t)ptr;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        *(unsigned long long *)data = block ? block->number : 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *(unsigned char *)data = block && block->kind == BLOCK_MANAGED;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)data = block ? block->device : 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)data = block ? block->start : ptr;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)data = block ? block->size : 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        *(unsigned char *)data = 1;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        *(unsigned char *)data = 0;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *(int *)data = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        *(CUmemoryPool *)data = block && block->from_pool ? devices[block->device].pool : NULL;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute_, CUdeviceptr ptr)
+{
+    ENTER(CURRENT);
+    return attribute(data, attribute_, ptr);
+}
+
+/* Unlike the function for one attribute, this one answers zeros for a pointer that CUDA does not know. */
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+{
+    ENTER(READY);
+    CHECK(numAttributes && attributes && data, CUDA_ERROR_INVALID_VALUE);
+    bool known = arena_block(ptr, 1) || is_registered(ptr, 1);
+    for (unsigned i = 0; i < numAttributes; i++) {
+        if (known) {
+            TRY(attribute(data[i], attributes[i], ptr));
+            continue;
+        }
+        switch (attributes[i]) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: *(unsigned *)data[i] = 0; break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED: case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned char *)data[i] = 0; break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data[i] = -2; break;
+        default: memset(data[i], 0, sizeof(void *)); break;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute_, CUdeviceptr ptr)
+{
+    ENTER(CURRENT);
+    CHECK(value && arena_block(ptr, 1), CUDA_ERROR_INVALID_VALUE);
+    return attribute_ == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,61 @@
+/* Primary contexts: one for each device, with the count of those who retain it. */
+#include "cuda_standin.h"
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
+    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    Device *device = &devices[dev];
+    CHECK(!device->failed, (CUresult)device->failed);
+    if (!device->primary)
+        device->primary = context_make(dev, true);
+    if (!device->primary->references++)
+        context_activate(device->primary);
+    *pctx = device->primary->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    Context *context = devices[dev].primary;
+    if (!context || !context->references) {
+        violation("cuDevicePrimaryCtxRelease without cuDevicePrimaryCtxRetain");
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (!--context->references)
+        context_deactivate(context);
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev)
+{
+    ENTER(READY);
+    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    Context *context = devices[dev].primary;
+    if (context && context->alive) {
+        context_deactivate(context);
+        context_activate(context);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
+{
+    ENTER(READY);
+    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    devices[dev].primary_flags = flags;
+    return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+    ENTER(READY);
+    CHECK(flags && active, CUDA_ERROR_INVALID_VALUE);
+    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
+    *flags = devices[dev].primary_flags;
+    *active = devices[dev].primary && devices[dev].primary->alive;
+    return CUDA_SUCCESS;
+}
