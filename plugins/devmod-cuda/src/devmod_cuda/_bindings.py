@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import deque
-from itertools import repeat, starmap
+from itertools import starmap
 from operator import itemgetter
 
 from cuda.bindings import driver as cuda
 
-from devmod_cuda._interface import Driver, DriverError, Failures, repeat_in_context
+from devmod_cuda._interface import Driver, DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_cuda._interface import Dims, ParameterBlock
 
 #: The parameters that cuda-bindings takes as members of an enumeration, by function: the position and the enumeration.
 _ENUMERATIONS = {
@@ -90,56 +88,6 @@ class BindingsDriver(Driver):
         if status:
             raise _error("cuEventElapsedTime", status)
         return float(milliseconds)
-
-    def get_function(self, module: int, name: str) -> int:
-        return int(self.call("cuModuleGetFunction", module, name.encode()))
-
-    def get_global(self, module: int, name: str) -> tuple[int, int]:
-        pointer, nbytes = self.call("cuModuleGetGlobal", module, name.encode())
-        return pointer, nbytes
-
-    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        config = cuda.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = block
-        config.sharedMemBytes = shared_memory
-        config.hStream = cuda.CUstream(stream)
-        items = []
-        for number, value in attributes:
-            item = cuda.CUlaunchAttribute()
-            item.id = cuda.CUlaunchAttributeID(number)
-            padded = value.ljust(64, b"\0")
-            # The 64 bytes of the union follow the number and four bytes of padding.
-            ctypes.memmove(item.getPtr() + 8, padded, 64)
-            items.append(item)
-        config.attrs = items
-        config.numAttrs = len(items)
-        return config
-
-    def launch(self, context: int, config: Any, function: int, extra: int) -> None:
-        (status,) = cuda.cuLaunchKernelEx(config, function, 0, extra)
-        if status:
-            self._launch_again(context, config, function, extra, status)
-
-    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
-        handle = cuda.CUfunction(function)
-        launches = starmap(cuda.cuLaunchKernelEx, repeat((config, handle, 0, block.extra)))
-
-        def repeat_launch(result: Any) -> None:
-            self._launch_again(context, config, function, block.extra, result[0])
-
-        return map(Failures(_SUCCESS, repeat_launch).__getitem__, launches).__next__
-
-    def _launch_again(self, context: int, config: Any, function: int, extra: int, status: Any) -> None:
-        def call() -> None:
-            (again,) = cuda.cuLaunchKernelEx(config, function, 0, extra)
-            if again:
-                raise _error("cuLaunchKernelEx", again)
-
-        repeat_in_context(self, context, _error("cuLaunchKernelEx", status), call)
-
-    def max_active_clusters(self, function: int, config: Any) -> int:
-        return int(self.call("cuOccupancyMaxActiveClusters", function, config))
 
 
 def _member(enumeration: Any, number: int, call: str) -> Any:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from ctypes import POINTER, Structure, byref, c_char, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
-from itertools import repeat, starmap
+from ctypes import POINTER, byref, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
-from devmod_cuda._interface import Driver, Failures, repeat_in_context
+from devmod_cuda._interface import Driver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from devmod_cuda._interface import Dims, ParameterBlock
 
 _handle, _address, _size, _number = c_void_p, c_uint64, c_size_t, c_uint
 
@@ -60,7 +58,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": ((), (_handle, c_int, c_int)),
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": ((c_int,), (_handle, c_int, _size)),
     "cuOccupancyMaxPotentialBlockSize": ((c_int, c_int), (_handle, _handle, _size, c_int)),
-    "cuOccupancyMaxActiveClusters": ((c_int,), (_handle, _handle)),
     "cuStreamBeginCapture": ((), (_handle, c_int), "cuStreamBeginCapture_v2"),
     "cuGraphInstantiateWithFlags": ((_handle,), (_handle, c_uint64)),
     "cuGraphLaunch": ((), (_handle, _handle)),
@@ -72,25 +69,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamIsCapturing": ((c_int,), (_handle,), "cuStreamIsCapturing", "last"),
     "cuFuncGetParamInfo": ((_size, _size), (_handle, _size), "cuFuncGetParamInfo", "last"),
 }
-
-
-class _Attribute(Structure):
-    """CUlaunchAttribute."""
-
-    _fields_ = (("id", c_uint), ("padding", c_uint), ("value", c_char * 64))
-
-
-class _Config(Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("shared_memory", c_uint),
-        ("stream", c_void_p),
-        ("attributes", POINTER(_Attribute)),
-        ("count", c_uint),
-    )
 
 
 class SymbolsDriver(Driver):
@@ -105,8 +83,6 @@ class SymbolsDriver(Driver):
     def __init__(self, library: Any) -> None:
         super().__init__(library)
         self._functions: dict[str, tuple[Any, tuple[Any, ...], bool]] = {}
-        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
-        self._launch = self.symbol("cuLaunchKernelEx")
 
     def call(self, name: str, *arguments: Any) -> Any:
         call, types, is_last = self._prototype(name)
@@ -175,42 +151,3 @@ class SymbolsDriver(Driver):
         name = "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
         self.check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
         return milliseconds.value
-
-    def get_function(self, module: int, name: str) -> int:
-        return int(self.call("cuModuleGetFunction", module, name.encode()))
-
-    def get_global(self, module: int, name: str) -> tuple[int, int]:
-        pointer, nbytes = self.call("cuModuleGetGlobal", module, name.encode())
-        return pointer, nbytes
-
-    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        items = (_Attribute * len(attributes))()
-        for item, (number, value) in zip(items, attributes, strict=True):
-            item.id = number
-            ctypes.memmove(ctypes.addressof(item) + 8, value, len(value))  # an assignment ends at the first zero byte
-        return _Config((c_uint * 3)(*grid), (c_uint * 3)(*block), shared_memory, stream, items, len(attributes))
-
-    def launch(self, context: int, config: Any, function: int, extra: int) -> None:
-        status = self._launch(byref(config), c_void_p(function), None, c_void_p(extra))
-        if status:
-            self._launch_again(context, config, function, extra, status)
-
-    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
-        arguments = (byref(config), c_void_p(function), None, c_void_p(block.extra))
-
-        def repeat_launch(status: int) -> None:
-            self._launch_again(context, config, function, block.extra, status)
-
-        launches = starmap(self._launch, repeat(arguments))
-        return map(Failures(0, repeat_launch).__getitem__, launches).__next__
-
-    def _launch_again(self, context: int, config: Any, function: int, extra: int, status: int) -> None:
-        def call() -> None:
-            again = self._launch(byref(config), c_void_p(function), None, c_void_p(extra))
-            if again:
-                raise self.error("cuLaunchKernelEx", again)
-
-        repeat_in_context(self, context, self.error("cuLaunchKernelEx", status), call)
-
-    def max_active_clusters(self, function: int, config: Any) -> int:
-        return int(self.call("cuOccupancyMaxActiveClusters", function, ctypes.addressof(config)))
