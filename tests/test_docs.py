@@ -29,9 +29,13 @@ import devmod_conformance.array_checks
 import devmod_conformance.checks
 import devmod_targets.authoring
 import devmod_targets.authoring.clang
+import devmod_targets.authoring.zig
+import devmod_targets.cuda.nvrtc
+import devmod_targets.cuda.options
 import devmod_targets.interop.offload
 import devmod_targets.interop.triton
 import devmod_targets.interop.warp
+import devmod_targets.nvidia
 import devmod_targets.spirv
 import devmod_targets.wgsl
 
@@ -58,9 +62,13 @@ PUBLIC = (
     devmod.interop.tvm,
     devmod_targets.authoring,
     devmod_targets.authoring.clang,
+    devmod_targets.authoring.zig,
+    devmod_targets.cuda.nvrtc,
+    devmod_targets.cuda.options,
     devmod_targets.interop.offload,
     devmod_targets.interop.triton,
     devmod_targets.interop.warp,
+    devmod_targets.nvidia,
     devmod_targets.spirv,
     devmod_targets.wgsl,
     devmod_conformance,

@@ -130,7 +130,9 @@ def test_a_machine_that_has_no_list_of_packages_gets_one(monkeypatch: pytest.Mon
     assert [command[1] for command in ran] == ["install", "update", "install"]
 
 
-def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(setup.shutil, "which", lambda name: None)
     assert setup.start_with_newer_python() == 1
     assert "devmod needs Python 3.11 or newer" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -106,12 +107,9 @@ def test_the_standard_headers_of_cuda_std_and_ours_are_compatible() -> None:
 
 
 @pytest.mark.row("R38")
-def test_no_folder_of_the_host_is_searched(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pathlib
-
-    folder = pathlib.Path(str(tmp_path))
-    (folder / "nearby.h").write_text("#define NEARBY 1\n")
-    monkeypatch.chdir(folder)
+def test_no_folder_of_the_host_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nearby.h").write_text("#define NEARBY 1\n")
+    monkeypatch.chdir(tmp_path)
     for include in ('"nearby.h"', "<nearby.h>", "<sys/types.h>"):
         with pytest.raises(devmod.CompileError, match="open source file"):
             compile_sm90(f"#include {include}\n{SAXPY}")
@@ -178,3 +176,38 @@ def test_the_architectures() -> None:
     names = nvrtc.arch_names()
     assert {"sm_80", "sm_90", "sm_90a", "compute_90", "compute_90a"} <= set(names)
     assert "sm_80a" not in names
+
+
+def test_an_old_nvrtc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = ".".join(map(str, nvrtc.version()))
+    monkeypatch.setattr(nvrtc, "_loaded", {})
+    monkeypatch.setattr(nvrtc, "_OLDEST", (99, 0))
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        nvrtc.version()
+    assert str(caught.value) == (
+        f"CUDA C++ cannot be compiled here: this process has loaded NVRTC {number}, and devmod needs 99.0 or newer. "
+        'To upgrade it: pip install "devmod-core[build-cuda]" --upgrade'
+    )
+
+
+def test_an_nvrtc_that_does_not_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    damaged = tmp_path / "libnvrtc.so.13"
+    damaged.write_bytes(b"damaged")
+    monkeypatch.setattr(nvrtc, "_loaded", {})
+    monkeypatch.setattr(_wheels, "library", lambda major: str(damaged))
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        nvrtc.version()
+    assert str(caught.value).startswith("CUDA C++ cannot be compiled here: NVRTC cannot be loaded (")
+    assert str(caught.value).endswith('). To repair it: pip install "devmod-core[build-cuda]" --force-reinstall')
+
+
+def test_a_text_with_a_zero_character() -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        compile_sm90(SAXPY + "\0")
+    assert str(caught.value) == "k.cu:2: the source has a zero character"
+
+
+@pytest.mark.row("R38")
+def test_symbols_of_anonymous_namespaces_have_no_random_part() -> None:
+    text = "namespace { template <class T> __global__ void hidden(T *x) { x[0] = 1; } }\n"
+    assert len({compile_sm90(text, name_expressions=["hidden<int>"]).lowered["hidden<int>"] for _ in range(3)}) == 1

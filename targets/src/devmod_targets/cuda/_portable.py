@@ -61,6 +61,10 @@ def _has_folder(program: nvrtc.Program, folders: Sequence[str]) -> bool:
 def _compile_at_root(
     text: str, name: str, options: Sequence[str], name_expressions: Sequence[str], headers: dict[str, str]
 ) -> nvrtc.Program:
+    if getattr(sys, "frozen", False) or not sys.executable:
+        raise CompileError(
+            "line and debug information need a Python interpreter, and this program is frozen; leave out -lineinfo and -G", kind="cuda"
+        )
     request = json.dumps([[os.path.abspath(path) for path in sys.path], text, name, list(options), list(name_expressions), headers])
     try:
         completed = subprocess.run(  # noqa: S603 - this interpreter

@@ -86,7 +86,7 @@ class _Library:
             _wheels.preload(path)
             self.version: tuple[int, int] = self.call("nvrtcVersion")
             numbers: Sequence[int] = self.call("nvrtcGetSupportedArchs")
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, AttributeError) as error:
             raise ToolchainNotFoundError(
                 f"CUDA C++ cannot be compiled here: NVRTC cannot be loaded ({error}). To repair it: {install} --force-reinstall",
                 kind="cuda",

@@ -77,6 +77,7 @@ class FatbinMember:
 
     @property
     def arch(self) -> str:
+        """The variant of the image, such as "sm_90" or "compute_80:ptx8.4"; without PTX's version if the member is compressed."""
         if self.compression or self.kind not in _KINDS.values() or SPEC.architecture is None:
             return self._header_arch
         return SPEC.architecture(self.kind, self._stored) or self._header_arch
