@@ -67,7 +67,8 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return calls
 
 
-SIGNATURES: dict[str, dict[str, list[str]]] = {
+#: The files, their kernels, and the parameters of each, with "|" between them.
+SIGNATURES: dict[str, dict[str, str]] = {
     "numbers": {
         "integers": "b: bool|c: int8|sc: int8|uc: uint8|s: int16|us: uint16|i: int32|u: uint32|l: int64|ul: uint64|ll: int64|ull: uint64|"
         "size: uint64|u16: uint16|i64: int64|c16: uint16|c32: uint32|w: int32|out: rw int32*",
@@ -134,23 +135,61 @@ SIGNATURES: dict[str, dict[str, list[str]]] = {
         "cluster": "a: rw float32*",
         "small_cluster": "a: rw float32*",
     },
-}  # type: ignore[dict-item]
-INSTANCES = ["scale<float>", "convert<float>", "many<int, double>", "image::fill<unsigned char>"]
+    "matmul": {
+        "matmul_plain": "a: r float32*|b: r float32*|c: rw float32*|m: int32|n: int32|k: int32",
+        "matmul_tensor_cores": "a: r float16*|b: r float16*|c: rw float32*|n: int32",
+        "matmul_tiled<float, float>": "a: r float32*|b: r float32*|c: rw float32*|n: int32|alpha: float32",
+        "matmul_tiled<__half, float>": "a: r float16*|b: r float16*|c: rw float16*|n: int32|alpha: float32",
+    },
+    "reduction": {
+        "sum_tree": "in: r float32*|out: rw float32*|n: uint32",
+        "dot": "x: r float64*|y: r float64*|result: rw float64*|n: uint64",
+        "histogram": "pixels: r uint8*|bins: rw uint32*|count: uint32",
+        "scan_block<256>": "in: r int32*|out: rw int32*|sums: rw int32*|n: int32",
+    },
+    "physics": {
+        "accelerate": "bodies: r uint8x32* align 16|forces: rw float32*|count: int32|softening: float32",
+        "diffuse": "in: r float64*|out: rw float64*|grid: uint8x24 align 4 {width int32@0, height int32@4, spacing float32[2]@8, "
+        "flow {rate float32@0, periodic bool@4}@16}|dt: float64",
+        "advance": "bodies: rw uint8x32* align 16|forces: r float32*|options: uint8x16 align 8 {seed uint64@0, step uint32@8, mode int32@12}|"
+        "count: int32",
+    },
+    "network": {
+        "softmax": "in: r float32*|out: rw float32*|rows: int32|cols: int32",
+        "embed": "tokens: r int32*|table: r bfloat16*|out: rw bfloat16*|width: uint32",
+        "quantize": "in: r float16x2*|out: rw float8_e4m3fnx2*|scale: r float32*|n: uint32",
+        "layers::activate<float, layers::Relu>": "in: r float32*|out: rw float32*|n: int64|function: uint8 align 1",
+        "layers::activate<__nv_bfloat16, layers::Scale>": "in: r bfloat16*|out: rw bfloat16*|n: int64|"
+        "function: uint8x4 align 4 {factor float32@0}",
+        "layers::layer_norm<half>": "out: rw float16*|in: r float16*|weight: r float16*|bias: r float16*|width: int32|eps: float32",
+    },
+    "images": {
+        "sobel": "image: uint64|edges: uint64|width: int32|height: int32",
+        "to_gray": "rgba: r uint8x4*|gray: rw uint8*|count: uint32",
+        "mandelbrot": "iterations: rw uint8*|corner: float64x2|step: float64|size: uint16x2|limit: int16",
+        "rotate": "signal: rw float32x2*|factor: float32x2|range: r int32* size 8",
+    },
+}
+INSTANCES = {
+    "names": ["scale<float>", "convert<float>", "many<int, double>", "image::fill<unsigned char>"],
+    "matmul": ["matmul_tiled<float, float>", "matmul_tiled<__half, float>"],
+    "network": ["layers::activate<float, layers::Relu>", "layers::activate<__nv_bfloat16, layers::Scale>", "layers::layer_norm<half>"],
+}
 
 
 @pytest.mark.filterwarnings("ignore:NVRTC has warnings")
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures(name: str, probes: list[list[str]]) -> None:
-    expected = {function: text.split("|") if text else [] for function, text in SIGNATURES[name].items()}  # type: ignore[attr-defined]
+    expected = {function: text.split("|") if text else [] for function, text in SIGNATURES[name].items()}
     path = KERNELS / f"{name}.cu"
-    module = devmod.compile(path, "cuda -arch=sm_90", name_expressions=INSTANCES if name == "names" else ())
+    module = devmod.compile(path, "cuda -arch=sm_90", name_expressions=INSTANCES.get(name, ()))
     assert {function: signature(info) for function, info in module.functions.items()} == expected
     assert probes == []
 
 
 def test_symbols_are_those_of_the_compiler() -> None:
     """The key is the qualified name, and FunctionInfo.name is the symbol."""
-    functions = devmod.compile(KERNELS / "names.cu", "cuda -arch=sm_90", name_expressions=INSTANCES).functions
+    functions = devmod.compile(KERNELS / "names.cu", "cuda -arch=sm_90", name_expressions=INSTANCES["names"]).functions
     symbols = {name: info.name for name, info in functions.items()}
     assert re.fullmatch(r"_ZN5image\d+_GLOBAL__N__\w+6hiddenEPf", symbols.pop("image::hidden"))
     assert symbols == {
@@ -216,12 +255,16 @@ def test_limits_of_a_launch() -> None:
         ("int i = blockIdx.x * blockDim.x + threadIdx.x; a[i] = threadIdx.x;", False),
         ("__shared__ int s; s = n; a[blockIdx.x * blockDim.x + threadIdx.x] = s;", False),
         ("int i = blockIdx.x * blockDim.x + threadIdx.x; a[i] = __shfl_down_sync(~0u, a[i], 1);", False),
+        ("int i = 2 *   blockIdx.x * blockDim.x + threadIdx.x; a[i] = i;", False),
+        ("int i = (unsigned char) blockIdx.x * blockDim.x + threadIdx.x; a[i] = i;", False),
+        ("int i = ~blockIdx.x * blockDim.x + threadIdx.x; a[i] = i;", False),
+        ("int i = n + blockIdx.x * blockDim.x + threadIdx.x - 1; a[i] = tex2D<float>(0, 1, 2) + cuCabsf(make_cuFloatComplex(1, i));", True),
         ("helper(a);", False),
     ],
 )
 def test_a_kernel_is_open_for_any_block(body: str, is_open: bool) -> None:
     """A kernel that uses its thread's number alone gives the same result with every block."""
-    text = f"__device__ void helper(float *a) {{ a[threadIdx.x] = 1; }}\n{K}k(float *a, int n) {{ {body} }}"
+    text = f"#include <cuComplex.h>\n__device__ void helper(float *a) {{ a[threadIdx.x] = 1; }}\n{K}k(float *a, int n) {{ {body} }}"
     (info,) = compile_text(text).values()
     assert info.interface is not None
     assert info.interface.open_block is is_open
@@ -311,6 +354,9 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
         ("__device__ constexpr int f(int x) { return x * 2; }\nstruct P { float x[f(3)]; };" + K + "k(P p) {}", "p: uint8x24 align 4 {x float32[6]@0}"),
         ("__device__ auto f(int x) { return x * 2.0f; }\n" + K + "k(decltype(f(1)) *p) {}", "p: rw float32*"),
         ("using F = void(float *, int); extern \"C\" __global__ F k; __global__ void k(float *a, int b) {}", "a: rw float32*|b: int32"),
+        ("template <class T> struct V { T x, y; };\nstruct S;\n" + K + "k(V<float> *v, const V<V<int>> *w, S *s) {}",
+         "v: rw uint8x8* align 4|w: r uint8x16* align 4|s: rw ?*"),
+        ("struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}", "own: rw uint8x8* align 4|value: uint8x8 align 4 {a float32@0, b float32@4}"),
         (K + "k(int, float *) {}", ": int32|: rw float32*"),
         ("namespace n { struct S { int a; }; template <class T> struct V { T t; }; }\n__global__ void k(n::V<n::S> v, n::S *s) {}",
          "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4"),

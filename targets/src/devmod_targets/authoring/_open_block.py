@@ -49,7 +49,7 @@ _FAMILIES = re.compile(
     r"(?:native|half|convert|as|atom|atomic|pack|unpack)_\w+|vload\w+|vstore\w+|(?:read|write)_image\w+|get_image_\w+"
     r"|__(?:expf|exp10f|logf|log2f|log10f|sinf|cosf|tanf|powf|sincosf|fdividef|frcp_rn|fsqrt_rn|ldg|ldcs|stcs|saturatef|popc|popcll|clz|clzll|ffs|ffsll|brev|brevll|mul24|umul24|mulhi|umulhi)"
     r"|__[fd](?:add|sub|mul|div|ma|maf|rcp|sqrt|rsqrt)_r[nzud]|__(?:float|double|u?int|u?ll)2(?:float|double|u?int|u?ll)_r[nzud]"
-    r"|__(?:half2float|float2half|bfloat162float|float2bfloat16|half22float2|float22half2_rn|hadd2?|hsub2?|hmul2?|hfma2?|hdiv|hmax|hmin)|make_\w+|dim3"
+    r"|__(?:half2float|float2half|bfloat162float|float2bfloat16|half22float2|float22half2_rn|hadd2?|hsub2?|hmul2?|hfma2?|hdiv|hmax|hmin)|make_\w+|dim3|cuC\w+|(?:tex|surf)[123C]\w+"
     r"|(?:acos|acosh|asin|asinh|atan|atan2|atanh|cbrt|ceil|copysign|cos|cosh|cospi|erf|erfc|exp|exp2|exp10|expm1|fabs|fdim|floor|fma|fmax|fmin|fmod|hypot|ldexp|log|log2|log10|log1p|nearbyint|pow|remainder|rint|round|rsqrt|sin|sincos|sinh|sinpi|sqrt|tan|tanh|tgamma|trunc)f"
     r"|atomic(?:Add|Sub|Min|Max|And|Or|Xor|Exch|CAS|Inc|Dec)"
     r"|(?:packed_)?(?:float|half|bfloat|u?int|u?short|u?char|u?long|bool)[234](?:x[234])?|vec"

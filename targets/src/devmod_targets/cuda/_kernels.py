@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from devmod_targets.cuda._mangled import MangledName, TypeNode
+    from devmod_targets.cuda._mangled import MangledName
+    from devmod_targets.cuda._mangled_type import TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
     from devmod_targets.nvidia import KernelEntry, ParamPlace
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 
+from devmod_targets.cuda._mangled_type import MAX_DEPTH, MAX_TEXT, TypeNode, UnsupportedName
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _BUILTINS = {
     "v": "void",
@@ -39,53 +41,8 @@ _STANDARD = {"St": "std", "Sa": "std::allocator", "Ss": "std::string"}
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _SEQUENCE = re.compile(r"[0-9A-Z]{0,6}_", re.ASCII)
 _BUILTIN_D = re.compile("|".join(_D_BUILTINS))
-#: The limit on the nesting of types, and on the characters of a name. Longer names have unknown types.
-_MAX_DEPTH, _MAX_NAME = 64, 1 << 16
-#: The limit on the parts of a parsed name. Substitutions would otherwise grow it beyond any bound.
-_MAX_TEXT = 1 << 16
-
-
-class TypeNode:
-    """A type in a mangled name.
-
-    Attributes
-    ----------
-    kind
-        "builtin", "name", "pointer", "reference", "array", "function", or "pack" for the types of a parameter pack.
-    text
-        The spelling of a builtin, or the qualified name of a class or enum.
-    target
-        The type behind a pointer or reference, or of an array's elements.
-    const
-        Whether the type is const.
-    items
-        The types of a pack.
-    """
-
-    __slots__ = ("const", "items", "kind", "target", "text")
-
-    def __init__(
-        self, kind: str, text: str = "", target: TypeNode | None = None, const: bool = False, items: Sequence[TypeNode] = ()
-    ) -> None:
-        self.kind, self.text, self.target, self.const, self.items = kind, text, target, const, tuple(items)
-
-    def spelling(self, depth: int = 0) -> str:
-        """Return the type as in C++."""
-        if depth > _MAX_DEPTH:
-            raise _Unsupported
-        const = "const " if self.const else ""
-        if self.kind in ("pointer", "reference") and self.target is not None:
-            mark = "*" if self.kind == "pointer" else "&"
-            text = f"{self.target.spelling(depth + 1)}{mark}{' const' if self.const else ''}"
-        elif self.kind == "array" and self.target is not None:
-            text = f"{const}{self.target.spelling(depth + 1)}[{self.text}]"
-        elif self.kind == "pack":
-            text = ", ".join(item.spelling(depth + 1) for item in self.items)
-        else:
-            text = const + (self.text or "function")
-        if len(text) > _MAX_TEXT:
-            raise _Unsupported
-        return text
+#: The limit on the characters of a name. Longer names have unknown types.
+_MAX_NAME = 1 << 16
 
 
 class MangledName:
@@ -101,10 +58,6 @@ class MangledName:
         return f"{self.name}({', '.join(param.spelling() for param in self.params)})"
 
 
-class _Unsupported(Exception):
-    """The name has a part that this module does not parse, or it is invalid."""
-
-
 def parse_function(symbol: str) -> MangledName | None:
     """Return the parts of a function's mangled name; None if it is not one or has a part that kernels do not have."""
     if not symbol.startswith("_Z") or len(symbol) > _MAX_NAME:
@@ -112,7 +65,7 @@ def parse_function(symbol: str) -> MangledName | None:
     try:
         result = _Parser(symbol, 2).function()
         result.signature()
-    except (_Unsupported, RecursionError):
+    except (UnsupportedName, RecursionError):
         return None
     return result
 
@@ -130,7 +83,7 @@ def parse_signature(symbol: str) -> tuple[TypeNode, ...] | None:
         if parser.text.startswith("P", parser.at):
             parser.at += 1
         return parser.function_params()
-    except (_Unsupported, RecursionError):
+    except (UnsupportedName, RecursionError):
         return None
 
 
@@ -156,14 +109,14 @@ class _Parser:
     def _match(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.at)
         if match is None:
-            raise _Unsupported
+            raise UnsupportedName
         self.at = match.end()
         return match[0]
 
     def _add(self, candidate: str | TypeNode) -> None:
         self._size += len(candidate) if isinstance(candidate, str) else 1
-        if self._size > _MAX_TEXT:
-            raise _Unsupported
+        if self._size > MAX_TEXT:
+            raise UnsupportedName
         self._candidates.append(candidate)
 
     # -- functions
@@ -176,13 +129,13 @@ class _Parser:
         params = self._params(end="")
         # A suffix after a dot marks a clone of the function.
         if self.at < len(self.text) and self.text[self.at] != ".":
-            raise _Unsupported
+            raise UnsupportedName
         return MangledName(name, params)
 
     def function_params(self) -> tuple[TypeNode, ...]:
         """Return the parameters of a function type."""
         if not self._take("F"):
-            raise _Unsupported
+            raise UnsupportedName
         self._take("Y")
         self._type()
         return self._params(end="E")
@@ -193,7 +146,7 @@ class _Parser:
             param = self._type()
             params += param.items if param.kind == "pack" else [param]
         if end and not self._take(end):
-            raise _Unsupported
+            raise UnsupportedName
         if len(params) == 1 and params[0].kind == "builtin" and params[0].text == "void":
             return ()
         return tuple(params)
@@ -211,10 +164,10 @@ class _Parser:
         elif self._peek("S"):
             candidate = self._substitution()
             if not isinstance(candidate, str):
-                raise _Unsupported
+                raise UnsupportedName
             name = candidate
             if not self._peek("I"):
-                raise _Unsupported
+                raise UnsupportedName
             text, arguments = self._template_arguments()
             return name + text, arguments
         else:
@@ -235,7 +188,7 @@ class _Parser:
                 name += text
             elif self._peek("S"):
                 if name:
-                    raise _Unsupported
+                    raise UnsupportedName
                 candidate = self._substitution()
                 name = candidate if isinstance(candidate, str) else candidate.text
                 continue
@@ -245,7 +198,7 @@ class _Parser:
             if not self._peek("E"):
                 self._add(name)
         if not count or not name:
-            raise _Unsupported
+            raise UnsupportedName
         return name, arguments
 
     def _unqualified(self) -> str:
@@ -254,7 +207,7 @@ class _Parser:
         length = int(self._match(_NUMBER))
         name = self.text[self.at : self.at + length]
         if not length or len(name) < length:
-            raise _Unsupported
+            raise UnsupportedName
         self.at += length
         while self._take("B"):  # ABI tags
             self.at += int(self._match(_NUMBER))
@@ -264,7 +217,7 @@ class _Parser:
         arguments: list[TypeNode] = []
         self._enter()
         if not self._take("I"):
-            raise _Unsupported
+            raise UnsupportedName
         while not self._take("E"):
             arguments.append(self._template_argument())
         self._leave()
@@ -278,12 +231,12 @@ class _Parser:
             return TypeNode("pack", items=items)
         if self._take("L"):
             if self._peek("_Z"):
-                raise _Unsupported
+                raise UnsupportedName
             type_ = self._type()
             negative = self._take("n")
             digits = self._match(re.compile(r"\d{0,20}", re.ASCII))
             if not self._take("E"):
-                raise _Unsupported
+                raise UnsupportedName
             value = f"{'-' if negative else ''}{digits}"
             if type_.text == "bool":
                 value = "true" if digits == "1" else "false"
@@ -291,15 +244,15 @@ class _Parser:
                 value = f"({type_.spelling()}){value}"
             return TypeNode("builtin", value)
         if self._peek("X"):
-            raise _Unsupported
+            raise UnsupportedName
         return self._type()
 
     # -- types
 
     def _enter(self) -> None:
         self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise _Unsupported
+        if self._depth > MAX_DEPTH:
+            raise UnsupportedName
 
     def _leave(self) -> None:
         self._depth -= 1
@@ -344,7 +297,7 @@ class _Parser:
         if self._take("A"):
             length = self._match(re.compile(r"\d{0,9}", re.ASCII))
             if not self._take("_"):
-                raise _Unsupported
+                raise UnsupportedName
             return self._candidate(TypeNode("array", length, self._type()))
         if mark == "T":
             return self._candidate(self._parameter())
@@ -352,7 +305,7 @@ class _Parser:
             return self._candidate(TypeNode("builtin", f"_Complex {self._type().spelling()}"))
         if mark.isdigit() or mark in ("N", "L") or self._peek("St"):
             return self._named(self._name()[0])
-        raise _Unsupported
+        raise UnsupportedName
 
     def _named(self, name: str) -> TypeNode:
         return self._candidate(TypeNode("name", name))
@@ -366,7 +319,7 @@ class _Parser:
         digits = self._match(_SEQUENCE)[:-1]
         index = int(digits, 36) + 1 if digits else 0
         if index >= len(self._arguments):
-            raise _Unsupported
+            raise UnsupportedName
         return self._arguments[index]
 
     def _substitution(self) -> str | TypeNode:
@@ -377,14 +330,10 @@ class _Parser:
         digits = self._match(_SEQUENCE)[:-1]
         index = int(digits, 36) + 1 if digits else 0
         if index >= len(self._candidates):
-            raise _Unsupported
+            raise UnsupportedName
         return self._candidates[index]
 
 
-def _over(node: TypeNode, change: object) -> TypeNode:
+def _over(node: TypeNode, change: Callable[[TypeNode], TypeNode]) -> TypeNode:
     """Apply a change to a type, or to each type of a pack."""
-    assert callable(change)
-    if node.kind == "pack":
-        return TypeNode("pack", items=[change(item) for item in node.items])
-    result: TypeNode = change(node)
-    return result
+    return TypeNode("pack", items=[change(item) for item in node.items]) if node.kind == "pack" else change(node)

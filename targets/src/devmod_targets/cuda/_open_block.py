@@ -21,13 +21,22 @@ def _forms(axis: str) -> str:
     block, size, thread = word("blockIdx"), word("blockDim"), word("threadIdx")
     product = rf"(?:{block}\s*\*\s*{size}|{size}\s*\*\s*{block})"
     product = rf"(?:{product}|\(\s*{product}\s*\)|__u?mul24\s*\(\s*(?:{block}\s*,\s*{size}|{size}\s*,\s*{block})\s*\))"
-    # What precedes or follows must not bind tighter than the sum.
-    return rf"(?<![\w.*/%-])(?<![*/%-] )(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
+    return rf"(?:{product}\s*\+\s*{thread}|{thread}\s*\+\s*{product})(?!\s*[.*/%\w])"
 
 
 _NUMBER = re.compile("|".join(_forms(axis) for axis in "xyz"))
+#: What binds tighter than the sum, or is a cast, if it precedes the sum.
+_TIGHTER = frozenset("*/%-~!&.)")
 
 
 def open_kernels(text: str) -> set[str]:
     """Return the names of the functions in `text` that give the same result with every block."""
-    return open_functions(_NUMBER.sub(" get_global_id(0) ", text))
+    return open_functions(_NUMBER.sub(_replace, text))
+
+
+def _replace(match: re.Match[str]) -> str:
+    text, at = match.string, match.start() - 1
+    while at >= 0 and text[at].isspace():
+        at -= 1
+    is_part = at >= 0 and (text[at] in _TIGHTER or (at == match.start() - 1 and (text[at].isalnum() or text[at] == "_")))
+    return match[0] if is_part else " get_global_id(0) "

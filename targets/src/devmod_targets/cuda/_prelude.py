@@ -80,20 +80,24 @@ _STUBS = {
         "typedef unsigned long long CUtexObject;\ntypedef unsigned long long CUsurfObject;\n"
         f"typedef struct __attribute__((aligned({TENSOR_MAP_ALIGN}))) CUtensorMap_st {{ cuuint64_t opaque[16]; }} CUtensorMap;\n"
     ),
+    **dict.fromkeys(
+        ("cooperative_groups.h", *(f"cooperative_groups/{name}.h" for name in ("memcpy_async", "reduce", "scan"))),
+        "namespace cooperative_groups {}\n",
+    ),
+    **dict.fromkeys(("cuda/barrier", "cuda/pipeline", "cuda/ptx", "cuda/annotated_ptr"), "namespace cuda { namespace ptx {} }\n"),
     "cudaTypedefs.h": "#include <cuda.h>\n",
-    "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+    "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nnamespace nvcuda { namespace wmma {} }\n",
     "crt/mma.h": "#include <mma.h>\n",
     "cuda/std/array": "namespace cuda { namespace std { template <class T, size_t N> struct array { T elems[N]; }; } }\n",
     "cuda/std/complex": ("namespace cuda { namespace std { template <class T> struct alignas(2 * sizeof(T)) complex { T re, im; }; } }\n"),
 }
 #: Headers whose names appear in the bodies of kernels alone, or whose names are predeclared.
 _EMPTY = """
-cooperative_groups.h cooperative_groups/memcpy_async.h cooperative_groups/reduce.h cooperative_groups/scan.h
 cuda_awbarrier_primitives.h cuda_pipeline.h cuda_pipeline_primitives.h cuda_device_runtime_api.h cuda_runtime.h cuda_runtime_api.h
 device_functions.h device_launch_parameters.h device_types.h driver_types.h host_defines.h math_constants.h math_functions.h
 sm_20_intrinsics.h sm_30_intrinsics.h sm_32_intrinsics.h sm_35_intrinsics.h sm_60_atomic_functions.h surface_functions.h
 surface_types.h texture_fetch_functions.h texture_indirect_functions.h texture_types.h vector_functions.h vector_types.h
-device_atomic_functions.h cuda/barrier cuda/pipeline cuda/ptx cuda/annotated_ptr nv/target builtin_types.h common_functions.h
+device_atomic_functions.h nv/target builtin_types.h common_functions.h
 iostream vector string array memory
 """
 

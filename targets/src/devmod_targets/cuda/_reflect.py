@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from devmod.backend import CompileRequest
     from devmod_targets.authoring import ReflectedFunction, SelfContainedSource
-    from devmod_targets.cuda._mangled import TypeNode
+    from devmod_targets.cuda._mangled_type import TypeNode
 
 #: The variable of the probe.
 _PROBE = "devmod_signature"

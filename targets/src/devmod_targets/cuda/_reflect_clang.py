@@ -13,8 +13,9 @@ from collections import Counter
 from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.cuda import _prelude
-from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._conditions import conditions_agree, include_names
 from devmod_targets.cuda._mangled import parse_function
+from devmod_targets.cuda._reflect_types import incomplete_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,63 +28,6 @@ if TYPE_CHECKING:
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _SKIP_BODIES = 0x40
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
-_ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:el)?if(?:n?def)?\b(.*)$", re.MULTILINE)
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
-#: The macros that have one value in NVRTC and here, or none in both.
-_AGREED = frozenset(
-    [
-        "defined",
-        "__CUDACC__",
-        "__CUDACC_RTC__",
-        "__CUDA_ARCH__",
-        "__CUDA_ARCH_LIST__",
-        "__cplusplus",
-        "__CUDACC_VER_MAJOR__",
-        "__CUDACC_VER_MINOR__",
-        "CUDART_VERSION",
-        "__EDG__",
-        "__LP64__",
-        "__STDC__",
-        "NULL",
-        "__global__",
-        "__device__",
-        "__host__",
-        "__shared__",
-        "__constant__",
-        "__launch_bounds__",
-        "__grid_constant__",
-        "__cluster_dims__",
-        "__block_size__",
-        "__forceinline__",
-        "__clang__",
-        "__GNUC__",
-        "_MSC_VER",
-        "_WIN32",
-        "__linux__",
-        "__unix__",
-        "__APPLE__",
-        "__x86_64__",
-        "__aarch64__",
-        "__NVCC__",
-        "__HIPCC__",
-        "__HIP__",
-        "__HIP_PLATFORM_AMD__",
-        "__HIP_DEVICE_COMPILE__",
-        "__OPENCL_VERSION__",
-        "__METAL_VERSION__",
-        "__CUDA__",
-        "__CUDACC_RDC__",
-        "__CUDACC_DEBUG__",
-        "NDEBUG",
-        "__SYCL_DEVICE_ONLY__",
-        "__INTELLISENSE__",
-        "true",
-        "false",
-    ]
-)
 _VARIABLE = "devmod_expression_"
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 
@@ -163,7 +107,9 @@ class SourceKernels:
 
     __slots__ = ("by_expression", "by_signature", "is_certain", "is_complete", "library", "text", "toolchain", "unknown")
 
-    def __init__(self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str]) -> None:
+    def __init__(
+        self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str], options: Sequence[str]
+    ) -> None:
         self.library, self.toolchain = library, library.toolchain
         self.text = text
         locations, fatal, last_line = [], False, text.count("\n") + 1
@@ -179,10 +125,8 @@ class SourceKernels:
                     break
         self.unknown = LocationSet(locations)
         known = _prelude.headers()
-        includes = [match[1] for match in _INCLUDE.finditer(text)]
-        has_headers = any(_is_stub(name) for name in includes)
-        self.is_certain = not fatal and _conditions_agree(text, has_headers)
-        self.is_complete = self.is_certain and not locations and all(name in known for name in includes)
+        self.is_certain = not fatal and conditions_agree(text, options)
+        self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
         kinds = library.cindex.CursorKind
@@ -207,6 +151,11 @@ class SourceKernels:
                 key = found.signature()
                 if key not in self.by_signature or all(found.parameter_names(library)):
                     self.by_signature[key] = found
+
+    def incomplete_types(self) -> list[str]:
+        """Return the names of the structs behind pointers that libclang has not laid out."""
+        cursors = [kernel.cursor for kernel in (*self.by_signature.values(), *self.by_expression.values())]
+        return sorted({name for cursor in cursors for each in cursor.get_arguments() if (name := incomplete_name(each.type))})
 
 
 def read_source(
@@ -237,8 +186,8 @@ def read_source(
     prelude = os.path.join(VIRTUAL_FOLDER, _prelude.NAME)
     text = source.text
     headers = dict(_prelude.headers())
-    for match in _INCLUDE.finditer(text):
-        headers.setdefault(match[1], "")  # after a missing file libclang reports no further error
+    for name in include_names(text):
+        headers.setdefault(name, "")  # after a missing file libclang reports no further error
     appended = "".join(f"\nauto *{_VARIABLE}{number} = {_address(each)};" for number, each in enumerate(expressions))
     head = "".join(f"#define {name} {value}\n" for name, value in macros)
     files = [
@@ -246,10 +195,31 @@ def read_source(
         (prelude, head + _prelude.text()),
         *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
     ]
-    arguments = ["-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "--cuda-gpu-arch=sm_90", "-nostdinc", "-undef"]
+    arguments = [
+        "-x",
+        "cuda",
+        "--target=x86_64-unknown-linux-gnu",
+        "--cuda-device-only",
+        "-nocudainc",
+        "-nocudalib",
+        "--cuda-gpu-arch=sm_90",
+        "-nostdinc",
+        "-undef",
+    ]
     arguments += [f"-std={standard}", "-w", "-ferror-limit=0", "-isystem", _HEADERS, "-include", prelude]
-    unit = library.parse(main, arguments, files, kind="cuda", description=f"the CUDA C++ source {request.name}", options=_SKIP_BODIES)
-    return SourceKernels(library, unit, main, text, expressions, {main: request.name})
+
+    def read() -> SourceKernels:
+        description = f"the CUDA C++ source {request.name}"
+        unit = library.parse(main, arguments, files, kind="cuda", description=description, options=_SKIP_BODIES)
+        return SourceKernels(library, unit, main, text, expressions, {main: request.name}, source.options)
+
+    kernels = read()
+    incomplete = kernels.incomplete_types()
+    if incomplete:
+        # libclang does not lay out a template's instance that only a pointer uses. An assertion after the program forces the layout.
+        files[0] = (main, text + appended + "".join(f"\nstatic_assert(sizeof({name}));" for name in incomplete))
+        kernels = read()
+    return kernels
 
 
 def _is_plain(name: str) -> bool:
@@ -257,26 +227,8 @@ def _is_plain(name: str) -> bool:
     return not name.startswith("/") and ".." not in name and "\\" not in name and name.isprintable()
 
 
-def _is_stub(name: str) -> bool:
-    return name not in host_headers()
-
-
 def _address(expression: str) -> str:
     return expression if expression.lstrip().startswith(("&", "(")) else f"&{expression}"
-
-
-def _conditions_agree(text: str, has_headers: bool) -> bool:
-    """Return whether the preprocessor's conditions use only macros that have the compiler's values here."""
-    text = text.replace("\\\n", " ")
-    defined = set(_DEFINE.findall(text))
-    for condition in _CONDITION.findall(text):
-        for word in _WORD.findall(condition.partition("//")[0].partition("/*")[0]):
-            if word in defined or word in _AGREED:
-                continue
-            # Only headers and the compiler define other macros.
-            if has_headers or word.startswith("_"):
-                return False
-    return len(_INCLUDE.findall(text)) == len(_ANY_INCLUDE.findall(text))
 
 
 def _declarations(cursor: Any, scope: str, kinds: Any, main: str) -> Iterator[tuple[str, Any]]:

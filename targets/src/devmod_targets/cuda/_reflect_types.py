@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from devmod import Param
+from devmod.backend import array_bytes, parse_dtype
 from devmod_targets.authoring import with_members
 from devmod_targets.authoring._clang_records import record_members, uses_location
 from devmod_targets.authoring.clang import element_type, lane_type, type_kind
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod_targets.authoring.clang import LocationSet
-    from devmod_targets.cuda._mangled import TypeNode
+    from devmod_targets.cuda._mangled_type import TypeNode
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
 _FUNCTIONS = (110, 111)  # without and with a prototype
+_INCOMPLETE = -2
 _ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
 _FIXED_ARRAY = 112
 #: The types of C++ that `element_type` does not name: char16_t, char32_t, wchar_t.
@@ -94,12 +96,28 @@ def cuda_element_type(type_: Any) -> tuple[str, int]:
     """Return the same as `element_type`, with the types of CUDA's headers. A pointer has the type of its address."""
     kind = type_kind(type_)
     if kind == RECORD:
-        dtype = _named(_QUALIFIERS.sub("", type_.spelling))
+        dtype = _named_record(type_)
         if dtype:
             return dtype, 0
     if kind == POINTER or kind in REFERENCES:
         return "uint64", 0
     return (_CHARACTERS[kind], 0) if kind in _CHARACTERS else element_type(type_)
+
+
+def _named_record(type_: Any) -> str:
+    """Return the type of devmod for a struct of CUDA's headers; "" for a struct of the program, also one with such a name."""
+    dtype = _named(_QUALIFIERS.sub("", type_.spelling))
+    # An instance of a template that only a pointer uses has no layout.
+    return dtype if dtype and type_.get_size() in (array_bytes(parse_dtype(dtype)), _INCOMPLETE) else ""
+
+
+def incomplete_name(type_: Any) -> str:
+    """Return the name of the struct behind a pointer if libclang has not laid it out; "" for other types."""
+    type_ = type_.get_canonical()
+    if type_kind(type_) != POINTER and type_kind(type_) not in REFERENCES:
+        return ""
+    target = type_.get_pointee().get_canonical()
+    return _QUALIFIERS.sub("", target.spelling) if type_kind(target) == RECORD and target.get_size() == _INCOMPLETE else ""
 
 
 def _named(name: str) -> str:
@@ -155,8 +173,9 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
 
 def _type_name(type_: Any) -> str:
     """Return the name of a class or enum that devmod has no type for; "" for other types."""
-    name = _QUALIFIERS.sub("", type_.spelling)
-    return name if type_kind(type_) in (RECORD, ENUM) and not _named(name) else ""
+    if type_kind(type_) not in (RECORD, ENUM) or _named_record(type_):
+        return ""
+    return _QUALIFIERS.sub("", type_.spelling)
 
 
 def _is_known(type_: Any, unknown: LocationSet, is_certain: bool) -> bool:
