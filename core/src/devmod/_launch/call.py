@@ -98,7 +98,7 @@ class Call:
         self.kernel: Kernel = function.open(device)
         config = reader.resolve(request, self.kernel)
         self.shape: Any = reader.shape(request, config, self.kernel)
-        self._enqueue: Callable[[list[Any]], None]
+        self._enqueue: Callable[[list[Any]], Any]
         if self.shape is not None:
             set_sizes = function.local_sizer(self.kernel, device, config)
             if set_sizes is not None:
@@ -110,19 +110,20 @@ class Call:
                 key = (key_device, grid, block, threads, current) if plain else (device, config.key, chosen)
                 self._enqueue = function.caller(key, self.kernel, chosen, self.shape, set_sizes)
 
-    def launch(self) -> None:
-        """Launch once. With host arrays, wait and copy back."""
+    def launch(self) -> Any:
+        """Launch once and return what the function returns. With host arrays, wait and copy back."""
         if self.shape is None:
-            return
+            return None
         assert self.stream is not None
         if self.transfers:
-            self._launch_with_host_arrays(self.stream)
+            result = self._launch_with_host_arrays(self.stream)
         else:
-            self._enqueue(self.values)
+            result = self._enqueue(self.values)
         if self._must_wait:
             self.stream.synchronize()
+        return result
 
-    def _launch_with_host_arrays(self, stream: Stream) -> None:
+    def _launch_with_host_arrays(self, stream: Stream) -> Any:
         device = stream.device
         memories = []
         for transfer in self.transfers:
@@ -133,7 +134,7 @@ class Call:
         values = list(self.values)
         for number, transfer_number in self._transfer_of.items():
             values[number] = memories[transfer_number]
-        self._enqueue(values)
+        result = self._enqueue(values)
         is_complete = False
         for transfer, memory in zip(self.transfers, memories, strict=True):
             if transfer.back is not None and transfer.back.nbytes:
@@ -142,6 +143,7 @@ class Call:
                 is_complete = True
         if not is_complete:
             stream.synchronize()
+        return result
 
     # -- one argument
 

@@ -70,7 +70,7 @@ class Function(KernelFunction, ProcessLocal):
         self._count = len(signature.arguments) if self._order.is_plain else -1
         self._minimum_sizes = tuple((each.number, each.size) for each in signature.arguments if each.size)
         #: From (device, grid, block, threads, stream) of a plain call to the function that queues the launch.
-        self._callers: dict[Any, Callable[[list[Any]], None]] = {}
+        self._callers: dict[Any, Callable[[list[Any]], Any]] = {}
         _functions.add(ref(self, _functions.discard))
         keep_numpy()
 
@@ -84,7 +84,7 @@ class Function(KernelFunction, ProcessLocal):
         stream: Stream | None = None,
         shared_memory: int = 0,
         **keywords: Any,
-    ) -> None:
+    ) -> Any:
         """Launch the function.
 
         Parameters
@@ -108,6 +108,11 @@ class Function(KernelFunction, ProcessLocal):
             Arguments by the names of the interface's parameters, in any order. A name that is a keyword of Python, or one of the five
             keywords above, has an underscore behind it.
 
+        Returns
+        -------
+        None or number
+            What the function returns, for kinds whose functions return values (Hexagon). The call then waits for it.
+
         Raises
         ------
         ArgumentError
@@ -123,8 +128,7 @@ class Function(KernelFunction, ProcessLocal):
         if keywords or len(args) != self._count:
             plan = self._plans.get(tuple(keywords))
             if plan is None or plan[0] != len(args):
-                Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
-                return
+                return Call(self, self._arrange(args, keywords), grid, block, threads, stream, shared_memory).launch()
             args += plan[1](keywords)
             if plan[2] is not None:
                 args = plan[2](args)
@@ -155,9 +159,8 @@ class Function(KernelFunction, ProcessLocal):
             except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
                 pass
             if call is not None:
-                call(values)
-                return
-        Call(self, args, grid, block, threads, stream, shared_memory).launch()
+                return call(values)
+        return Call(self, args, grid, block, threads, stream, shared_memory).launch()
 
     def bind(
         self,
@@ -191,9 +194,9 @@ class Function(KernelFunction, ProcessLocal):
 
     def caller(
         self, key: tuple[Any, ...], kernel: Kernel, stream: Stream, shape: Any, set_sizes: Callable[[list[Any]], None] | None
-    ) -> Callable[[list[Any]], None]:
+    ) -> Callable[[list[Any]], Any]:
         """Return the function that queues a launch, and cache it under `key` for the next plain call."""
-        enqueue: Callable[[list[Any]], None] = kernel.caller(stream, shape)
+        enqueue: Callable[[list[Any]], Any] = kernel.caller(stream, shape)
         if set_sizes is not None:
             enqueue = _with_sizes(set_sizes, enqueue)
         if len(self._callers) >= _MAX_CALLERS:
@@ -225,10 +228,10 @@ def _unchanged(value: Local) -> Local:
     return value
 
 
-def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], None]) -> Callable[[list[Any]], None]:
-    def call(values: list[Any]) -> None:
+def _with_sizes(set_sizes: Callable[[list[Any]], None], enqueue: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def call(values: list[Any]) -> Any:
         set_sizes(values)
-        enqueue(values)
+        return enqueue(values)
 
     return call
 

@@ -152,8 +152,8 @@ class Kernel(ABC):
         return ""
 
     @abstractmethod
-    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], None]:
-        """Return a function that queues one launch with the values that it receives.
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
+        """Return a function that queues one launch with the values that it receives. It returns None, or waits for the kernel's result.
 
         Core calls this method once for a stream and a shape, and the returned function for every such launch. The memory of the values
         must stay valid in the driver until the launch is done. The function raises LaunchError if the driver refuses the launch.

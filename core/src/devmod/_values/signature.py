@@ -26,9 +26,14 @@ def signature_text(name: str, info: FunctionInfo, *, short: bool = False) -> str
 
 
 def interface_text(interface: Interface, *, short: bool = False) -> str:
-    """Return the parameters and the block: ``(x: float32* rw, n: int32) block 64×1×1``."""
-    block = block_text(interface)
-    return f"({_join([parameter_text(each) for each in interface.params], short)}){' ' if block else ''}{block}"
+    """Return the parameters, the result and the block: ``(x: float32* rw, n: int32) -> int32``, ``(n: int32) block 64×1×1``."""
+    result = interface.extra.get("result")
+    parts = [
+        f"({_join([parameter_text(each) for each in interface.params], short)})",
+        f"-> {result}" if result else "",
+        block_text(interface),
+    ]
+    return " ".join(filter(None, parts))
 
 
 def parameter_text(param: Param) -> str:

@@ -14,7 +14,7 @@ NAMES = {
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "xclbin"),
-    "hexagon": ("so",),
+    "hexagon": ("c", "cpp", "ll", "so"),
     "webgpu": ("wgsl",),
 }
 
