@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal lint types format pre-commit pythons bench golden rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -55,6 +55,9 @@ bench: setup  ## run every benchmark and print its table
 
 golden: setup  ## write the golden files anew (after a wanted change of a format; look at the difference)
 	@$(BIN)/python tools/golden.py
+
+hexagon-runner: setup  ## build the program that runs Hexagon kernels on the device anew, from its C sources
+	@$(BIN)/python tools/hexagon_runner.py
 
 rows: setup  ## write docs/rows.md anew: which test shows each row of the contract
 	@$(BIN)/python tools/rows.py

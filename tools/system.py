@@ -47,6 +47,7 @@ RUN = (
     Need("spirv-tools", "checks, optimizes and lists SPIR-V", _program("spirv-val")),
     Need("libvulkan1", "the Vulkan loader", lambda: ctypes.util.find_library("vulkan") is not None),
     Need("mesa-vulkan-drivers", "lavapipe, a Vulkan device on the CPU, for Vulkan and WebGPU", _vulkan("icd.d/*.json")),
+    Need("qemu-user", "runs Hexagon kernels on the CPU", _program("qemu-hexagon")),
 )
 #: For the tests alone.
 TESTS = (

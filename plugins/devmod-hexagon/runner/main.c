@@ -1,0 +1,330 @@
+/* The loop of the runner. It reads requests from file 0 and answers on file 1 (docs/hexagon-runner.md).
+ *
+ *     runner ARENA_BYTES [FILE]
+ *     runner ARENA_BYTES --listen PORT
+ *
+ * With a FILE (a descriptor that the host has opened) the arena is that file's memory, which the host maps too. Without one, the
+ * arena is the runner's own, and the host copies through the connection. With --listen the runner serves one connection on TCP after
+ * the other, each in a process of its own (listen.c).
+ */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runner.h"
+
+enum { MAX_IMAGES = 4096 };
+
+static uint8_t *arena;
+static uint32_t arena_size;
+static image *images[MAX_IMAGES];
+
+void describe_address(uint32_t address, char *out, size_t size)
+{
+    for (uint32_t number = 0; number < MAX_IMAGES; number++)
+        if (images[number] && image_describe(images[number], address, out, size))
+            return;
+    snprintf(out, size, "0x%08x", (unsigned)address);
+}
+
+static uint64_t nanoseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Return the memory of the arena at an address; NULL, after an error reply, if the range is not in it. */
+static uint8_t *arena_range(uint64_t id, uint64_t address, uint64_t size)
+{
+    uint64_t offset = address - (uint32_t)arena;
+
+    if (address >= (uint32_t)arena && offset <= arena_size && size <= arena_size - offset)
+        return arena + offset;
+    reply_error(id, "range", "the bytes 0x%llx to 0x%llx are not in the arena", (unsigned long long)address, (unsigned long long)(address + size));
+    return NULL;
+}
+
+static void reply_done(uint64_t id)
+{
+    reply_begin(2);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_end();
+}
+
+static void do_hello(uint64_t id, int is_shared)
+{
+    reply_begin(6);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_unsigned(PROTOCOL_VERSION);
+    reply_unsigned((uint32_t)arena);
+    reply_unsigned(arena_size);
+    reply_unsigned((uint64_t)is_shared);
+    reply_end();
+}
+
+/* ["load", id, address, span, file] -> [id, 0, number] */
+static void do_load(uint64_t id)
+{
+    char error[MAX_NAME];
+    uint64_t address = frame_unsigned(), span = frame_unsigned();
+    uint32_t size = frame_bin(), number = 0;
+    uint8_t *base = arena_range(id, address, span), *file;
+
+    if (!base)
+        return;
+    while (number < MAX_IMAGES && images[number])
+        number++;
+    file = number < MAX_IMAGES ? malloc(size ? size : 1) : NULL;
+    if (!file) {
+        reply_error(id, "memory", "the runner has no memory for a module of %u bytes", (unsigned)size);
+        return;
+    }
+    frame_bytes(file, size);
+    images[number] = image_load(base, (uint32_t)span, file, size, error, sizeof error);
+    free(file);
+    if (!images[number]) {
+        reply_error(id, strncmp(error, "unresolved ", 11) == 0 ? "unresolved" : "image", "%s", error);
+        return;
+    }
+    reply_begin(3);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_unsigned(number);
+    reply_end();
+}
+
+static image *image_number(uint64_t id, uint64_t number)
+{
+    if (number < MAX_IMAGES && images[number])
+        return images[number];
+    reply_error(id, "image", "there is no module %llu", (unsigned long long)number);
+    return NULL;
+}
+
+/* ["unload", id, number] -> [id, 0] */
+static void do_unload(uint64_t id)
+{
+    uint64_t number = frame_unsigned();
+    image *loaded = image_number(id, number);
+
+    if (!loaded)
+        return;
+    image_unload(loaded);
+    images[number] = NULL;
+    reply_done(id);
+}
+
+/* ["symbol", id, number, name] -> [id, 0, address, size]; the address is 0 if there is none */
+static void do_symbol(uint64_t id)
+{
+    char name[MAX_NAME];
+    uint32_t size = 0, address;
+    const image *loaded = image_number(id, frame_unsigned());
+
+    if (!loaded)
+        return;
+    frame_text(name);
+    address = image_symbol(loaded, name, &size);
+    reply_begin(4);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_unsigned(address);
+    reply_unsigned(size);
+    reply_end();
+}
+
+/* ["call", id, count, address, registers, stack, ...] -> [id, 0, nanoseconds, results of 8 bytes each] */
+static void do_call(uint64_t id)
+{
+    static uint64_t *results;
+    static uint32_t capacity;
+    static uint32_t stack[MAX_STACK_WORDS];
+    uint64_t count = frame_unsigned(), time = nanoseconds();
+
+    if (count > capacity) {
+        uint64_t *larger = count <= 1u << 20 ? realloc(results, (size_t)count * sizeof *results) : NULL;
+        if (!larger) {
+            reply_error(id, "memory", "the runner has no memory for %llu calls", (unsigned long long)count);
+            return;
+        }
+        results = larger;
+        capacity = (uint32_t)count;
+    }
+    for (uint32_t number = 0; number < count; number++) {
+        uint32_t address = (uint32_t)frame_unsigned(), registers[REGISTERS], size = frame_bin();
+        if (size != sizeof registers)
+            reply_last("protocol", "a call has six registers");
+        frame_bytes(registers, size);
+        size = frame_bin();
+        if (size > sizeof stack || size % 8)
+            reply_last("protocol", "the stack of a call has an even number of words, 16384 at most");
+        frame_bytes(stack, size);
+        results[number] = call_function(address, registers, stack, size / 4);
+    }
+    time = nanoseconds() - time;
+    reply_begin(4);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_unsigned(time);
+    reply_bin((uint32_t)count * 8);
+    reply_bytes(results, (uint32_t)count * 8);
+    reply_end();
+}
+
+/* ["write", id, address, bytes] -> [id, 0] */
+static void do_write(uint64_t id)
+{
+    uint64_t address = frame_unsigned();
+    uint32_t size = frame_bin();
+    uint8_t *target = arena_range(id, address, size);
+
+    if (!target)
+        return;
+    frame_bytes(target, size);
+    reply_done(id);
+}
+
+/* ["read", id, address, size] -> [id, 0, bytes] */
+static void do_read(uint64_t id)
+{
+    uint64_t address = frame_unsigned(), size = frame_unsigned();
+    const uint8_t *source = arena_range(id, address, size);
+
+    if (!source)
+        return;
+    reply_begin(3);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_bin((uint32_t)size);
+    reply_bytes(source, (uint32_t)size);
+    reply_end();
+}
+
+/* ["clear", id, address, size] -> [id, 0] */
+static void do_clear(uint64_t id)
+{
+    uint64_t address = frame_unsigned(), size = frame_unsigned();
+    uint8_t *target = arena_range(id, address, size);
+
+    if (!target)
+        return;
+    memset(target, 0, (size_t)size);
+    reply_done(id);
+}
+
+/* ["copy", id, from, to, size] -> [id, 0] */
+static void do_copy(uint64_t id)
+{
+    uint64_t from = frame_unsigned(), to = frame_unsigned(), size = frame_unsigned();
+    const uint8_t *source = arena_range(id, from, size);
+    uint8_t *target = source ? arena_range(id, to, size) : NULL;
+
+    if (!target)
+        return;
+    memmove(target, source, (size_t)size);
+    reply_done(id);
+}
+
+/* ["clock", id] -> [id, 0, nanoseconds] */
+static void do_clock(uint64_t id)
+{
+    reply_begin(3);
+    reply_unsigned(id);
+    reply_unsigned(0);
+    reply_unsigned(nanoseconds());
+    reply_end();
+}
+
+typedef struct {
+    const char *name;
+    void (*run)(uint64_t id);
+    int items;
+} operation;
+
+static const operation operations[] = {
+    {"load", do_load, 5}, {"unload", do_unload, 3}, {"symbol", do_symbol, 4}, {"write", do_write, 4},
+    {"read", do_read, 4}, {"clear", do_clear, 4},   {"copy", do_copy, 5},     {"clock", do_clock, 2},
+};
+
+static void answer(int items, int is_shared)
+{
+    char name[MAX_NAME];
+    uint64_t id;
+
+    if (items < 2)
+        reply_last("protocol", "a request has an operation and a number");
+    frame_text(name);
+    id = frame_unsigned();
+    if (strcmp(name, "call") == 0 && items >= 3 && items % 3 == 0) {
+        do_call(id);
+        return;
+    }
+    if (strcmp(name, "hello") == 0 && items == 2) {
+        do_hello(id, is_shared);
+        return;
+    }
+    for (size_t number = 0; number < sizeof operations / sizeof *operations; number++)
+        if (strcmp(name, operations[number].name) == 0 && items == operations[number].items) {
+            operations[number].run(id);
+            return;
+        }
+    reply_error(id, "protocol", "unknown operation '%s' of %d items", name, items);
+}
+
+/* The runner ends with the host, also when that is killed during a call. The kernel's signal for this (PR_SET_PDEATHSIG) would come
+ * when the thread of the host that has started the runner ends. */
+static pid_t host;
+
+static void check_host(int number)
+{
+    (void)number;
+    if (getppid() != host)
+        _exit(0);
+}
+
+static void watch_host(void)
+{
+    struct sigaction action;
+    struct itimerval every = {{1, 0}, {1, 0}};
+
+    host = getppid();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = check_host;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+int main(int count, char **texts)
+{
+    int items, file = -1;
+    unsigned long long size = count > 1 ? strtoull(texts[1], NULL, 10) : 0;
+
+    signal(SIGPIPE, SIG_IGN);
+    if (count > 3 && strcmp(texts[2], "--listen") == 0)
+        serve(atoi(texts[3]));
+    else if (count > 2)
+        file = atoi(texts[2]);
+    frames_open(0, 1);
+    watch_host();
+    if (size == 0 || size > INT_MAX)
+        reply_last("memory", "the arena has 1 to 2147483647 bytes");
+    arena_size = (uint32_t)size;
+    arena = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, file, 0);
+    if (arena == MAP_FAILED)
+        reply_last("memory", "the arena cannot be mapped");
+    fault_install();
+    while ((items = frame_begin()) >= 0)
+        answer(items, file >= 0);
+    return 0;
+}

@@ -1,0 +1,161 @@
+"""Entry point ``devmod.conformance.hexagon``: samples for `devmod conformance hexagon` and for the tests of this plugin."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from devmod import FunctionInfo
+from devmod_conformance import Call, Conformance, Sample
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_TARGET = "hexagon -arch=v66"
+_SOURCE = """\
+#include <math.h>
+#include <stdint.h>
+
+typedef struct { float factor; int count; } Scale;
+
+int32_t table[4] = {2, 3, 5, 7};
+
+void axpy(const float *x, float *y, float a, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+void scale(double *x, Scale how)
+{
+    for (int i = 0; i < how.count; i++)
+        x[i] *= how.factor;
+}
+
+void softmax(const float *x, float *y, int rows, int columns)
+{
+    for (int row = 0; row < rows; row++, x += columns, y += columns) {
+        float most = x[0], sum = 0;
+        for (int i = 1; i < columns; i++)
+            most = fmaxf(most, x[i]);
+        for (int i = 0; i < columns; i++)
+            sum += y[i] = expf(x[i] - most);
+        for (int i = 0; i < columns; i++)
+            y[i] /= sum;
+    }
+}
+
+void many(int64_t *out, int8_t a, int64_t b, float c, double d, uint16_t e, int f, int64_t g, _Bool h, int i, double j, uint8_t k)
+{
+    out[0] = a + b + (int64_t)c + (int64_t)d + e + f;
+    out[1] = g + h + i + (int64_t)j + k;
+}
+
+void lookup(int32_t *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = table[x[i] & 3] / 2;
+}
+"""
+#: LLVM IR has no names and no element types: its functions are called by the declared types alone.
+_IR = """\
+target triple = "hexagon-unknown-none-elf"
+
+define void @add(ptr %x, ptr %y, i32 %n) {
+entry:
+  %some = icmp sgt i32 %n, 0
+  br i1 %some, label %loop, label %end
+loop:
+  %i = phi i32 [ 0, %entry ], [ %next, %loop ]
+  %from = getelementptr i32, ptr %x, i32 %i
+  %to = getelementptr i32, ptr %y, i32 %i
+  %a = load i32, ptr %from
+  %b = load i32, ptr %to
+  %sum = add i32 %a, %b
+  store i32 %sum, ptr %to
+  %next = add i32 %i, 1
+  %more = icmp slt i32 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
+
+def _axpy(x: Any, y: Any, a: float, n: int) -> None:
+    y[:n] += np.float32(a) * x[:n]
+
+
+def _scale(x: Any, how: tuple[float, int]) -> None:
+    x[: how[1]] *= how[0]
+
+
+def _softmax(x: Any, y: Any, rows: int, columns: int) -> None:
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    y[...] = powers / powers.sum(axis=1, keepdims=True)
+
+
+def _many(out: Any, *values: float) -> None:
+    out[0], out[1] = sum(map(int, values[:6])), sum(map(int, values[6:]))
+
+
+def _lookup(x: Any, n: int) -> None:
+    x[:n] = np.array([1, 1, 2, 3])[x[:n] & 3]
+
+
+def _table() -> Any:
+    return np.array([2, 3, 5, 7], "int32").view("uint8")
+
+
+def _add(x: Any, y: Any, n: int) -> None:
+    y[:n] += x[:n]
+
+
+_CALLS = (
+    Call("axpy", lambda rng: [rng.random(100, "float32"), rng.random(100, "float32"), 2.5, 90], _axpy),
+    Call("scale", lambda rng: [rng.random(20), (3.0, 15)], _scale),
+    Call("softmax", lambda rng: [rng.standard_normal((6, 10), "float32"), np.zeros((6, 10), "float32"), 6, 10], _softmax),
+    Call("many", lambda rng: [np.zeros(2, "int64"), -1, -(1 << 40), 3.0, 4.0, 65535, -6, 1 << 33, True, 9, 10.0, 255], _many),
+    Call("lookup", lambda rng: [rng.integers(0, 99, 64, "int32"), 60], _lookup),
+)
+
+
+class HexagonConformance(Conformance):
+    """C with an interface, and LLVM IR without one, compiled by devmod."""
+
+    kind = "hexagon"
+    several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
+    samples = (
+        Sample.compiled(_SOURCE, _TARGET, language="C", calls=_CALLS, global_arrays={"table": _table}),
+        Sample.compiled(
+            _IR,
+            _TARGET,
+            language="LLVM IR",
+            fmap={"add": FunctionInfo("add", ["handle", "handle", "int32"])},
+            calls=[Call("add", lambda rng: [rng.integers(0, 99, 30, "int32"), rng.integers(0, 99, 30, "int32"), 25], _add)],
+        ),
+    )
+    bad_payloads = (
+        Sample(b"", "so", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"\x7fELF no shared object", "so", {"k": FunctionInfo("k", ["handle"])}),
+        Sample(b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x03\x00\xa4\x00" + bytes(100), "so", {"k": FunctionInfo("k", ["handle"])}),
+    )
+
+    @contextmanager
+    def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
+        from devmod_hexagon._runner import Image, Runner
+
+        load = Runner.load
+
+        def counted(runner: Runner, code: bytes | memoryview, span: int, alignment: int) -> Image:
+            on_build()
+            return load(runner, code, span, alignment)
+
+        Runner.load = counted  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            Runner.load = load  # type: ignore[method-assign]

@@ -1,0 +1,178 @@
+"""Hexagon devices. The first use of a device starts its runner; after a fault the next use starts another."""
+
+from __future__ import annotations
+
+import atexit
+from threading import RLock
+
+from devmod import Device
+from devmod.backend import Once, check_driver, environment_text, fork_safe, open_driver
+from devmod.errors import DeviceNotFoundError, LaunchError
+from devmod_hexagon._memory import Memory, Part
+from devmod_hexagon._stream import HexagonStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from devmod import Stream
+    from devmod_hexagon._runner import Runner
+
+_once = Once()
+_MAX_DEVICES = 64
+
+
+class HexagonDevice(Device):
+    """A device: a runner, and those that replace it after a fault.
+
+    Parameters
+    ----------
+    index
+        Its number.
+    name, vendor, arch
+        The texts of its description.
+    start
+        Start a runner; the argument is the device in messages.
+    """
+
+    kind = "hexagon"
+
+    def __init__(self, index: int, name: str, vendor: str, arch: str, memory: int, start: Callable[[str], Runner]) -> None:
+        self.index = index
+        self.name = name
+        self.vendor = vendor
+        self.arch = arch
+        self.memory = memory
+        self.limits = {"view_alignment": 1}
+        self._start = start
+        self._lock = fork_safe(RLock())
+        self._runner: Runner | None = None
+        self._stream = HexagonStream(self)
+
+    def runner(self) -> Runner:
+        """Return the running runner. Start one if there is none, or if the last one has ended."""
+        runner = self._runner
+        if runner is not None and not runner.ended:
+            return runner
+        check_driver("hexagon")
+        with self._lock:
+            if self._runner is None or self._runner.ended:
+                open_driver("hexagon")
+                self._runner = self._start(repr(self))
+                atexit.register(self._runner.close)
+            return self._runner
+
+    def wait(self) -> None:
+        """Wait for all calls."""
+        if self._runner is not None and not self._runner.ended:
+            self._runner.wait()
+
+    @property
+    def default_stream(self) -> HexagonStream:
+        return self._stream
+
+    def stream(self) -> HexagonStream:
+        check_driver("hexagon")
+        return HexagonStream(self)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def allocate(self, nbytes: int) -> Any:
+        check_driver("hexagon")
+        memory = self.runner().allocate(nbytes)
+        if memory is None:
+            raise self.memory_error(nbytes, "no free range of the device's memory is large enough")
+        return memory
+
+    def usable(self, memory: Memory) -> Runner:
+        """Return the runner of memory.
+
+        Raises
+        ------
+        LaunchError
+            The runner has ended.
+        """
+        check_driver("hexagon")
+        if memory.runner.ended:
+            raise LaunchError(
+                f"an array of {self} cannot be used: its runner has ended ({memory.runner.ended}), and its contents are lost. Make the "
+                "array again; the device works in a new runner",
+                kind="hexagon",
+            )
+        return memory.runner
+
+    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, HexagonStream)
+        stream.submit()
+        self.usable(memory).write(memory, data)
+
+    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
+        assert isinstance(stream, HexagonStream)
+        stream.submit()
+        self.usable(memory).read(memory, out)
+
+    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
+        self.usable(memory).clear(memory, nbytes)
+
+    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
+        assert isinstance(stream, HexagonStream)
+        stream.submit()
+        self.usable(source)
+        self.usable(target).copy(source, target, nbytes)
+
+    def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
+        return Part(memory.runner, memory.address + offset, nbytes, memory)
+
+    def free_memory(self) -> int | None:
+        return self.runner().free_bytes
+
+
+def devices() -> list[HexagonDevice]:
+    """Return the devices, always the same objects.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        There is no emulator, and no runner on TCP is named. The next call searches again.
+    """
+    result: list[HexagonDevice] = _once.get("devices", _find_devices)
+    return result
+
+
+def _find_devices() -> list[HexagonDevice]:
+    from devmod_hexagon import _emulator, _remote
+
+    check_driver("hexagon")
+    addresses = environment_text("DEVMOD_HEXAGON_ADDRESS")
+    arch = _arch()
+    if addresses:
+        return [
+            HexagonDevice(index, f"runner at {host}:{port}", "devmod", arch or _remote.ARCH, 0, _remote.starter(host, port))
+            for index, (host, port) in enumerate(_remote.parse(addresses))
+        ]
+    emulator = _emulator.find_emulator()
+    newest = arch or _emulator.find_arch(emulator)
+    memory = _emulator.memory_bytes()
+    return [
+        HexagonDevice(index, f"{newest} in qemu-hexagon", "QEMU", newest, memory, lambda label: _emulator.start(emulator, newest, label))
+        for index in range(_count())
+    ]
+
+
+def _arch() -> str:
+    text = environment_text("DEVMOD_HEXAGON_ARCH")
+    if text and not (text.startswith("v") and text[1:].isascii() and text[1:].isdigit()):
+        raise DeviceNotFoundError(f"DEVMOD_HEXAGON_ARCH is {text!r}: expected an architecture such as 'v66'", kind="hexagon")
+    return text
+
+
+def _count() -> int:
+    text = environment_text("DEVMOD_HEXAGON_DEVICES") or "1"
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
+    if not 1 <= number <= _MAX_DEVICES:
+        raise DeviceNotFoundError(
+            f"DEVMOD_HEXAGON_DEVICES is {text!r}: expected a number of devices from 1 to {_MAX_DEVICES}", kind="hexagon"
+        )
+    return number

@@ -1,0 +1,102 @@
+"""The emulator qemu-hexagon: where it is, what it runs, and the process of a runner in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from devmod.backend import DiskCache, environment_text
+from devmod.errors import DeviceNotFoundError
+from devmod_hexagon._runner import Runner
+from devmod_hexagon._transport import ProcessTransport
+
+#: The program in this wheel. It is for v66, so every core that the emulator knows runs it.
+RUNNER = Path(__file__).with_name("runner")
+#: The architectures that an emulator is asked for, the newest first.
+_ARCHS = ("v81", "v79", "v75", "v73", "v71", "v69", "v68", "v67", "v66")
+_CACHE = DiskCache("hexagon")
+_DEFAULT_MEMORY = 1 << 30
+#: The address space of a kernel has 32 bits; its code, its stack and the runner need the rest.
+_MAX_MEMORY = 2 << 30
+_INSTALL = "Install it (Debian and Ubuntu: apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU"
+
+
+def find_emulator() -> str:
+    """Return the path of the emulator.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It is not installed.
+    """
+    name = environment_text("DEVMOD_HEXAGON_QEMU")
+    result = shutil.which(name or "qemu-hexagon")
+    if result is None:
+        what = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if name else "qemu-hexagon is not found in PATH"
+        raise DeviceNotFoundError(f"no Hexagon device was found: {what}. {_INSTALL}", kind="hexagon")
+    return result
+
+
+def find_arch(emulator: str) -> str:
+    """Return the newest architecture that the emulator runs, such as "v67". The result is cached on disk.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        It runs none.
+    """
+    status = os.stat(emulator)
+    key = _CACHE.key("arch 1", os.path.realpath(emulator), str(status.st_size), str(status.st_mtime_ns))
+    cached = (_CACHE.read(key) or b"").decode("ascii", "replace")
+    if cached in _ARCHS:
+        return cached
+    for arch in _ARCHS:
+        try:
+            start(emulator, arch, "the emulator", 1 << 20).close()
+        except (DeviceNotFoundError, OSError):
+            continue
+        _CACHE.write(key, arch.encode())
+        return arch
+    raise DeviceNotFoundError(
+        f"no Hexagon device was found: {emulator} runs the runner of devmod-hexagon for none of {', '.join(_ARCHS)}. {_INSTALL}",
+        kind="hexagon",
+    )
+
+
+def start(emulator: str, arch: str, label: str, memory: int = 0) -> Runner:
+    """Start a runner.
+
+    Parameters
+    ----------
+    emulator, arch
+        The emulator and the architecture that it emulates.
+    label
+        The device in messages.
+    memory
+        The bytes of the arena; by default those of DEVMOD_HEXAGON_MEMORY.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        The process cannot be started, or is not a runner.
+    """
+    command = [emulator, "-cpu", arch, str(RUNNER)]
+    try:
+        transport = ProcessTransport(command, memory or memory_bytes())
+    except OSError as error:
+        raise DeviceNotFoundError(f"{label} cannot be used: {emulator} cannot be started: {error}", kind="hexagon") from error
+    return Runner(transport, label)
+
+
+def memory_bytes() -> int:
+    """Return the bytes of DEVMOD_HEXAGON_MEMORY, or the default."""
+    text = environment_text("DEVMOD_HEXAGON_MEMORY")
+    if not text:
+        return _DEFAULT_MEMORY
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+    if not 1 << 16 <= number <= _MAX_MEMORY:
+        raise DeviceNotFoundError(
+            f"DEVMOD_HEXAGON_MEMORY is {text!r}: expected a number of bytes from {1 << 16} to {_MAX_MEMORY}", kind="hexagon"
+        )
+    return number

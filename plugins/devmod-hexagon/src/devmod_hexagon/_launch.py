@@ -1,0 +1,146 @@
+"""Calls: a function has no grid and no threads. A launch is one call."""
+
+from __future__ import annotations
+
+from devmod.backend import Kernel, LaunchConfig, Launcher
+from devmod.errors import FormatError, LaunchError
+from devmod_hexagon._abi import MAX_STACK_BYTES, CallLayout, result_reader
+from devmod_hexagon._device import HexagonDevice, devices
+from devmod_hexagon._memory import Memory
+from devmod_hexagon._runner import call_item
+from devmod_hexagon._stream import HexagonStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod import Device, FunctionInfo, Stream
+    from devmod_hexagon._module import HexagonModule
+    from devmod_hexagon._runner import Image, Runner
+
+
+class HexagonLauncher(Launcher):
+    """One function of a Hexagon module."""
+
+    kind = "hexagon"
+    has_grid = False
+    vec3_lanes = 4
+    no_shared_memory = "a hexagon function is one call, without blocks that share memory"
+
+    def __init__(self, module: HexagonModule, name: str, info: FunctionInfo) -> None:
+        self._module = module
+        self._name = name
+        self._info = info
+
+    def default_device(self) -> Device:
+        return devices()[0]
+
+    def kernel(self, device: Device) -> HexagonKernel:
+        assert isinstance(device, HexagonDevice)
+        kernel = HexagonKernel(self._module, self._name, self._info, device)
+        kernel.address(device.runner())
+        return kernel
+
+
+class HexagonKernel(Kernel):
+    """A function on a device. It has an address in each runner of the device."""
+
+    def __init__(self, module: HexagonModule, name: str, info: FunctionInfo, device: HexagonDevice) -> None:
+        self._module = module
+        self._name = name
+        self._info = info
+        self._device = device
+        self._layout = CallLayout(info)
+        self._read_result = result_reader(info)
+        if self._layout.stack_bytes > MAX_STACK_BYTES:
+            raise FormatError(
+                f"the hexagon function {name!r} takes {self._layout.stack_bytes} bytes of arguments on the stack; the runner passes "
+                f"{MAX_STACK_BYTES} at most",
+                kind="hexagon",
+                function=name,
+            )
+        #: The runner that was used last, with the image that it has and the function's address there.
+        self._place: tuple[Runner, Image, int] | None = None
+
+    def address(self, runner: Runner) -> int:
+        """Return the function's address in a runner, which loads the module first if necessary."""
+        place = self._place
+        if place is None or place[0] is not runner:
+            image = self._module.image(runner, self._device)
+            address, _ = runner.symbol(image, self._info.name)
+            if not address:
+                raise FormatError(
+                    f"the hexagon module has no symbol {self._info.name!r} for its function {self._name!r}; its fmap does not match its "
+                    "code",
+                    kind="hexagon",
+                    function=self._name,
+                )
+            place = self._place = (runner, image, address)
+        return place[2]
+
+    def shape(self, launch: LaunchConfig) -> Any:
+        if launch.cluster != (1, 1, 1):
+            raise LaunchError(
+                f"the hexagon function {self._name!r} cannot be launched with cluster={launch.cluster}: it is one call", kind="hexagon"
+            )
+        return ()
+
+    def item(self, runner: Runner, values: Sequence[Any]) -> bytes:
+        """Return the call with these values, for a runner.
+
+        Raises
+        ------
+        LaunchError
+            An array belongs to a runner that has ended.
+        """
+        address = self.address(runner)
+        addresses = []
+        for value in values:
+            if isinstance(value, Memory):
+                if value.runner is not runner:
+                    self._device.usable(value)
+                addresses.append(value.address)
+            else:
+                addresses.append(value)
+        return call_item(address, self._layout.pack(addresses))
+
+    def caller(self, stream: Stream, shape: Any) -> Callable[[Sequence[Any]], Any]:
+        assert isinstance(stream, HexagonStream)
+        runner_of, item, queue, read = self._device.runner, self.item, stream.queue, self._read_result
+
+        def call(values: Sequence[Any]) -> None:
+            runner = runner_of()
+            queue(runner, item(runner, values))
+
+        def call_for_result(values: Sequence[Any]) -> Any:
+            stream.submit()
+            runner = runner_of()
+            results: list[Any] = []
+            runner.queue_calls((item(runner, values),), results.extend)
+            runner.wait()
+            assert read is not None
+            return read(results[1])
+
+        return call if read is None else call_for_result
+
+    def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
+        assert isinstance(stream, HexagonStream)
+        runner = self._device.runner()
+        item, queue = self.item(runner, values), stream.queue
+
+        def launch() -> None:
+            if runner.ended:
+                self.item(self._device.runner(), values)  # raises: the arrays are lost with their runner
+            queue(runner, item)
+
+        return launch
+
+    def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
+        assert isinstance(stream, HexagonStream)
+        stream.submit()
+        runner = self._device.runner()
+        results: list[Any] = []
+        runner.queue_calls((self.item(runner, values),), results.extend)
+        runner.wait()
+        return float(results[0]) * 1e-9

@@ -1,0 +1,86 @@
+"""The Hexagon runtime module. A runner loads the shared object when one of its functions is first used there."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from devmod.backend import RuntimeModule, find_spec
+from devmod.errors import ArgumentError, FormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod import Array, Device, FunctionInfo
+    from devmod.backend import Binary, Launcher
+    from devmod_hexagon._device import HexagonDevice
+    from devmod_hexagon._runner import Image, Runner
+
+
+class HexagonModule(RuntimeModule):
+    """A shared object for Hexagon."""
+
+    target = "hexagon"
+
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        from devmod_hexagon._launch import HexagonLauncher
+
+        return HexagonLauncher(self, name, info)
+
+    def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
+        """Return a global variable as an array over its memory. The array keeps the loaded module alive.
+
+        Parameters
+        ----------
+        name
+            The variable's symbol.
+        device
+            The device; None for that of a call that names none. Each device has a variable of its own.
+        dtype
+            The element type of the array. A shared object has the bytes of a variable, and not its type.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The module has no such variable.
+        ArgumentError
+            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
+        """
+        from devmod_hexagon._global import get_global
+
+        if options:
+            raise ArgumentError(f"get_global of a hexagon module takes the option dtype=, got {list(options)}", kind="hexagon")
+        return get_global(self, name, device, dtype)
+
+    def image(self, runner: Runner, device: HexagonDevice) -> Image:
+        """Return the image of the module in a runner. It is loaded once for all threads."""
+        images: WeakKeyDictionary[Runner, Image] = self.once("images", WeakKeyDictionary)
+        with runner.lock:
+            image = images.get(runner)
+            if image is None:
+                code = self._checked_code(device)
+                from devmod_hexagon._image import read_extent
+
+                image = images[runner] = runner.load(code, *read_extent(code))
+            return image
+
+    def _checked_code(self, device: HexagonDevice) -> Binary:
+        """Return the payload, if the device can run its architecture."""
+        spec = find_spec("hexagon")
+        assert spec is not None
+        assert spec.architecture is not None
+        assert spec.rank is not None
+        fmt, code = self.payload()
+        variant = spec.architecture(fmt, code)
+        if not variant:
+            raise FormatError(
+                "the hexagon payload of format 'so' has no architecture that can be read, so it is no shared object for Hexagon",
+                kind="hexagon",
+            )
+        if spec.rank(variant, device.arch) is None:
+            raise FormatError(
+                f"the hexagon module is built for {variant}, and {device} is a {device.arch}: a core runs the code of its own and of older "
+                f"versions. Compile it with the target 'hexagon -arch={device.arch}'",
+                kind="hexagon",
+            )
+        return code

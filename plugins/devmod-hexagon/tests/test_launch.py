@@ -1,0 +1,239 @@
+"""Calls of Hexagon functions: the C ABI, results, streams, batches, and kernels that fault or do not end."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hexagon_kernels import fresh, module
+
+import devmod
+from devmod_conformance.checks import check_deleted_streams, check_error, check_foreign_events, check_streams, make_arrays, run_in_threads
+
+_C_TYPES = {
+    "int8": "int8_t",
+    "uint8": "uint8_t",
+    "int16": "int16_t",
+    "uint16": "uint16_t",
+    "int32": "int32_t",
+    "uint32": "uint32_t",
+    "int64": "int64_t",
+    "uint64": "uint64_t",
+    "float32": "float",
+    "float64": "double",
+}
+#: Structs with the sizes and alignments that the ABI tells apart.
+_STRUCTS = {
+    "Three": ("uint8_t a, b, c;", {"a": 1, "b": 2, "c": 3}),
+    "Five": ("uint8_t a[5];", None),
+    "Pair": ("int32_t a; float b;", {"a": -5, "b": 2.5}),
+    "Wide": ("double a;", {"a": 1.25}),
+    "Large": ("int32_t a; double b; int16_t c;", {"a": 7, "b": 0.5, "c": -9}),
+}
+
+
+def _value(rng: random.Random, dtype: str) -> Any:
+    if dtype.startswith("float"):
+        return rng.randint(-1000, 1000) / 8
+    info = np.iinfo(dtype)
+    return rng.choice([info.min, info.max, rng.randint(int(info.min), int(info.max))])
+
+
+@pytest.fixture(scope="module")
+def functions() -> tuple[list[list[str]], Any]:
+    """Functions of 1 to 16 arguments of random types; each writes every argument to its place in `out`."""
+    rng = random.Random(12)
+    names = [*_C_TYPES, *_STRUCTS]
+    signatures = [[rng.choice(names) for _ in range(rng.randint(1, 16))] for _ in range(120)]
+    lines = ["#include <stdint.h>", "#include <string.h>"]
+    lines += [f"typedef struct {{ {body} }} {name};" for name, (body, _) in _STRUCTS.items()]
+    for number, types in enumerate(signatures):
+        parameters = ", ".join(f"{_C_TYPES.get(each, each)} v{place}" for place, each in enumerate(types))
+        copies = " ".join(f"memcpy(out + {32 * place}, &v{place}, sizeof v{place});" for place in range(len(types)))
+        lines.append(f"void f{number}(uint8_t *out, {parameters}) {{ {copies} }}")
+    return signatures, module("\n".join(lines))
+
+
+@pytest.mark.row("R34")
+@pytest.mark.parametrize("number", range(120))
+def test_arguments_are_placed_by_the_c_abi(device: Any, functions: Any, number: int) -> None:
+    signatures, loaded = functions
+    rng = random.Random(number)
+    out, values, expected = np.zeros(32 * 16, "uint8"), [], np.zeros((16, 32), "uint8")
+    for place, type_ in enumerate(signatures[number]):
+        if type_ in _C_TYPES:
+            value = _value(rng, type_)
+            data = np.array(value, type_).tobytes()
+        else:
+            value = _STRUCTS[type_][1] or bytes(range(5))
+            layout = np.dtype(
+                {"Three": "u1,u1,u1", "Five": "5u1", "Pair": "i4,f4", "Wide": [("a", "f8")], "Large": "i4,V4,f8,i2,V6"}[type_]
+            )
+            data = _struct_bytes(type_, value, layout)
+        values.append(value)
+        expected[place, : len(data)] = np.frombuffer(data, "uint8")
+    loaded[f"f{number}"](out, *values)
+    actual = out.reshape(16, 32)
+    if "Large" in signatures[number]:  # its padding has any bytes
+        for place, type_ in enumerate(signatures[number]):
+            if type_ == "Large":
+                actual[place, 4:8] = actual[place, 18:24] = 0
+    np.testing.assert_array_equal(actual, expected)
+
+
+def _struct_bytes(name: str, value: Any, layout: np.dtype[Any]) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    result = np.zeros((), layout)
+    fields = [field for field in layout.names or () if layout[field].kind != "V"]  # V is padding
+    for field, each in zip(fields, value.values(), strict=True):
+        result[field] = each
+    return result.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        *(("int8", -128), ("uint8", 255), ("int16", -32768), ("uint16", 65535), ("int32", -(1 << 31)), ("uint32", (1 << 32) - 1)),
+        *(("int64", -(1 << 63)), ("uint64", (1 << 64) - 1), ("float32", -0.625), ("float64", 1e300), ("bool", True)),
+    ],
+)
+def test_a_call_returns_what_the_function_returns(device: Any, dtype: str, value: Any) -> None:
+    lines = ["#include <stdint.h>"]
+    lines += [f"{ctype} {name}(const {ctype} *x) {{ return x[0]; }}" for name, ctype in (*_C_TYPES.items(), ("bool", "_Bool"))]
+    function = module("\n".join(lines).replace(" float32(", " f32(").replace(" float64(", " f64(").replace(" bool(", " b("))
+    name = {"float32": "f32", "float64": "f64", "bool": "b"}.get(dtype, dtype)
+    x = np.array([value], dtype)
+    result = function[name](x)
+    assert result == value
+    assert type(result) is type(value)
+    assert function[name](device.from_numpy(x)) == value
+
+
+@pytest.mark.row("R34")
+def test_streams_and_events(device: Any) -> None:
+    check_streams(device, module()["add"])
+    check_foreign_events(device)
+    check_deleted_streams(device, module()["add"])
+
+
+def test_a_batch_keeps_the_order_and_waits_where_it_must(device: Any) -> None:
+    add = module()["add"]
+    a, b, c = make_arrays(device)
+    launch = add.bind(a, b, a, 64)
+    with device.default_stream.batch():
+        for _ in range(5000):
+            launch()
+        assert a.numpy()[0] == 5000
+        launch()
+        add(a, b, c, 64)
+    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 5002)
+
+    def fail() -> None:
+        with device.default_stream.batch():
+            launch()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert a.numpy()[0] == 5002
+
+
+def test_threads_take_turns(device: Any) -> None:
+    add = module()["add"]
+
+    def work(number: int) -> bool:
+        a, b, c = make_arrays(device)
+        for _ in range(50):
+            add(a, b, c, 64)
+            add(c, b, c, 64)
+            if not (c.numpy() == np.arange(64) + 2).all():
+                return False
+        return True
+
+    assert run_in_threads(work, range(8)) == [True] * 8
+
+
+@pytest.mark.row("R34")
+def test_a_function_has_no_grid(device: Any) -> None:
+    add, x = module()["add"], np.zeros(4, "float32")
+    for name in ("grid", "block", "threads"):
+        check_error(
+            devmod.ArgumentError,
+            lambda name=name: add(x, x, x.copy(), 4, **{name: 1}),
+            "the hexagon function 'add' has neither grid nor block; call it without them",
+        )
+
+
+def test_a_fault_names_its_place_and_the_next_call_works(device: Any) -> None:
+    loaded = fresh()
+    kept = device.zeros(1, "int32")
+    loaded["spoil"](kept)  # queued
+    with pytest.raises(devmod.LaunchError) as caught:
+        device.synchronize()
+    place = r"a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+"
+    assert re.fullmatch(
+        rf"{re.escape(repr(device))}: {place}\. The next call starts a new runner; arrays of the old one are lost", str(caught.value)
+    )
+    for use in (kept.numpy, lambda: loaded["spoil"](kept), lambda: kept.copy_from(np.ones(1, "int32"))):
+        with pytest.raises(devmod.LaunchError) as caught:
+            use()
+        assert re.fullmatch(
+            rf"an array of {re.escape(repr(device))} cannot be used: its runner has ended \({place}\), and its contents are lost\. "
+            "Make the array again; the device works in a new runner",
+            str(caught.value),
+        )
+    x = np.arange(4, dtype="float32")
+    y = np.zeros(4, "float32")
+    loaded["add"](x, x, y, 4)
+    np.testing.assert_array_equal(y, 2 * x)
+    assert loaded["count_calls"]() == 1  # the new runner has loaded the module again
+
+
+def test_a_prepared_launch_of_a_lost_runner_raises(device: Any) -> None:
+    loaded = fresh()
+    a, b, c = make_arrays(device)
+    launch = loaded["add"].bind(a, b, c, 64)
+    with pytest.raises(devmod.LaunchError):
+        loaded["spoil"](np.zeros(1, "int32"))
+    with pytest.raises(devmod.LaunchError, match="its contents are lost"):
+        launch()
+
+
+def test_a_kernel_that_does_not_end_is_stopped(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_HEXAGON_TIMEOUT", "0.5")
+    check_error(
+        devmod.LaunchError,
+        lambda: fresh()["spin"](np.zeros(1, "int32")),
+        f"{device}: a kernel did not end within 0.5 seconds (DEVMOD_HEXAGON_TIMEOUT), so its runner was stopped. The next call starts a "
+        "new runner; arrays of the old one are lost",
+    )
+    monkeypatch.setenv("DEVMOD_HEXAGON_TIMEOUT", "soon")
+    check_error(
+        devmod.LaunchError,
+        lambda: fresh()["add"](*[np.zeros(1, "float32") for _ in range(3)], 1),
+        "DEVMOD_HEXAGON_TIMEOUT is 'soon': expected a number of seconds above 0",
+    )
+    monkeypatch.delenv("DEVMOD_HEXAGON_TIMEOUT")
+    assert device.zeros(1, "int32").numpy() == [0]
+
+
+def test_hvx(device: Any) -> None:
+    source = """
+    #include <hexagon_types.h>
+    #include <hexagon_protos.h>
+    void add_saturated(const unsigned char *a, const unsigned char *b, unsigned char *out, int n)
+    {
+        const HVX_Vector *x = (const HVX_Vector *)a, *y = (const HVX_Vector *)b;
+        for (int i = 0; i < n / 128; i++)
+            ((HVX_Vector *)out)[i] = Q6_Vub_vadd_VubVub_sat(x[i], y[i]);
+    }
+    """
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 256, (2, 1024), "uint8")
+    out = np.zeros(1024, "uint8")
+    module(source, "C", "-mhvx=v66")["add_saturated"](a, b, out, 1024)
+    np.testing.assert_array_equal(out, np.minimum(a.astype(int) + b, 255))

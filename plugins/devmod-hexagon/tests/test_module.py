@@ -1,0 +1,148 @@
+"""Hexagon modules: what is refused before a runner gets it, what the runner refuses, and what loads."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hexagon_kernels import ADD, fresh, module
+
+import devmod
+from devmod import FunctionInfo
+from devmod.backend import payload_of
+from devmod_conformance.checks import check_error
+
+INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
+
+
+def code_of(loaded: devmod.Module) -> bytes:
+    payload = payload_of(loaded)
+    assert payload is not None
+    assert isinstance(payload[3], (bytes, memoryview))
+    return bytes(payload[3])
+
+
+def changed(code: bytes, at: int, data: bytes) -> bytes:
+    return code[:at] + data + code[at + len(data) :]
+
+
+@pytest.mark.row("R40")
+def test_a_newer_core_is_refused_with_both_names(device: Any) -> None:
+    newer = devmod.compile(ADD, "hexagon -arch=v73", language="C")
+    check_error(
+        devmod.FormatError,
+        lambda: newer["add"],
+        f"the hexagon module is built for v73, and {device} is a v67: a core runs the code of its own and of older versions. Compile it with "
+        "the target 'hexagon -arch=v67'",
+    )
+    both = devmod.bundle(newer, module())
+    x = np.ones(2, "float32")
+    both["add"](x, x, x, 2)
+    assert x.tolist() == [2, 2]
+
+
+DAMAGED = {
+    "empty": (lambda code: b"", None),
+    "short": (lambda code: code[:20], None),
+    "an object file": (
+        lambda code: changed(code, 16, b"\1\0"),
+        "it is of ELF type 1, expected 3, a shared object: link it with ld.lld -shared",
+    ),
+    "no program headers": (lambda code: changed(code, 42, b"\0\0"), "its program headers end outside the file"),
+    "many program headers": (lambda code: changed(code, 44, b"\xff\xff"), "its program headers end outside the file"),
+    "a truncated file": (lambda code: code[:600], "segment 2 ends outside the file"),
+}
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_does_not_reach_the_runner(device: Any, name: str) -> None:
+    damage, reason = DAMAGED[name]
+    damaged = devmod.create("hexagon", damage(code_of(module())), "so", INFO)
+    start = "the hexagon payload of format 'so'"
+    text = (
+        f"{start} is damaged, or is no shared object: {reason}"
+        if reason
+        else f"{start} has no architecture that can be read, so it is no shared object for Hexagon"
+    )
+    check_error(devmod.FormatError, lambda: damaged["add"], text)
+
+
+def test_random_damage_never_ends_more_than_a_runner(device: Any) -> None:
+    code = code_of(module())
+    rng = random.Random(5)
+    x = np.ones(4, "float32")
+    for _ in range(150):
+        damaged = bytearray(code)
+        for _ in range(rng.randint(1, 8)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        try:
+            devmod.create("hexagon", bytes(damaged), "so", INFO)["add"]
+        except (devmod.FormatError, devmod.LaunchError, devmod.DeviceMemoryError):
+            continue
+    out = np.zeros(4, "float32")
+    module()["add"](x, x, out, 4)
+    assert out.tolist() == [2, 2, 2, 2]
+
+
+def test_functions_that_the_runner_lacks_are_named(device: Any) -> None:
+    source = 'int printf(const char *, ...); int other(int); void k(int *x) { x[0] = other(x[0]); printf("k"); }'
+    check_error(
+        devmod.FormatError,
+        lambda: module(source)["k"],
+        "the hexagon module imports functions that the runner does not have: other, printf. Define them in the module, or link it with the "
+        "library that has them",
+    )
+    source = 'int TVMAPISetLastError(const char *); int k(void *a, int *t, int n) { return TVMAPISetLastError(""); }'
+    check_error(
+        devmod.FormatError,
+        lambda: module(source)["k"],
+        "the hexagon module is one of TVM's packed calling convention, which devmod does not support: it imports TVMAPISetLastError of TVM's "
+        "runtime. Load it with TVM, or export plain C functions",
+    )
+
+
+def test_a_function_without_a_symbol_is_named(device: Any) -> None:
+    wrong = devmod.create("hexagon", code_of(module()), "so", {"add": FunctionInfo("plus", ["handle"])})
+    check_error(
+        devmod.FormatError,
+        lambda: wrong["add"],
+        "the hexagon module has no symbol 'plus' for its function 'add'; its fmap does not match its code",
+    )
+
+
+@pytest.mark.row("R24", "R37")
+def test_a_file_is_compiled_saved_loaded_and_run(device: Any, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.devmod"
+    devmod.save(fresh(), path)
+    x = np.arange(5, dtype="float32")
+    devmod.load(path)["add"](x, x, x, 5)
+    assert x.tolist() == [0, 2, 4, 6, 8]
+    raw = tmp_path / "kernels.so"
+    devmod.loads(devmod.dumps(module())).write_to_file(raw)
+    loaded = devmod.load_from_file(raw)
+    assert loaded.kind == "hexagon"
+    loaded["add"](x, x, x, 5)
+    assert x.tolist() == [0, 4, 8, 12, 16]
+
+
+def test_constructors_run_and_weak_imports_are_zero(device: Any) -> None:
+    source = """
+    extern "C" int missing(void) __attribute__((weak));
+    static int value;
+    struct Start { Start() { value = 7; } } start;
+    extern "C" int get(void) { return value + (missing != nullptr); }
+    """
+    assert module(source, "C++")["get"]() == 7
+
+
+def test_many_modules_are_loaded_and_unloaded(device: Any) -> None:
+    x = np.zeros(1, "float32")
+    free = device.free_memory()
+    for _ in range(60):
+        fresh()["add"](x, x, x, 1)
+    device.zeros(1, "int32")
+    assert device.free_memory() >= free - (1 << 21)

@@ -1,0 +1,228 @@
+"""The runner: its ends, its answers, its connections on TCP, and its program."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hexagon_kernels import fresh, module
+
+import devmod
+from devmod_conformance.checks import make_arrays, run_python
+
+HERE = Path(__file__).resolve().parent
+PRELUDE = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport devmod, numpy as np\nfrom hexagon_kernels import fresh, module\n"
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def pid_of(device: Any) -> int:
+    pid: int = device.runner()._transport._process.pid
+    return pid
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def wait_for_end(pid: int) -> None:
+    end = time.monotonic() + 120
+    while is_running(pid):
+        assert time.monotonic() < end, "the runner goes on"
+        time.sleep(0.05)
+
+
+def test_a_killed_runner_is_replaced(device: Any) -> None:
+    arrays = make_arrays(device)
+    add = module()["add"]
+    device.synchronize()
+    pid = pid_of(device)
+    os.kill(pid, signal.SIGKILL)
+    wait_for_end(pid)
+    with pytest.raises(devmod.LaunchError, match=r"its runner has ended \(it was killed by SIGKILL\)"):
+        add(*arrays, 64)
+    x = np.ones(4, "float32")
+    out = np.zeros(4, "float32")
+    module()["add"](x, x, out, 4)
+    assert out.tolist() == [2, 2, 2, 2]
+
+
+def test_the_runner_ends_with_its_process(device: Any) -> None:
+    program = PRELUDE + "module()['add'](*(np.zeros(1, 'float32') for _ in range(3)), 1)\n"
+    shown = "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\n"
+    pid = int(run_python(program + shown))
+    wait_for_end(pid)
+
+
+def test_the_runner_ends_with_its_process_when_that_is_killed_in_a_call(device: Any) -> None:
+    program = PRELUDE + (
+        "spin = module()['spin'].bind(devmod.device('hexagon').zeros(1, 'int32'))\nspin()\n"
+        "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\ndevmod.device('hexagon').synchronize()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.kill()
+    wait_for_end(pid)
+
+
+def test_a_runner_started_in_a_thread_outlives_the_thread(device: Any) -> None:
+    program = PRELUDE + (
+        "import threading, time\ndevice = devmod.device('hexagon')\n"
+        "thread = threading.Thread(target=device.runner)\nthread.start()\nthread.join()\n"
+        "x = device.zeros(4, 'float32')\ntime.sleep(2)\nmodule()['add'](x, x, x, 4)\nprint(x.numpy())"
+    )
+    assert run_python(program) == "[0. 0. 0. 0.]\n"
+
+
+def test_an_interrupt_in_a_wait_ends_the_runner(device: Any) -> None:
+    program = PRELUDE + (
+        "import os, signal, threading\n"
+        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n    module()['spin'](np.zeros(1, 'int32'))\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+        "print(devmod.device('hexagon').zeros(1, 'int32').numpy())"
+    )
+    assert run_python(program) == "interrupted\n[0]\n"
+
+
+NONSENSE = {
+    "nothing": ("pass", "its runner has ended (it ended with exit status 0)"),
+    "no msgpack": ("out(b'\\xc1')", "its runner sent bytes that are not an answer"),
+    "another number": ("out(b'\\x96\\x07\\x00\\x01\\x00\\x00\\x01')", "its runner answered request 7, expected 1"),
+    "a long frame": (
+        "sys.stdout.buffer.write(b'\\xff\\xff\\xff\\x7f'); flush()",
+        "its runner sent a frame of 2147483647 bytes, which is not an answer",
+    ),
+    "half a frame": (
+        "sys.stdout.buffer.write(b'\\x08\\x00\\x00\\x00\\x96'); flush()",
+        "its runner has ended (it ended with exit status 0)",
+    ),
+    "other values": ("out(b'\\x93\\x01\\x00\\xa1x')", "the runner answers ['x'] to the first request"),
+    "an old version": (
+        "out(b'\\x96\\x01\\x00\\x09\\x00\\xcd\\x10\\x00\\x00')",
+        "its runner speaks version 9 of the protocol, and this devmod-hexagon speaks 1. Use a runner and a devmod-hexagon of one release",
+    ),
+    "last words": ("out(b'\\x94\\x00\\x01\\xa6memory\\xa3why')", "its runner has ended: why"),
+    "a refusal": ("out(b'\\x94\\x01\\x01\\xa1x\\xa3why')", "the runner refuses the first request"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_a_runner_that_answers_nonsense_is_no_device(device: Any, tmp_path: Path, name: str) -> None:
+    code, reason = NONSENSE[name]
+    emulator = tmp_path / "emulator"
+    emulator.write_text(
+        f"#!{sys.executable}\nimport struct, sys\nflush = sys.stdout.buffer.flush\n"
+        "def out(data):\n    sys.stdout.buffer.write(struct.pack('<I', len(data)) + data)\n    flush()\n"
+        f"sys.stdin.buffer.read(4)\n{code}\n"
+    )
+    emulator.chmod(emulator.stat().st_mode | stat.S_IXUSR)
+    program = (
+        "import devmod\ntry:\n    devmod.device('hexagon').zeros(1, 'int32')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
+    )
+    printed = run_python(program, DEVMOD_HEXAGON_QEMU=str(emulator), DEVMOD_HEXAGON_ARCH="v66")
+    assert printed == f"hexagon device 0 (v66 in qemu-hexagon) cannot be used: {reason}\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "text"),
+    [
+        (
+            {"PATH": "/nowhere"},
+            "no Hexagon device was found: qemu-hexagon is not found in PATH. Install it (Debian and Ubuntu: apt install qemu-user), or name "
+            "it in DEVMOD_HEXAGON_QEMU",
+        ),
+        (
+            {"DEVMOD_HEXAGON_QEMU": "/nowhere/qemu"},
+            "no Hexagon device was found: DEVMOD_HEXAGON_QEMU is '/nowhere/qemu', which is not a program. Install it (Debian and Ubuntu: "
+            "apt install qemu-user), or name it in DEVMOD_HEXAGON_QEMU",
+        ),
+        ({"DEVMOD_HEXAGON_ARCH": "68"}, "DEVMOD_HEXAGON_ARCH is '68': expected an architecture such as 'v66'"),
+        ({"DEVMOD_HEXAGON_DEVICES": "0"}, "DEVMOD_HEXAGON_DEVICES is '0': expected a number of devices from 1 to 64"),
+        ({"DEVMOD_HEXAGON_MEMORY": "1G"}, "DEVMOD_HEXAGON_MEMORY is '1G': expected a number of bytes from 65536 to 2147483648"),
+        ({"DEVMOD_HEXAGON_ADDRESS": "board"}, "DEVMOD_HEXAGON_ADDRESS has 'board': expected host:port, several separated by commas"),
+        (
+            {"DEVMOD_HEXAGON_ADDRESS": "127.0.0.1:1"},
+            "hexagon device 0 (runner at 127.0.0.1:1) cannot be used: DEVMOD_HEXAGON_SECRET must have the runner's secret of 32 to 64 ASCII "
+            "characters",
+        ),
+        (
+            {"DEVMOD_HEXAGON_ADDRESS": "127.0.0.1:1", "DEVMOD_HEXAGON_SECRET": SECRET},
+            "hexagon device 0 (runner at 127.0.0.1:1) cannot be used: no connection to 127.0.0.1:1: [Errno 111] Connection refused. Start its "
+            "runner there (docs/hexagon.md)",
+        ),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(environment: dict[str, str], text: str) -> None:
+    program = (
+        "import devmod\ntry:\n    devmod.device('hexagon').zeros(1, 'int32')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
+    )
+    assert run_python(program, **environment) == f"{text}\n"
+
+
+@pytest.fixture
+def board(device: Any) -> Any:
+    """The address of a runner that listens on the loopback interface."""
+    from devmod_hexagon import _emulator
+
+    command = [_emulator.find_emulator(), "-cpu", device.arch, str(_emulator.RUNNER), str(1 << 24), "--listen", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"DEVMOD_HEXAGON_SECRET": SECRET}) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        yield line.removeprefix("listening on ").strip()
+        process.kill()
+
+
+def test_a_runner_on_tcp(board: str) -> None:
+    program = PRELUDE + (
+        "from devmod_conformance.array_checks import check_copies, check_views\nfrom devmod_conformance.checks import check_streams\n"
+        "device, add = devmod.device('hexagon'), module()['add']\ncheck_copies(device, add)\ncheck_views(device, add)\n"
+        "check_streams(device, add)\nhuge = np.arange(1 << 20, dtype='int32')\nprint((device.from_numpy(huge).numpy() == huge).all())\n"
+        "print(device.zeros(3, 'int32').numpy(), device.free_memory() > 0)\n"
+        "try:\n    fresh()['spoil'](np.zeros(1, 'int32'))\nexcept devmod.LaunchError as error:\n    print(error)\n"
+        "x = np.ones(1, 'float32')\nadd(x, x, x, 1)\nprint(x)"
+    )
+    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board, DEVMOD_HEXAGON_SECRET=SECRET).splitlines()
+    assert printed[:2] == ["True", "[0 0 0] True"]
+    assert re.fullmatch(
+        rf"hexagon device 0 \(runner at {board}\): a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+\. "
+        "The next call starts a new runner; arrays of the old one are lost",
+        printed[2],
+    )
+    assert printed[3] == "[2.]"
+
+
+def test_a_runner_on_tcp_refuses_another_secret(board: str) -> None:
+    program = (
+        "import devmod\ntry:\n    devmod.device('hexagon').zeros(1, 'int32')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
+    )
+    printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board, DEVMOD_HEXAGON_SECRET="f" * 32)
+    assert printed == f"hexagon device 0 (runner at {board}) cannot be used: its runner has ended\n"
+
+
+def test_the_runner_is_built_from_its_sources() -> None:
+    sys.path.insert(0, str(HERE.parents[2] / "tools"))
+    try:
+        import hexagon_runner
+    finally:
+        sys.path.pop(0)
+    assert hexagon_runner.DIGEST.read_text().strip() == hexagon_runner.digest(), "the sources have changed: make hexagon-runner"
+
+
+def test_importing_the_distribution_starts_nothing() -> None:
+    program = (
+        "import sys, devmod_hexagon; print([name for name in sys.modules if name.startswith('devmod_hexagon.') or name == 'subprocess'])"
+    )
+    assert run_python(program) == "[]\n"
+    assert fresh().kind == "hexagon"
