@@ -20,7 +20,17 @@ from pages import blocks, commands, same
 from devmod._plugins import discovery, registry
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGES = ("getting-started.md", "calling.md", "arrays.md", "bundles.md", "cuda.md", "devices.md", "errors.md", "moving-from-pyopencl.md")
+PAGES = (
+    "getting-started.md",
+    "calling.md",
+    "arrays.md",
+    "bundles.md",
+    "cuda.md",
+    "devices.md",
+    "errors.md",
+    "hexagon.md",
+    "moving-from-pyopencl.md",
+)
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
     "getting-started.md": 1,
@@ -30,6 +40,7 @@ NOT_RUN = {
     "cuda.md": 2,
     "devices.md": 0,
     "errors.md": 0,
+    "hexagon.md": 1,
     "moving-from-pyopencl.md": 1,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.

@@ -1,0 +1,145 @@
+"""clang and lld for devices: those of the wheel ziglang, or those that the user names. It is not searched for others.
+
+The wheel's program `zig` is clang and lld for every target of LLVM (``zig clang``, ``zig ld.lld``). Each run has a temporary folder, an
+environment without the user's variables, and files with fixed names, so that its output depends on its inputs alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from devmod.backend import environment_text
+from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod_targets.authoring.zig import find_zig, toolchain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from devmod import TargetSpec
+
+#: The environment variable that names a clang.
+VARIABLE = "DEVMOD_CLANG"
+#: The time limit of one program in seconds.
+TIMEOUT = 300
+_MAX_OUTPUT = 64 << 20
+_VERSION = re.compile(r"clang version (\d+(?:\.\d+)+)")
+
+
+class LlvmToolchain:
+    """A clang with its lld.
+
+    Attributes
+    ----------
+    name
+        Both with their version, such as "clang 22.1.8 (ziglang 0.17.0)".
+    include
+        The folder of clang's own headers, such as stdint.h.
+    """
+
+    __slots__ = ("_clang", "_linker", "include", "name")
+
+    def __init__(self, clang: Sequence[str], linker: Sequence[str], name: str, include: str) -> None:
+        self._clang, self._linker, self.name, self.include = tuple(clang), tuple(linker), name, include
+
+    def clang(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
+        """Run clang in a folder. Return its exit status and its output.
+
+        Raises
+        ------
+        CompileError
+            It cannot be run, or exceeds the time limit.
+        """
+        return _run([*self._clang, *arguments], folder, kind, "clang")
+
+    def link(self, arguments: Sequence[str], folder: str, kind: str) -> tuple[int, str]:
+        """Run ld.lld in a folder. The result and the errors are those of `clang`."""
+        return _run([*self._linker, *arguments], folder, kind, "ld.lld")
+
+
+def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmToolchain:
+    """Return the toolchain.
+
+    Parameters
+    ----------
+    spec
+        The target, for the error's install command.
+    language
+        The language of the source, for the error.
+    program
+        A clang, as a path or as a name in PATH. By default that of DEVMOD_CLANG, else that of the wheel ziglang.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        It is not installed.
+    """
+    wanted = program or environment_text(VARIABLE)
+    if wanted:
+        path = shutil.which(wanted)
+        linker = path and _linker_beside(path)
+        if path and linker:
+            return _named(path, linker, os.stat(path).st_mtime_ns)
+        source = f"the option -toolchain={wanted}" if program else f"{VARIABLE}={wanted}"
+        problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
+        raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
+    return _of_zig(find_zig(kind=spec.kind, install=f'pip install "devmod-core[{spec.build_extra}]"'))
+
+
+@cache
+def _of_zig(zig: str) -> LlvmToolchain:
+    clang = [zig, "clang"]
+    return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", str(Path(zig).parent / "lib" / "include"))
+
+
+@cache
+def _named(path: str, linker: str, _: int) -> LlvmToolchain:
+    folder = _run([path, "-print-resource-dir"], os.curdir, "", "clang")[1].strip()
+    return LlvmToolchain([path], [linker], _clang_version([path]), os.path.join(folder, "include"))
+
+
+def _clang_version(clang: Sequence[str]) -> str:
+    match = _VERSION.search(_run([*clang, "--version"], os.curdir, "", "clang")[1])
+    return f"clang {match[1] if match else 'unknown'}"
+
+
+def _linker_beside(clang: str) -> str | None:
+    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or in PATH."""
+    real = os.path.realpath(clang)
+    suffix = re.search(r"-\d+(?=$|\.exe$)", os.path.basename(clang))
+    names = [f"ld.lld{suffix[0]}"] if suffix else []
+    for name in (*names, "ld.lld"):
+        for folder in (os.path.dirname(clang), os.path.dirname(real)):
+            path = shutil.which(os.path.join(folder, name))
+            if path:
+                return path
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
+    # zig wants a folder for its cache, although these commands write none.
+    environment = {"PATH": os.environ.get("PATH", ""), "ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder, "LC_ALL": "C"}
+    if sys.platform == "win32":
+        environment["SYSTEMROOT"] = os.environ.get("SYSTEMROOT", "")
+    try:
+        completed = subprocess.run(  # noqa: S603 - a known program, with checked arguments
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
+    except OSError as error:
+        raise CompileError(f"{name} cannot be run: {error.strerror}", kind=kind) from error
+    return completed.returncode, completed.stdout[:_MAX_OUTPUT].decode("utf-8", "replace")

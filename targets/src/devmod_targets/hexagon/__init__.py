@@ -1,0 +1,1 @@
+"""The compiler of C, C++ and LLVM IR for Hexagon."""

@@ -1,0 +1,165 @@
+"""Run clang and ld.lld on one source in a temporary folder. Every name in their output is one of the source's, never a path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from devmod.errors import compile_error
+from devmod_targets.hexagon import _headers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod.backend import CompileRequest
+    from devmod_targets.authoring.llvm import LlvmToolchain
+
+_SUFFIXES = {"c": ".c", "c++": ".cpp", "ir": ".ll"}
+_OWN_HEADERS = "devmod-headers"
+_ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
+_WARNING = re.compile(r": warning: ")
+_SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.$")
+
+
+class HexagonBuild:
+    """The compilation of one source.
+
+    Parameters
+    ----------
+    request, toolchain, arch
+        The source, the compiler, and the version of Hexagon, such as "v66".
+    language
+        clang's name of the language: "c", "c++" or "ir".
+    folder
+        An empty folder, which the caller removes.
+    """
+
+    def __init__(self, request: CompileRequest, toolchain: LlvmToolchain, arch: str, language: str, folder: str) -> None:
+        self._request, self._toolchain, self._arch, self._language, self._folder = request, toolchain, arch, language, folder
+        self._features: list[str] = []
+
+    def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str]]:
+        """Compile the source to assembly.
+
+        Returns
+        -------
+        str
+            The assembly.
+        list of str
+            The warnings.
+
+        Raises
+        ------
+        CompileError
+            The source has errors.
+        """
+        request = self._request
+        self._features = [flag for flag in flags if flag.startswith("-m")]  # the assembler needs those of the processor too
+        name = self._write_source()
+        arguments = ["-x", self._language, *self._machine(), *flags]
+        if self._language != "ir":
+            arguments += self._preprocessor(defines)
+        code, output = self._toolchain.clang([*arguments, "-S", name, "-o", "devmod.s"], self._folder, "hexagon")
+        lines = self._user_lines(output, name)
+        if code:
+            errors = [line for line in lines if _ERROR.search(line)]
+            raise compile_error("hexagon", request.language, errors or lines or [f"clang ends with status {code}"], "\n".join(lines))
+        text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
+        warnings = [line for line in lines if _WARNING.search(line)]
+        return text, ["\n".join(lines)] if warnings else []
+
+    def link(self) -> bytes:
+        """Assemble and link what `compile` wrote. Return the shared object.
+
+        Raises
+        ------
+        CompileError
+            The linker refuses it.
+        """
+        steps = (
+            (self._toolchain.clang, ["-x", "assembler", *self._machine(), *self._features, "-c", "devmod.s", "-o", "devmod.o"]),
+            # A symbol without a definition is one that the runner has, or an error when the module is loaded, which names it.
+            (
+                self._toolchain.link,
+                ["-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack", "devmod.o", "-o", "devmod.so"],
+            ),
+        )
+        for run, arguments in steps:
+            code, output = run(arguments, self._folder, "hexagon")
+            if code:
+                lines = output.splitlines()
+                raise compile_error("hexagon", self._request.language, lines[:1] or [f"the status is {code}"], output)
+        return Path(self._folder, "devmod.so").read_bytes()
+
+    def sources(self) -> dict[str, str]:
+        """Return the SHA-256 of the source and of each user header that it includes, by their names."""
+        request = self._request
+        content = request.data or request.text.encode()
+        results = {request.name: hashlib.sha256(content).hexdigest()}
+        dependencies = Path(self._folder, "devmod.d")
+        if dependencies.exists():
+            for path in _dependencies(dependencies.read_text(encoding="utf-8", errors="replace")):
+                name = self._header_name(path)
+                if name:
+                    results.setdefault(name, hashlib.sha256(Path(self._folder, path).read_bytes()).hexdigest())
+        return results
+
+    def _header_name(self, path: str) -> str:
+        """Return a header as an include names it; "" for the source itself and for headers of devmod and the toolchain."""
+        full = os.path.realpath(os.path.join(self._folder, path))
+        for own in (self._folder, self._toolchain.include):
+            if full.startswith(os.path.realpath(own) + os.sep):
+                return ""
+        folders = [os.path.realpath(each) for each in (*self._request.include, self._request.folder) if each]
+        for each in sorted(folders, key=len, reverse=True):
+            if full.startswith(each + os.sep):
+                return os.path.relpath(full, each).replace(os.sep, "/")
+        return os.path.basename(full)
+
+    def _write_source(self) -> str:
+        request = self._request
+        name = os.path.basename(request.name) if re.fullmatch(r"[\w.+-]+", request.name) else "source" + _SUFFIXES[self._language]
+        path = Path(self._folder, name)
+        if request.data:
+            path.write_bytes(request.data)
+        else:
+            path.write_text(request.text, encoding="utf-8", newline="")
+        return name
+
+    def _machine(self) -> list[str]:
+        return ["-target", "hexagon-unknown-none-elf", f"-m{self._arch}", "-fPIC"]
+
+    def _preprocessor(self, defines: Mapping[str, str]) -> list[str]:
+        request = self._request
+        headers = Path(self._folder, _OWN_HEADERS)
+        headers.mkdir()
+        for name, text in _headers.files().items():
+            headers.joinpath(name).write_text(text, encoding="utf-8", newline="")
+        folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
+        return [
+            *("-ffreestanding", "-fno-ident", "-nostdinc"),
+            *(f"-D{name}={value}" for name, value in defines.items()),
+            *(f"-iquote{each}" for each in folders[:1] if request.folder),
+            *(f"-I{os.path.abspath(each)}" for each in request.include),
+            *("-isystem", _OWN_HEADERS, "-isystem", self._toolchain.include),
+            # __FILE__ has the header's name without its folder.
+            *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
+            *("-MMD", "-MF", "devmod.d"),
+        ]
+
+    def _user_lines(self, output: str, name: str) -> list[str]:
+        """Return the compiler's lines with the user's names: no folder, and the request's name for the source."""
+        for folder in sorted({os.path.abspath(each) for each in (self._request.folder, *self._request.include) if each}, key=len)[::-1]:
+            output = output.replace(folder + os.sep, "")
+        if name != self._request.name:
+            output = re.sub(rf"(?m)^{re.escape(name)}(?=:)", lambda _: self._request.name, output)
+        return [line for line in output.splitlines() if not _SUMMARY.match(line)]
+
+
+def _dependencies(text: str) -> list[str]:
+    """Return the files of a make rule, without its target."""
+    rule = text.partition(":")[2].replace("\\\n", " ")
+    return [each.replace("\\ ", " ") for each in re.findall(r"(?:\\ |\S)+", rule)]

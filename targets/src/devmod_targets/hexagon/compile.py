@@ -1,0 +1,146 @@
+"""The compiler of Hexagon: C, C++ and LLVM IR to a shared object, with the clang and lld of the wheel ziglang."""
+
+from __future__ import annotations
+
+import re
+from tempfile import TemporaryDirectory
+
+from devmod import Origin
+from devmod.backend import CompileRequest, Payload
+from devmod.errors import CompileError
+from devmod.targets.hexagon.spec import SPEC
+from devmod_targets.authoring import merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring.llvm import find_toolchain
+from devmod_targets.hexagon._build import HexagonBuild
+from devmod_targets.hexagon._reflect import read_functions
+from devmod_targets.hexagon._symbols import exported_functions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from devmod import FunctionInfo
+    from devmod_targets.authoring import ReflectedFunction
+
+#: The versions that clang knows.
+ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
+_LANGUAGES = {"C": ("c", "-std=gnu17"), "C++": ("c++", "-std=gnu++20"), "LLVM IR": ("ir", "")}
+_TOOLCHAIN = "-toolchain="
+_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+#: Options that devmod sets itself, or that change the kind of output.
+_RESERVED = re.compile(
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|f?plugin.*|"
+    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|ffile-prefix-map.*|fdebug.*|save-temps.*|v|###)$"
+)
+
+
+def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
+    """Compile a source to a shared object.
+
+    Parameters
+    ----------
+    request
+        The compile request. Its fmap is merged with the functions that libclang reads.
+
+    Returns
+    -------
+    Payload
+        The shared object, of kind "hexagon"; its assembly is in `source`.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        ziglang is not installed, or libclang is not installed and no fmap is declared.
+    CompileError
+        The source has errors, no function, or one that devmod cannot call. `log` contains the compiler's output.
+    """
+    if request.name_expressions:
+        raise CompileError("name_expressions= is not supported for hexagon; instantiate the template in the source", kind="hexagon")
+    arch = _arch(request)
+    language, standard = _LANGUAGES[request.language]
+    wanted = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
+    rest = request.replace(options=[option for option in request.options if not option.startswith(_TOOLCHAIN)])
+    options, defines = options_and_defines(rest)
+    _check_options(options)
+    if language == "ir" and (defines or request.include):
+        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind="hexagon")
+    toolchain = find_toolchain(SPEC, request.language, wanted[-1] if wanted else "")
+    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
+    flags += [standard] if standard and not any(option.startswith("-std=") for option in options) else []
+    flags += options
+    with TemporaryDirectory(prefix="devmod-") as folder:
+        build = HexagonBuild(request, toolchain, arch, language, folder)
+        assembly, log = build.compile(flags, defines)
+        code = build.link()
+        sources = build.sources()
+    symbols = exported_functions(code)
+    reflected: Mapping[str, ReflectedFunction] | None = None
+    readers: list[str] = []
+    if language != "ir":
+        try:
+            reflected, reader = read_functions(request, language, toolchain, flags, defines, symbols)
+            readers.append(reader)
+        except CompileError:
+            if not _declares_all(request, symbols):
+                raise
+    if not symbols:
+        raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
+    if reflected is None and request.fmap is None:
+        raise CompileError(
+            f"the signatures of {request.name} are unknown: LLVM IR has no types of pointers. Declare the functions: "
+            f"devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
+            kind="hexagon",
+        )
+    fmap = merge_declared(SPEC, reflected, request.fmap)
+    _check_symbols(fmap.values(), symbols, request.name)
+    origin = Origin(
+        str(request.target),
+        ", ".join([toolchain.name, *readers]),
+        (*options, *(f"-D{name}={value}" for name, value in defines.items())),
+        sources,
+    )
+    warn_caller(request, log)
+    return Payload("hexagon", code, "so", fmap, {"asm": assembly}, origin)
+
+
+def _arch(request: CompileRequest) -> str:
+    target = request.target
+    if len(target.archs) != 1:
+        problem = "names no architecture" if not target.archs else "names several architectures"
+        raise CompileError(
+            f"the target {str(target)!r} {problem}; a hexagon module is built for one: 'hexagon -arch=v66'. Code for v66 runs on v66 and "
+            f"every later core. Known are {', '.join(ARCHS)}",
+            kind="hexagon",
+        )
+    if target.arch not in ARCHS:
+        raise CompileError(
+            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; known are {', '.join(ARCHS)}", kind="hexagon"
+        )
+    return str(target.arch)
+
+
+def _check_options(options: Sequence[str]) -> None:
+    for option in options:
+        if _RESERVED.match(option):
+            raise CompileError(
+                f"the hexagon option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
+                "output itself",
+                kind="hexagon",
+            )
+
+
+def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:
+    """Return whether the caller's fmap has the types of every function, so that reflection is not needed."""
+    declared = request.fmap or {}
+    return bool(declared) and {info.name for info in declared.values()} >= set(symbols)
+
+
+def _check_symbols(infos: Iterable[FunctionInfo], symbols: Sequence[str], name: str) -> None:
+    for info in infos:
+        if info.name not in symbols:
+            raise CompileError(
+                f"the declared fmap names the hexagon function {info.name!r}, which {name} does not export. It exports "
+                f"{', '.join(symbols)}",
+                kind="hexagon",
+                function=info.name,
+            )

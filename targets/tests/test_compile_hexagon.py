@@ -1,0 +1,216 @@
+"""Hexagon: C, C++ and LLVM IR compile with the clang and lld of the wheel ziglang, to bytes that depend on the inputs alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod import FunctionInfo
+from devmod_conformance.checks import check_error
+
+TARGET = "hexagon -arch=v66"
+SOURCE = """
+#include <math.h>
+#include <stdint.h>
+typedef struct { float factor; int32_t offsets[2]; struct { uint8_t first, second; } flags; } How;
+enum Mode { ONE, TWO };
+void apply(const float *__restrict x, double y[], How how, enum Mode mode, uint64_t n, _Bool on, int8_t *const state) { y[0] = x[0] * how.factor + mode + n + on + state[0]; }
+static int helper(int x) { return x; }
+int64_t total(const int16_t *x, void *any, How *hows) { return helper(x[0]); }
+"""
+
+
+def signatures(module: devmod.Module) -> list[str]:
+    return [str(info) for info in module.functions.values()]
+
+
+def test_signatures_come_from_the_source() -> None:
+    module = devmod.compile(SOURCE, TARGET, language="C")
+    assert signatures(module) == [
+        "<FunctionInfo apply(x: float32* r, y: float64* rw, how: {factor: float32, offsets: int32[2], flags: {first: ui…, "
+        "mode: uint8, n: uint64, on: bool, state: int8* rw)>",
+        "<FunctionInfo total(x: int16* r, any: void* rw, hows: uint8x16* rw) -> int64>",
+    ]
+    assert (module.kind, module.format) == ("hexagon", "so")
+    assert "apply:" in module.inspect_source("asm")
+    assert list(module.source) == ["asm"]
+
+
+def test_cpp_functions_have_qualified_names() -> None:
+    source = """
+    namespace filters { template <class T> T square(T x) { return x * x; } void blur(float *x, int n) { x[0] = square(x[n]); } }
+    extern "C" void plain(float &x) { x = 1; }
+    inline void hidden(float *x) { x[0] = 2; }
+    namespace { void local(float *x) { x[0] = 3; } }
+    void use(float *x) { hidden(x); local(x); }
+    """
+    module = devmod.compile(source, TARGET, language="C++")
+    assert {name: info.name for name, info in module.functions.items()} == {
+        "filters::blur": "_ZN7filters4blurEPfi",
+        "plain": "plain",
+        "use": "_Z3usePf",
+    }
+
+
+def test_llvm_ir_needs_declared_functions() -> None:
+    text = 'target triple = "hexagon"\ndefine void @k(ptr %x) {\n  store i32 1, ptr %x\n  ret void\n}\n'
+    module = devmod.compile(text, TARGET, language="LLVM IR", fmap={"k": FunctionInfo("k", ["handle"])})
+    assert signatures(module) == ["<FunctionInfo k(handle)>"]
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(text, TARGET, language="LLVM IR"),
+        "the signatures of <text> are unknown: LLVM IR has no types of pointers. Declare the functions: devmod.compile(..., "
+        "fmap={name: devmod.FunctionInfo(name, arg_types)}) for k",
+    )
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(text, TARGET, language="LLVM IR", fmap={"k": FunctionInfo("other", ["handle"])}),
+        "the declared fmap names the hexagon function 'other', which <text> does not export. It exports k",
+    )
+
+
+@pytest.mark.row("R38")
+def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
+    program = (
+        "import devmod, hashlib, pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "module = devmod.compile(folder / 'k.c', 'hexagon -arch=v66', include=[str(folder / 'include')], defines={'N': '3'})\n"
+        "print(hashlib.sha256(devmod.dumps(module)).hexdigest(), sorted(module.origin.sources), module.origin.options)\n"
+    )
+    results = set()
+    for name in ("one", "another place"):
+        folder = tmp_path / name
+        (folder / "include" / "sub").mkdir(parents=True)
+        (folder / "k.c").write_text(
+            '#include "near.h"\n#include <sub/far.h>\nvoid k(int *x) { x[0] = NEAR + FAR + N; x[1] = __FILE__[0] + far_name()[0]; }\n'
+        )
+        (folder / "near.h").write_text("#define NEAR 1\n")
+        (folder / "include" / "sub" / "far.h").write_text("#define FAR 2\nstatic inline const char *far_name(void) { return __FILE__; }\n")
+        environment = os.environ | {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "TZ": name[:3],
+            "CPATH": str(tmp_path),
+            "C_INCLUDE_PATH": str(folder),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(folder)], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        )
+        results.add(done.stdout)
+    assert len(results) == 1
+    assert results.pop().split(" ", 1)[1] == "['k.c', 'near.h', 'sub/far.h'] ('-DN=3',)\n"
+
+
+@pytest.mark.row("R42")
+def test_the_origin_names_the_toolchain() -> None:
+    origin = devmod.compile(SOURCE, TARGET, language="C", options=["-O3"]).origin
+    assert origin is not None
+    assert origin.target == TARGET
+    assert origin.toolchain.startswith("clang ")
+    assert " (ziglang " in origin.toolchain
+    assert origin.options == ("-O3",)
+    assert origin.sources == {"<text>": hashlib.sha256(SOURCE.encode()).hexdigest()}
+
+
+ERRORS: dict[str, tuple[dict[str, Any], str]] = {
+    "a mistake": (
+        {"source": "void k(int *x) { x[0] = nonsense; }"},
+        "the C source does not compile: <text>:1:25: error: use of undeclared identifier 'nonsense'",
+    ),
+    "no architecture": (
+        {"target": "hexagon"},
+        "the target 'hexagon' names no architecture; a hexagon module is built for one: 'hexagon -arch=v66'. Code for v66 runs on v66 and every "
+        "later core. Known are v5, v55, v60, v62, v65, v66, v67, v67t, v68, v69, v71, v71t, v73, v75, v79, v81",
+    ),
+    "an unknown architecture": (
+        {"target": "hexagon -arch=v64"},
+        "the target 'hexagon -arch=v64' has the unknown architecture 'v64'; known are v5, v55, v60, v62, v65, v66, v67, v67t, v68, v69, v71, "
+        "v71t, v73, v75, v79, v81",
+    ),
+    "no function": ({"source": "static int k;"}, "the C source <text> defines no function that is not static"),
+    "a header of the host": (
+        {"source": "#include <stdio.h>\nvoid k(int *x) {}"},
+        "the C source does not compile: <text>:1:10: fatal error: 'stdio.h' file not found",
+    ),
+    "a result that registers do not hold": (
+        {"source": "typedef struct { int a, b, c; } T;\nT k(int *x) { T t = {1, 2, 3}; return t; }"},
+        "<text>:2: the function 'k' returns 'T', which devmod cannot pass; expected a number, a struct, or a pointer. A helper that is no kernel "
+        "is static",
+    ),
+    "a pointer to a function": (
+        {"source": "void k(int n, _Complex float z) {}"},
+        "<text>:1: the function 'k' takes '_Complex float' as argument 2 'z', which devmod cannot pass; expected a number, a struct, or a pointer. "
+        "A helper that is no kernel is static",
+    ),
+    "an option for files": (
+        {"options": ["-save-temps"]},
+        "the hexagon option '-save-temps' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
+    ),
+    "name expressions": (
+        {"name_expressions": ["k<int>"]},
+        "name_expressions= is not supported for hexagon; instantiate the template in the source",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_say_what_to_do(name: str) -> None:
+    arguments, text = ERRORS[name]
+    call = {"source": "void k(int *x) { x[0] = 1; }", "target": TARGET, "language": "C"} | arguments
+    check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)
+
+
+def test_every_known_architecture_compiles() -> None:
+    from devmod_targets.hexagon.compile import ARCHS
+
+    for arch in ARCHS:
+        module = devmod.compile("void k(int *x) { x[0] = 1; }", f"hexagon -arch={arch}", language="C")
+        [stored] = [module]
+        assert stored.functions["k"].name == "k"
+
+
+def test_another_clang_is_used_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.authoring.zig import find_zig
+
+    zig = find_zig(kind="hexagon")
+    for name in ("clang-99", "ld.lld-99"):
+        program = tmp_path / name
+        # The wheel's clang is given its headers' folder; an ordinary clang knows its own.
+        program.write_text(
+            f'#!/bin/sh\n[ "$1" = -print-resource-dir ] && exec echo "{Path(zig).parent / "lib"}"\n'
+            f'exec "{zig}" {name.removesuffix("-99")} "$@"\n'
+        )
+        program.chmod(0o755)
+    expected = devmod.dumps(devmod.compile(SOURCE, TARGET, language="C"))
+    named = devmod.compile(SOURCE, TARGET, language="C", options=[f"-toolchain={tmp_path / 'clang-99'}"])
+    assert named.save_to_bytes() == devmod.loads(expected).save_to_bytes()
+    assert named.origin is not None
+    assert "ziglang" not in named.origin.toolchain
+    assert str(tmp_path) not in repr(named.origin)
+    monkeypatch.setenv("DEVMOD_CLANG", str(tmp_path / "missing"))
+    check_error(
+        devmod.ToolchainNotFoundError,
+        lambda: devmod.compile(SOURCE, TARGET, language="C"),
+        f"cannot compile the C source: DEVMOD_CLANG={tmp_path / 'missing'} is not a program",
+    )
+    (tmp_path / "ld.lld-99").unlink()
+    monkeypatch.setenv("DEVMOD_CLANG", str(tmp_path / "clang-99"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check_error(
+        devmod.ToolchainNotFoundError,
+        lambda: devmod.compile(SOURCE, TARGET, language="C"),
+        f"cannot compile the C source: DEVMOD_CLANG={tmp_path / 'clang-99'} has no ld.lld beside it; install lld of the same version",
+    )
+
+
+def test_a_fallback_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = devmod.compile(SOURCE, TARGET, language="C")
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+    assert devmod.dumps(devmod.compile(SOURCE, TARGET, language="C")) == devmod.dumps(real)
