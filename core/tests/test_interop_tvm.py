@@ -532,14 +532,39 @@ def test_an_object_without_a_buffer_is_an_argument_error(load: Callable[[Any], A
 # -- libraries
 
 
-def test_a_library_needs_pyelftools(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_libraries_and_dumps_need_devmod_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod.interop._reader.import_module", missing_build_side)
+    (tmp_path / "k.so").write_bytes(b"\x7fELF")
+    module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())})
+    for call, action in (
+        (lambda: tvm.load_library(tmp_path / "k.so"), "read a library"),
+        (lambda: tvm.dump_module_bytes(module), "dump a module"),
+        (lambda: tvm.dump_imports(module), "dump a module"),
+    ):
+        with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+            call()
+        assert str(caught.value) == (
+            f"devmod.interop.tvm cannot {action} here: devmod-targets is not installed. To add it: pip install devmod-targets"
+        )
+    data = (VECTORS / "matmul.cuda.tvmimports").read_bytes()
+    assert tvm.dump_imports(tvm.load_imports(data)) == data
+
+
+def missing_build_side(name: str) -> None:
+    raise ModuleNotFoundError(f"No module named {name!r}", name="devmod_targets")
+
+
+def test_a_library_needs_pyelftools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "elftools"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "elftools", None)
+    (tmp_path / "k.so").write_bytes(b"\x7fELF")
     monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
     with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        tvm.load_library("k.so")
-    assert str(caught.value) == "'k.so' cannot be read: pyelftools is not installed. To add it: pip install 'devmod-core[tvm]'"
+        tvm.load_library(tmp_path / "k.so")
+    assert (
+        str(caught.value) == f"'{tmp_path / 'k.so'}' cannot be read: pyelftools is not installed. To add it: pip install 'devmod-core[tvm]'"
+    )
 
 
 def test_files_that_are_not_tvms_libraries(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def library(strings: bytes, symbols: list[tuple[int, int]], *, wide: bool = True
 
 @pytest.mark.parametrize(("wide", "order"), [(True, "<"), (True, ">"), (False, "<"), (False, ">")])
 def test_a_symbol_is_found_by_its_whole_name(tmp_path: Path, wide: bool, order: str) -> None:
-    from devmod.interop._elf import symbol_bytes
+    from devmod_targets.interop.tvm import symbol_bytes
 
     path = tmp_path / "k.so"
     strings = b"\0other\0shared_blob\0blob2\0"
@@ -247,7 +247,7 @@ def test_a_symbol_is_found_by_its_whole_name(tmp_path: Path, wide: bool, order: 
         ([(0, 0)], None),
     ):
         path.write_bytes(library(strings, symbols, wide=wide, order=order))
-        found = symbol_bytes(str(path), "blob")
+        found = symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
         assert (found if found is None else bytes(found)) == expected
 
 
@@ -268,12 +268,12 @@ def test_symbols_with_names_that_share_their_end_are_read_in_linear_time(tmp_pat
 
 @pytest.mark.parametrize(("size_at", "count_at", "what"), [(54, 56, "segments"), (58, 60, "sections")])
 def test_headers_that_overlap_are_refused(tmp_path: Path, size_at: int, count_at: int, what: str) -> None:
-    from devmod.interop._elf import symbol_bytes
+    from devmod_targets.interop.tvm import symbol_bytes
 
     data = bytearray(library(b"\0blob\0", [(0, 0), (1, 1)]) + bytes(70_000))
     data[size_at : size_at + 2], data[count_at : count_at + 2] = b"\1\0", b"\xfe\xff"
     path = tmp_path / "k.so"
     path.write_bytes(data)
     with pytest.raises(devmod.FormatError) as caught:
-        symbol_bytes(str(path), "blob")
+        symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
     assert str(caught.value) == f"{str(path)!r} is a damaged ELF file: 65534 {what} do not fit into the file"

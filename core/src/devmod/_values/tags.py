@@ -15,8 +15,6 @@ SCOPES = ("blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx")
 DIMENSIONS = {f"{scope}.{axis}": (index, number) for index, scope in enumerate(SCOPES) for number, axis in enumerate("xyz")}
 #: Dynamic shared memory in bytes. In TVM it is the last tag, and its value is the last value.
 DYNAMIC_SHARED_MEMORY = "tirx.use_dyn_shared_memory"
-#: The tags without a launch value. The spelling of the first is TVM's.
-FLAGS = frozenset(("tirx.use_programtic_dependent_launch", "tirx.use_cooperative_launch", "tirx.use_required_block_dimension"))
 #: The start of WebGPU's tag: ``paramWriteAccess:[0,0,1]`` has a digit for each buffer.
 WRITE_ACCESS = "paramWriteAccess:"
 
@@ -32,10 +30,3 @@ def with_shared_memory_last(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags with the tag of dynamic shared memory at the end."""
     tags = tuple(tags)
     return (*(tag for tag in tags if tag != DYNAMIC_SHARED_MEMORY), *(tag for tag in tags if tag == DYNAMIC_SHARED_MEMORY))
-
-
-def is_known(tag: str, kind: str) -> bool:
-    """Return whether TVM has this tag for functions of a kind."""
-    if tag in DIMENSIONS or tag in FLAGS or tag == DYNAMIC_SHARED_MEMORY:
-        return True
-    return kind == "webgpu" and tag.startswith(WRITE_ACCESS)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def reader(name: str) -> Any:
-    """Return the module ``devmod_targets.interop.<name>``.
+def reader(name: str, action: str = "be used") -> Any:
+    """Return the module ``devmod_targets.interop.<name>``. `action` is the part of the error's text that follows "cannot".
 
     Raises
     ------
@@ -25,4 +25,4 @@ def reader(name: str) -> Any:
         if error.name != "devmod_targets":
             raise
         text = not_installed("devmod-targets", "pip install devmod-targets")
-        raise ToolchainNotFoundError(f"devmod.interop.{name} cannot be used here: {text}") from None
+        raise ToolchainNotFoundError(f"devmod.interop.{name} cannot {action} here: {text}") from None

@@ -25,7 +25,8 @@ from devmod._util.buffers import snapshot
 from devmod._util.names import is_valid_name
 from devmod._util.paths import path_to_str
 from devmod.errors import FormatError, function_not_found, quote_name
-from devmod.interop import _tvm_bytes, _tvm_calls
+from devmod.interop import _tvm_bytes
+from devmod.interop._reader import reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def dump_module_bytes(module: Module) -> bytes:
     FormatError
         TVM does not support the kind, or its runtime cannot run the module: it does not support the format or the OpenCL options, a
         function's symbol differs from its name, or the four fields of TVM's format cannot describe a function.
+    ToolchainNotFoundError
+        The module is not from TVM, and devmod-targets, which checks it, is not installed.
     """
     return b"".join(_dump_parts(module))
 
@@ -162,6 +165,8 @@ def dump_imports(module: Module) -> bytes:
     ------
     FormatError
         As for `dump_module_bytes`, for any module of the tree. TVM does not support a `bundle`.
+    ToolchainNotFoundError
+        As for `dump_module_bytes`.
     """
     order = ordered((module,))
     numbers = [each.__dict__.get("_devmod_tvm_number") for each, _ in order]
@@ -192,14 +197,14 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     FormatError
         The file is not an ELF library, is damaged, or has no device modules.
     ToolchainNotFoundError
-        pyelftools is not installed: ``pip install 'devmod-core[tvm]'``.
+        pyelftools or devmod-targets is not installed: ``pip install 'devmod-core[tvm]'``.
     OSError
         The file cannot be read.
     """
-    from devmod.interop._elf import symbol_bytes
+    from devmod._formats.bundle_file import mapped
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    blob = symbol_bytes(name, SYMBOL)
+    blob = reader("tvm", "read a library").symbol_bytes(name, mapped(name), SYMBOL)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {SYMBOL!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))
@@ -285,7 +290,7 @@ def _dump_parts(module: Module) -> list[Binary]:
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
-    code = _tvm_calls.runnable_code(spec, fmt, fmap, code)
+    code = reader("tvm", "dump a module").runnable_code(spec, fmt, fmap, code)
     parts: list[Binary] = []
     for field in spec.fields:
         if field == "fmt":

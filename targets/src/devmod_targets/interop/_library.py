@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from devmod._util.elf import is_elf
-from devmod._util.regular_files import open_regular
+from devmod.backend import detect_form, open_regular
 from devmod.errors import DevmodError, FormatError, ToolchainNotFoundError, not_installed
 
 TYPE_CHECKING = False
@@ -18,8 +17,15 @@ _MAX_SYMBOLS = 1 << 22
 _SHT_DYNSYM, _PT_LOAD, _SHN_UNDEF = 11, 1, 0
 
 
-def symbol_bytes(path: str, name: str) -> memoryview | None:
+def symbol_bytes(path: str, data: memoryview, name: str) -> memoryview | None:
     """Return the bytes of a dynamic symbol's object; None if the library has no such symbol.
+
+    Parameters
+    ----------
+    path, data
+        The library, and the contents of the file.
+    name
+        The symbol.
 
     Raises
     ------
@@ -35,10 +41,7 @@ def symbol_bytes(path: str, name: str) -> memoryview | None:
     except ImportError:
         text = not_installed("pyelftools", "pip install 'devmod-core[tvm]'")
         raise ToolchainNotFoundError(f"{path!r} cannot be read: {text}") from None
-    from devmod._formats.bundle_file import mapped
-
-    data = mapped(path)
-    if not is_elf(data):
+    if detect_form(data[:4]) != "elf":
         raise FormatError(f"{path!r} is not an ELF shared library: it does not begin with the ELF magic bytes")
     with open_regular(path) as file:
         try:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devmod._formats.source_options import OPTIONS_LINE
-from devmod._values.tags import DYNAMIC_SHARED_MEMORY, is_known
+from devmod.backend import DYNAMIC_SHARED_MEMORY, OPTIONS_LINE, value_tags
 from devmod.errors import FormatError, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod._values.code import Code
-    from devmod._values.info import FunctionInfo, Interface
-    from devmod._values.param import Param
-    from devmod._values.spec import TargetSpec
+    from devmod import FunctionInfo, Interface, Param, TargetSpec
+    from devmod.backend import Code
 
+#: The tags without a launch value. The spelling of the first is TVM's.
+_FLAGS = ("tirx.use_programtic_dependent_launch", "tirx.use_cooperative_launch", "tirx.use_required_block_dimension")
+#: The tag of WebGPU alone: ``paramWriteAccess:[0,0,1]`` has a digit for each buffer.
+_WRITE_ACCESS = "paramWriteAccess"
 _SCALARS = ("int64", "int32", "uint32", "float64", "float32")
 
 
@@ -97,7 +98,7 @@ def _tag_problem(kind: str, info: FunctionInfo) -> str:
     for number, tag in enumerate(info.launch_param_tags):
         if tag == DYNAMIC_SHARED_MEMORY and number != len(info.launch_param_tags) - 1:
             return f"its launch tag {tag!r} is not the last"
-        if not is_known(tag, kind):
+        if not value_tags((tag,)) and tag not in _FLAGS and (kind != "webgpu" or not tag.startswith(f"{_WRITE_ACCESS}:")):
             return f"it has the launch tag {tag!r}, which TVM does not support"
     return ""
 
@@ -154,6 +155,6 @@ def _count_write_flags(info: FunctionInfo) -> int | None:
     """Return the number of buffers in the tag ``paramWriteAccess:[0,0,1]``; None without the tag."""
     for tag in info.launch_param_tags:
         name, _, digits = tag.partition(":")
-        if name == "paramWriteAccess":
+        if name == _WRITE_ACCESS:
             return len([digit for digit in digits.strip("[]").split(",") if digit])
     return None
