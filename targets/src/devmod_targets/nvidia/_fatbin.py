@@ -41,9 +41,6 @@ class FatbinMember:
     ----------
     kind
         "ptx", "cubin", or "type<number>" for an image that devmod does not read.
-    arch
-        Its variant as in `devmod.targets.cuda`: "sm_90a", or "compute_90:ptx8.4". From the header, without a PTX version,
-        if the image has none.
     compression
         "lz4", "zstd" or "".
     size
@@ -77,7 +74,7 @@ class FatbinMember:
 
     @property
     def arch(self) -> str:
-        """The variant of the image, such as "sm_90" or "compute_80:ptx8.4"; without PTX's version if the member is compressed."""
+        """The variant of the image: "sm_90a", or "compute_90:ptx8.4". From the header, without a PTX version, if the image has none."""
         if self.compression or self.kind not in _KINDS.values() or SPEC.architecture is None:
             return self._header_arch
         return SPEC.architecture(self.kind, self._stored) or self._header_arch
