@@ -93,7 +93,7 @@ def test_no_runtime_needs_a_compiler() -> None:
     plugins = {path.name for path in (ROOT / "plugins").glob("*/src/*")}
     graph = imports()
     # CUDA C++ is compiled at the receiver (R30) by the NVRTC of devmod-cuda[jit], which is imported when a source is compiled.
-    optional = {("devmod_cuda._jit", "devmod_targets.cuda.nvrtc")}
+    optional = {("devmod_cuda._jit", f"devmod_targets.cuda.{name}") for name in ("nvrtc", "options")}
     wrong = {
         (module, to)
         for module in graph

@@ -20,7 +20,7 @@ import devmod
 SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal", "cuda": "*.cu"}
 #: The target of each kind, if it is more than the kind. PTX runs on every card of this architecture or a later one.
 TARGETS = {"cuda": "cuda -arch=compute_75"}
-#: What a source cannot contain: the block of a Metal or CUDA kernel, and the size of memory that a pointer to `__local` or threadgroup gets.
+#: Values that a source cannot contain: the block of a Metal or CUDA kernel, and the size of local memory behind a pointer.
 OPTIONS: dict[str, dict[str, Any]] = {
     "reduction.cl": {"local": {"scratch": devmod.Local(per_thread=4)}},
     "reduction.metal": {"local": {"scratch": devmod.Local(per_thread=4)}, "block": 128},
