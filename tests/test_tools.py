@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+import build_pycuda  # noqa: E402
 import environments  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
@@ -162,3 +163,25 @@ def test_a_second_run_of_setup_does_nothing(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(system, "RUN", ())
     monkeypatch.setattr(sys, "argv", ["setup.py"])
     assert setup.main() == 0
+
+
+def test_pycuda_that_cannot_be_built_is_skipped_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build_pycuda, "VENV", tmp_path)
+    monkeypatch.setattr(build_pycuda, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build_pycuda.sys, "argv", ["build_pycuda.py"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    expected = "no cc is installed; Debian and Ubuntu: apt-get install g++"
+    assert build_pycuda.main() == 0
+    assert expected in capsys.readouterr().err
+    assert (tmp_path / build_pycuda.STAMP).read_text().split("\n") == [build_pycuda.key(), expected]
+    assert build_pycuda.main() == 0  # nothing has changed, so it does not try again
+    assert capsys.readouterr().err == ""
+
+
+def test_the_wheel_of_pycuda_depends_on_the_versions_it_is_built_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build_pycuda.key()
+    assert build_pycuda.key() == before
+    monkeypatch.setattr(build_pycuda, "version", lambda name: "99")
+    assert build_pycuda.key() != before

@@ -128,6 +128,39 @@ print(check(cuda.cuMemGetInfo())[0] == check(cuda.cuDeviceTotalMem(device)), cud
     assert run(code) == ("True CUDA_SUCCESS CUDA_SUCCESS\nCUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED\nTrue CUDA_ERROR_INVALID_VALUE\n")
 
 
+def test_threads_with_functions_of_python_in_their_streams() -> None:
+    code = """
+import ctypes, threading
+open_device()
+context = check(cuda.cuCtxGetCurrent())
+done = []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def note(data):
+    done.append(data)
+def work(number):
+    check(cuda.cuCtxSetCurrent(context))
+    stream, event = check(cuda.cuStreamCreate(number % 2)), check(cuda.cuEventCreate(0))
+    memory = check(cuda.cuMemAlloc(64))
+    for i in range(100):
+        check(cuda.cuMemsetD32Async(memory, i, 16, stream))
+        check(cuda.cuLaunchHostFunc(stream, cuda.CUhostFn(_ptr=ctypes.addressof(note)), 100 * number + i + 1))
+        check(cuda.cuEventRecord(event, stream))
+        if i % 3 == 0:
+            check(cuda.cuEventSynchronize(event))
+        if i % 10 == 0:
+            check(cuda.cuCtxSynchronize())
+    check(cuda.cuStreamSynchronize(stream))
+    check(cuda.cuMemFree(memory))
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print([[value for value in done if (value - 1) // 100 == number] == list(range(100 * number + 1, 100 * number + 101)) for number in range(4)])
+"""
+    assert run(code) == "[True, True, True, True]\n"
+
+
 def test_a_report_is_written_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "report"
     run("open_device(); check(cuda.cuMemAlloc(100)); cuda.cuMemFree(5)", report=path)
