@@ -156,10 +156,8 @@ int stream_run(Stream *stream, uint64_t number);
 bool stream_step(Stream *stream);
 /* Run everything of a group: the stream whose next operation is the youngest first, so that a missing wait shows. */
 int group_run(Group *group);
-/* Free a stream when its work is done. The structure stays: others may wait for it. */
+/* End a stream: it leaves its group when its work is done. */
 void stream_retire(Stream *stream);
-/* Drop everything that is queued, as after a failure. */
-void group_drop(Group *group);
 /* Call a function of the user without the lock. The stream counts as running meanwhile. */
 void call_unlocked(void (*function)(void *), void *data);
 /* Return whether this thread is in such a call. */

@@ -74,6 +74,16 @@ uint64_t stream_add(Stream *stream, Op *op)
     return op->number;
 }
 
+/* Take a destroyed stream without work out of its group. The structure stays: events and operations may still name it. */
+static void leave_group(Stream *stream)
+{
+    Stream **place = &stream->group->streams;
+    while (*place && *place != stream)
+        place = &(*place)->next;
+    if (*place)
+        *place = stream->next;
+}
+
 /* Take the first operation out of its queue, as done. */
 static void finish(Stream *stream)
 {
@@ -83,6 +93,8 @@ static void finish(Stream *stream)
         stream->tail = NULL;
     stream->done = op->number;
     op_free(op);
+    if (stream->destroyed && !stream->head)
+        leave_group(stream);
 }
 
 int stream_run(Stream *stream, uint64_t number)
@@ -127,17 +139,12 @@ int group_run(Group *group)
     }
 }
 
-void group_drop(Group *group)
-{
-    for (Stream *stream = group->streams; stream; stream = stream->next)
-        while (stream->head)
-            finish(stream);
-}
-
 void stream_retire(Stream *stream)
 {
     stream->destroyed = true;
     stream->handle = NULL;
+    if (!stream->head)
+        leave_group(stream);
 }
 
 void call_unlocked(void (*function)(void *), void *data)

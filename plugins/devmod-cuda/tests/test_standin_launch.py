@@ -1,6 +1,7 @@
 """The stand-in CUDA driver itself, through cuda-bindings: modules, launches, graphs and sticky errors."""
 
 import ctypes
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -300,6 +301,41 @@ def test_a_capture_ends_with_an_error_where_cuda_has_one() -> None:
     check(cuda.cuMemsetD32Async(memory, 1, 1, second))
     assert code(cuda.cuStreamEndCapture(first)) == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
     assert code(cuda.cuStreamWaitEvent(second, event, 0)) == "CUDA_ERROR_CAPTURED_EVENT"
+
+
+def test_the_mode_of_a_capture_decides_what_it_forbids() -> None:
+    stream, modes = check(cuda.cuStreamCreate(1)), cuda.CUstreamCaptureMode
+    relaxed, local, strict = (getattr(modes, f"CU_STREAM_CAPTURE_MODE_{name}") for name in ("RELAXED", "THREAD_LOCAL", "GLOBAL"))
+
+    def allocate_in(capture: Any, thread: Any, another: bool) -> str:
+        names: list[str] = []
+
+        def attempt() -> None:
+            check(cuda.cuCtxSetCurrent(handle))
+            before = check(cuda.cuThreadExchangeStreamCaptureMode(thread))
+            names.append(code(cuda.cuMemAlloc(16)))
+            check(cuda.cuThreadExchangeStreamCaptureMode(before))
+
+        handle = check(cuda.cuCtxGetCurrent())
+        check(cuda.cuStreamBeginCapture(stream, capture))
+        if another:
+            worker = Thread(target=attempt)
+            worker.start()
+            worker.join()
+        else:
+            attempt()
+        ending = code(cuda.cuStreamEndCapture(stream))
+        assert ending == ("CUDA_SUCCESS" if names == ["CUDA_SUCCESS"] else "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+        return names[0].removeprefix("CUDA_").removeprefix("ERROR_")
+
+    forbidden = "STREAM_CAPTURE_UNSUPPORTED"
+    assert [allocate_in(mode, strict, False) for mode in (strict, local, relaxed)] == [forbidden, forbidden, "SUCCESS"]
+    assert [allocate_in(mode, strict, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
+    assert [allocate_in(strict, mode, True) for mode in (strict, local, relaxed)] == [forbidden, "SUCCESS", "SUCCESS"]
+    assert [allocate_in(strict, mode, False) for mode in (local, relaxed)] == [forbidden, "SUCCESS"]
+    check(cuda.cuStreamBeginCapture(stream, relaxed))
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert code(cuda.cuStreamEndCapture(stream)) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
 
 
 def test_a_library_has_kernels_of_each_context(standin: Standin) -> None:

@@ -8,6 +8,7 @@ typedef struct {
     Stream *origin;
     bool invalid, ended;
     CUstreamCaptureMode mode;
+    pthread_t thread; /* that began it */
 } Capture;
 
 /* The capture of one stream: the nodes that its next one waits for. */
@@ -31,6 +32,17 @@ static void add_number(int **numbers, int *count, int number)
 bool capture_active(const Stream *stream)
 {
     return stream->capture != NULL;
+}
+
+bool capture_forbids(const Stream *stream, CUstreamCaptureMode thread_mode)
+{
+    const Capture *capture = ((const Side *)stream->capture)->capture;
+    bool own = pthread_equal(capture->thread, pthread_self());
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return false;
+    if (own)
+        return capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    return thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 void capture_invalidate(Stream *stream)
@@ -112,7 +124,7 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode
     if (!side || !capture || !body)
         abort();
     *body = (Body){.references = 1, .context = current_context()};
-    *capture = (Capture){.body = body, .origin = stream, .mode = mode};
+    *capture = (Capture){.body = body, .origin = stream, .mode = mode, .thread = pthread_self()};
     side->capture = capture;
     stream->capture = side;
     return CUDA_SUCCESS;
@@ -145,6 +157,8 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
     CHECK(side, CUDA_ERROR_ILLEGAL_STATE);
     Capture *capture = side->capture;
     CHECK(capture->origin == stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    CHECK(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || pthread_equal(capture->thread, pthread_self()),
+          CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     CUresult code = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
     if (!code && !joined(capture->body, side))
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

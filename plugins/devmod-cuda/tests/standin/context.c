@@ -213,7 +213,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 CUresult CUDAAPI cuCtxSynchronize(void)
 {
     ENTER(CURRENT);
-    TRY(refuse_in_capture());
+    TRY(refuse_context_wait());
     return context_run(current_context());
 }
 

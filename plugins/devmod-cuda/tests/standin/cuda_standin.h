@@ -111,8 +111,10 @@ CUresult stream_of(CUstream handle, Stream **stream);
 CUresult submit(Stream *stream, Op *op);
 /* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
 CUresult submit_and(Stream *stream, Op *op, bool wait);
-/* Refuse what may not happen while a stream of this thread captures: allocation and synchronization of the context. */
+/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
 CUresult refuse_in_capture(void);
+/* Refuse to wait for the whole context while one of its streams captures. */
+CUresult refuse_context_wait(void);
 
 /* ---- capture.c, graph.c ------------------------------------------------------------------------------------------------------ */
 
@@ -140,6 +142,8 @@ void body_release(Body *body);
 CUresult capture_add(Stream *stream, Op *op);
 bool capture_active(const Stream *stream);
 void capture_invalidate(Stream *stream);
+/* Return whether the capture of a stream forbids calls that it cannot record to this thread, which has a mode of its own. */
+bool capture_forbids(const Stream *stream, CUstreamCaptureMode thread_mode);
 
 typedef struct Event {
     Context *context;

@@ -35,31 +35,51 @@ static Context *context_of_stream(Stream *stream)
     return (Context *)stream->group;
 }
 
-/* Return whether a stream of the current context captures in the mode that forbids unsafe calls to this thread. */
-static Stream *capturing_stream(void)
+/* Return the next stream of the current context that captures, behind `stream` (NULL: the first), or NULL. */
+static Stream *next_capturing(Stream *stream)
 {
     Context *context = current_context();
-    for (Stream *stream = context ? context->group.streams : NULL; stream; stream = stream->next)
-        if (capture_active(stream))
-            return stream;
-    return NULL;
+    stream = stream ? stream->next : context ? context->group.streams : NULL;
+    while (stream && !capture_active(stream))
+        stream = stream->next;
+    return stream;
 }
 
 CUresult refuse_in_capture(void)
 {
-    Stream *stream = thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED ? NULL : capturing_stream();
+    for (Stream *stream = next_capturing(NULL); stream; stream = next_capturing(stream)) {
+        if (!capture_forbids(stream, thread_mode))
+            continue;
+        capture_invalidate(stream);
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult refuse_context_wait(void)
+{
+    Stream *stream = next_capturing(NULL);
     if (!stream)
         return CUDA_SUCCESS;
     capture_invalidate(stream);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+/* Return a stream that captures and that the legacy stream would wait for, or NULL. */
+static Stream *blocking_capture(void)
+{
+    Stream *stream = next_capturing(NULL);
+    while (stream && !stream->blocking)
+        stream = next_capturing(stream);
+    return stream;
+}
+
 CUresult submit(Stream *stream, Op *op)
 {
     if (capture_active(stream))
         return capture_add(stream, op);
-    Stream *capturing = stream == stream->group->barrier ? capturing_stream() : NULL;
-    if (capturing && capturing->blocking) { /* the legacy stream would wait for the one that captures */
+    Stream *capturing = stream == stream->group->barrier ? blocking_capture() : NULL;
+    if (capturing) {
         capture_invalidate(capturing);
         op_free(op);
         return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
