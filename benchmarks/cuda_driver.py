@@ -12,7 +12,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-cuda/tests", "
 
 from standin_cuda import child_environment, missing_driver, on_hardware, standin  # noqa: E402 - the line above finds it
 
-__all__ = ["add_kernel", "environment", "launch_nothing", "missing_driver", "on_hardware", "place"]
+__all__ = ["add_kernel", "environment", "launch_nothing", "missing_driver", "on_hardware", "place", "show"]
 
 #: Adds n floats; NVRTC's output for it is a few lines of PTX.
 SOURCE = """
@@ -30,12 +30,17 @@ def environment(driver: str) -> dict[str, str]:
     return os.environ | own | {"DEVMOD_CUDA_DRIVER": driver}
 
 
+def show() -> None:
+    """Let the stand-in driver, which has no devices at first, have them."""
+    if not on_hardware():
+        standin().show()
+
+
 def launch_nothing() -> None:
     """Let the stand-in driver's launches return at once. The real driver's launches are of an empty kernel or a small one."""
     if not on_hardware():
-        driver = standin()
-        driver.show()
-        driver.skip_launches()
+        show()
+        standin().skip_launches()
 
 
 def place() -> str:

@@ -1,0 +1,172 @@
+"""CUDA on a GPU: a graph of 64 launches, a module of 100 kernels, and a new process up to its first result.
+
+    DEVMOD_TEST_CUDA=hardware python benchmarks/cuda_on_gpu.py [--rounds 51]
+
+- The host's time for a graph of 64 prepared launches, of 64 calls of these launches.
+- Loading a module of 100 cubin kernels and getting one of them, and all of them, of cuda.core's ObjectCode.
+- The time of a new process from its start to a compared result: devmod with a file that has a cubin for this card, of CuPy's RawKernel
+  with the same source, with its cache cold and warm. It needs CuPy.
+
+`make bench-cuda` runs it after `bench_launch_cuda.py`. Without DEVMOD_TEST_CUDA=hardware it runs on the stand-in driver of the tests,
+where cubins are loaded and not executed: that shows that the script works, and no figure. Exits with 1 when a ratio is over its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cuda_driver
+import numpy as np
+
+MOST = {"graph": 0.3, "module": 1.1, "cold": 0.5, "warm": 1.0}
+KERNELS = "".join(cuda_driver.SOURCE.replace(" add(", f" add{number}(") for number in range(100))
+N = 1 << 16
+CALL = f"f(a, b, c, {N}, grid={N} // 256, block=256)"
+DEVMOD = f"""
+import numpy as np
+import devmod
+a, b, c = np.ones({N}, 'f4'), np.full({N}, 2, 'f4'), np.zeros({N}, 'f4')
+f = devmod.load({{path!r}})['add']
+{CALL}
+assert (c == 3).all()
+"""
+CUPY = f"""
+import cupy as cp
+a, b, c = cp.ones({N}, 'f4'), cp.full({N}, 2, 'f4'), cp.zeros({N}, 'f4')
+f = cp.RawKernel({cuda_driver.SOURCE!r}, 'add')
+f(({N} // 256,), (256,), (a, b, c, cp.int32({N})))
+assert (c.get() == 3).all()
+"""
+
+
+def alternate(first: Callable[[], float], second: Callable[[], float], rounds: int) -> tuple[float, float]:
+    """Return the medians of two figures that are measured in turns. The first round warms up."""
+    rows = [(first(), second()) for _ in range(rounds + 1)][1:]
+    one, other = (statistics.median(column) for column in zip(*rows, strict=True))
+    return one, other
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def measure_graph(rounds: int) -> tuple[float, float]:
+    """Return the host's seconds for a graph of 64 launches, and for 64 launches."""
+    import devmod
+
+    device: Any = devmod.device("cuda")
+    function = cuda_driver.add_kernel("75")["add"]
+    stream = device.stream()
+    arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(3)]
+    launches = [function.bind(*arrays, 64, grid=1, block=64, stream=stream) for _ in range(64)]
+    graph = stream.graph(launches)
+
+    def call_all() -> None:
+        for launch in launches:
+            launch()
+
+    def host_time(act: Callable[[], object]) -> float:
+        seconds = timed(act)
+        stream.synchronize()
+        return seconds
+
+    return alternate(lambda: host_time(graph), lambda: host_time(call_all), rounds)
+
+
+def measure_module(rounds: int, count: int) -> tuple[float, float]:
+    """Return the seconds to load a module of 100 kernels, and to get `count` of them, with devmod and with cuda.core."""
+    from cuda.core import Device, ObjectCode
+
+    import devmod
+
+    device = devmod.device("cuda")
+    module = devmod.compile(KERNELS, f"cuda -arch={device.arch.partition(':')[0]}")
+    code = bytes(module.code)
+    names = list(module.functions)[:count]
+    Device(0).set_current()
+
+    def with_devmod() -> None:
+        loaded = devmod.create("cuda", code, "cubin", module.functions)
+        for name in names:
+            loaded[name]
+
+    def with_core() -> None:
+        loaded = ObjectCode.from_cubin(code)
+        for name in names:
+            int(loaded.get_kernel(name).handle)
+
+    return alternate(lambda: timed(with_devmod), lambda: timed(with_core), rounds)
+
+
+def measure_processes(rounds: int) -> tuple[float, float | None, float | None]:
+    """Return the seconds of a process with devmod, and with CuPy with its cache cold and warm; None without CuPy."""
+    import devmod
+
+    arch = devmod.device("cuda").arch.partition(":")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "add.devmod"
+        target = f"cuda -arch={arch}" if cuda_driver.on_hardware() else "cuda -arch=compute_75"
+        devmod.save(devmod.compile(cuda_driver.SOURCE, target), path)
+
+        def run(text: str, **variables: str) -> float:
+            command = [sys.executable, "-c", text]
+            return timed(lambda: subprocess.run(command, env=os.environ | variables, check=True, cwd=folder))
+
+        ours = statistics.median(run(DEVMOD.format(path=str(path))) for _ in range(rounds))
+        try:
+            import cupy  # noqa: F401
+        except ImportError:
+            return ours, None, None
+        cold = []
+        for number in range(rounds):
+            variables = {"CUPY_CACHE_DIR": f"{folder}/cupy-{number}", "CUDA_CACHE_PATH": f"{folder}/cuda-{number}"}
+            cold.append(run(CUPY, **variables))
+        warm = [run(CUPY, **variables) for _ in range(rounds)]
+        return ours, statistics.median(cold), statistics.median(warm)
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=51)
+    rounds = parser.parse_args().rounds
+    os.environ |= cuda_driver.environment(os.environ.get("DEVMOD_CUDA_DRIVER", "cuda-bindings"))
+    cuda_driver.show()
+    if not cuda_driver.on_hardware():
+        os.environ["DEVMOD_STANDIN_SKIP_CUBINS"] = "1"
+    print(f"{cuda_driver.place():<46} {'ms':>9} {'peer, ms':>9} {'ratio':>6} {'most':>5}")
+    over = False
+
+    def row(name: str, own: float, peer: float | None, most: float | None) -> None:
+        nonlocal over
+        bound = "" if most is None else most
+        if peer is None:
+            print(f"{name:<46} {own * 1e3:9.3f} {'–':>9} {'–':>6} {bound:>5}  CuPy is not installed")
+            return
+        is_over = most is not None and own / peer > most
+        over |= is_over and cuda_driver.on_hardware()
+        print(f"{name:<46} {own * 1e3:9.3f} {peer * 1e3:9.3f} {own / peer:6.2f} {bound:>5}{'  over' if is_over else ''}")
+
+    row("graph of 64 launches, of 64 launches", *measure_graph(rounds), MOST["graph"])
+    row("module of 100 cubin kernels, of ObjectCode", *measure_module(max(rounds // 5, 3), 1), MOST["module"])
+    row("the same, and each of its kernels", *measure_module(max(rounds // 5, 3), 100), None)
+    ours, cold, warm = measure_processes(max(rounds // 10, 3))
+    row("process to first result, of CuPy, cold", ours, cold, MOST["cold"])
+    row("process to first result, of CuPy, warm", ours, warm, MOST["warm"])
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
