@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda cuda-wheels lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,6 +46,18 @@ pre-commit: lint types  ## what the pre-commit hook runs
 
 test-metal: setup  ## on a Mac: Metal's tests, with the real framework and its GPU
 	@$(BIN)/python -m pytest -q plugins/devmod-metal/tests targets/tests/test_compile_metal.py core/tests/test_shared_memory.py
+
+test-cuda:  ## on a machine with an NVIDIA GPU: tests, kit and examples with both drivers; .venv, or wheels of cuda-wheels
+	@$(PYTHON) tools/cuda_machine.py test
+
+bench-cuda:  ## on such a machine: the figures of CUDA, beside cuda.core and CuPy
+	@$(PYTHON) tools/cuda_machine.py bench
+
+sanitize-cuda:  ## on such a machine: the examples with compute-sanitizer, memcheck and racecheck
+	@$(PYTHON) tools/cuda_machine.py sanitize
+
+cuda-wheels: setup  ## fetch the wheels for such a machine without a network: build/cuda-machine, in folders of 60 MiB
+	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR))
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py
