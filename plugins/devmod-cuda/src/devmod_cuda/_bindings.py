@@ -83,12 +83,6 @@ class BindingsDriver(Driver):
             raise _error("cuModuleLoadDataEx", status)
         return int(module)
 
-    def elapsed_time(self, start: int, end: int) -> float:
-        status, milliseconds = cuda.cuEventElapsedTime(start, end)
-        if status:
-            raise _error("cuEventElapsedTime", status)
-        return float(milliseconds)
-
 
 def _member(enumeration: Any, number: int, call: str) -> Any:
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from ctypes import byref, c_float, c_void_p
 
 from devmod_cuda._library import DriverError, Symbols
 
@@ -234,9 +235,12 @@ class Calls(Symbols, ABC):
         """Return whether the device has reached an event."""
         return self._is_ready("cuEventQuery", event)
 
-    @abstractmethod
     def elapsed_time(self, start: int, end: int) -> float:
         """Return the milliseconds between two events."""
+        milliseconds = c_float()
+        name = "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
+        self.check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
+        return milliseconds.value
 
     def _is_ready(self, name: str, handle: int) -> bool:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from ctypes import POINTER, byref, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
 from devmod_cuda._interface import Driver
 
@@ -145,9 +145,3 @@ class SymbolsDriver(Driver):
         numbers, values = (c_int * len(options))(*options), (c_void_p * len(options))(*addresses)
         self.check("cuModuleLoadDataEx", byref(module), c_void_p(image), c_uint(len(options)), numbers, values)
         return module.value or 0
-
-    def elapsed_time(self, start: int, end: int) -> float:
-        milliseconds = c_float()
-        name = "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
-        self.check(name, byref(milliseconds), c_void_p(start), c_void_p(end))
-        return milliseconds.value
