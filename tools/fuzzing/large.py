@@ -356,6 +356,50 @@ def ptx(size: int) -> bytes:
     return b"// .version\n" * (size // 12) + b".version 8.0\n.target sm_90\n"
 
 
+# -- images of CUDA
+
+
+def ptx_kernels(size: int) -> bytes:
+    """Return PTX with many kernels that use dynamic shared memory."""
+    head = ".version 8.0\n.target sm_80\n.extern .shared .align 4 .b8 s[];\n"
+    return (head + "".join(f".entry k{index}(.param .u64 p) {{ mov.u32 %r, s; }}\n" for index in range(size // 44))).encode()
+
+
+def ptx_variables(size: int) -> bytes:
+    """Return PTX with declarations of shared memory that have no end."""
+    return b".version 8.0\n.target sm_80\n" + b".extern .shared .b8 x " * (size // 22)
+
+
+def ptx_functions(size: int) -> bytes:
+    """Return PTX with a chain of functions, the last of which uses dynamic shared memory."""
+    count = size // 30
+    calls = "".join(f".func f{index} {{ call f{index + 1}; }}\n" for index in range(count))
+    return f".version 8.0\n.extern .shared .b8 f{count}[];\n{calls}.entry k() {{ call f0; }}".encode()
+
+
+def cubin_sections(size: int) -> bytes:
+    """Return a cubin whose sections have one name and one content, each of a third of the file."""
+    third, count = size // 3, size // 3 // 64
+    table = 64 + third
+    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64, count, 0)
+    strings = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64, third, 0, 0, 1, 0)
+    section = struct.pack("<IIQQQQIIQQ", 0, 0x70000000, 0, 0, 64, third, 0, 0, 1, 0)
+    name = b".nv.info." + b"k" * (third - 10) + b"\0"
+    return header + name + strings + section * (count - 1)
+
+
+def fatbin_members(size: int) -> bytes:
+    """Return a fatbin with many members without data."""
+    count = size // 64
+    member = struct.pack("<HHIQ", 2, 0x101, 64, 0) + bytes(48)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, count * 64) + member * count
+
+
+def mangled_types(size: int) -> bytes:
+    """Return a mangled name whose types have template arguments of the types before them."""
+    return b"_Z1f1a" + b"P1aIS_E" * (size // 7)
+
+
 #: Name to the reader, the maker, and the size in bytes.
 LARGE: dict[str, tuple[str, Maker, int]] = {
     "bundle: tiny maps under an unknown key": ("bundle", tiny_maps, 3_900_000),
@@ -386,6 +430,12 @@ LARGE: dict[str, tuple[str, Maker, int]] = {
     "library: names that end at the end of one string": ("tvm-library", library, 620_000),
     "library: sections": ("tvm-library", sections, 600_000),
     "inspect: a library": ("inspect-so", library, 620_000),
+    "PTX: kernels": ("ptx", ptx_kernels, 400_000),
+    "PTX: variables without an end": ("ptx", ptx_variables, 2_000_000),
+    "PTX: a chain of functions": ("ptx", ptx_functions, 300_000),
+    "cubin: sections of one name": ("cubin", cubin_sections, 600_000),
+    "fatbin: members": ("fatbin", fatbin_members, 250_000),
+    "mangled name: types": ("mangled", mangled_types, 60_000),
     "WGSL: structs": ("wgsl", wgsl_structs, 717),
     "WGSL: entries": ("wgsl", wgsl_entries, 60_000),
     "WGSL: calls": ("wgsl", wgsl_calls, 30_000),

@@ -152,7 +152,6 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
         size, const = target.get_size() if fixed else 0, target.is_const_qualified()
         while type_kind(target) in _ARRAYS:
             target = lane_type(target)
-            const = const or target.is_const_qualified()
         type_name = _type_name(target)
         if type_name and not _is_known(target, unknown, is_certain):
             return Argument("handle", buffer_param(name, "", const), type_name)
