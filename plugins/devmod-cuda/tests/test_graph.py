@@ -1,0 +1,252 @@
+"""CUDA graphs: batches of a stream, graphs of prepared launches, launches on a stream that is being captured."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from ptx_sources import ptx_of
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+
+#: x = 2 x + a: the result depends on the order of the launches.
+STEP = 'extern "C" __global__ void step(int *x, int a) { x[threadIdx.x] = 2 * x[threadIdx.x] + a; }'
+
+
+@pytest.fixture
+def step(device: Any) -> Any:
+    params = [Param("x", "buffer", "int32", "rw"), Param("a", "scalar", "int32")]
+    info = FunctionInfo("step", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"], (), Interface(params))
+    return devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": info})["step"]
+
+
+@pytest.fixture
+def stream(device: Any) -> Any:
+    return device.stream()
+
+
+def run(step: Any, x: Any, *values: int, stream: Any = None) -> None:
+    for value in values:
+        step(x, value, grid=1, block=4, stream=stream)
+
+
+@pytest.mark.row("R37")
+def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    x = device.zeros(4, "int32")
+    run(step, x, 1, stream=stream)
+    launch = step.bind(x, 4, grid=1, block=4, stream=stream)
+    graphs, launches = standin.calls("cuGraphLaunch"), standin.launches
+    with stream.batch():
+        run(step, x, 2, 3, stream=stream)
+        launch()
+        launch()
+        assert standin.calls("cuGraphLaunch") == graphs
+    assert standin.calls("cuGraphLaunch") == graphs + 1
+    stream.synchronize()
+    assert x.numpy().tolist() == [(((((1 * 2) + 2) * 2 + 3) * 2 + 4) * 2 + 4)] * 4
+    assert standin.launches >= launches
+    run(step, x, 0, stream=stream)  # after the batch launches are queued at once
+    assert standin.calls("cuGraphLaunch") == graphs + 1
+
+
+@pytest.mark.row("R37")
+def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+    with stream.batch():
+        pass
+    with stream.batch():
+        run(step, x, 1, stream=stream)
+        with stream.batch():
+            run(step, x, 2, stream=stream)
+        run(step, x, 3, stream=stream)
+    stream.synchronize()
+    assert x.numpy().tolist() == [11] * 4
+
+
+@pytest.mark.row("R37")
+def test_the_launches_before_an_exception_run(device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+
+    def fail() -> None:
+        with stream.batch():
+            run(step, x, 1, 2, stream=stream)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    stream.synchronize()
+    assert x.numpy().tolist() == [4] * 4
+    run(step, x, 1, stream=stream)
+    assert x.numpy().tolist() == [9] * 4
+
+
+WAITS: dict[str, Callable[[Any, Any, Any], object]] = {
+    "synchronize": lambda device, stream, x: stream.synchronize(),
+    "record": lambda device, stream, x: stream.record().synchronize(),
+    "wait": lambda device, stream, x: stream.wait(device.default_stream.record()),
+    "device": lambda device, stream, x: device.synchronize(),
+    "numpy": lambda device, stream, x: x.numpy(),
+    "copy": lambda device, stream, x: x.copy_to(np.zeros(4, "int32"), stream=stream),
+    "new array": lambda device, stream, x: device.from_numpy(np.ones(4, "int32")),
+}
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("name", WAITS)
+def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+    with stream, stream.batch():
+        run(step, x, 1)
+        WAITS[name](device, stream, x)
+        if name not in ("wait", "new array"):
+            assert x.numpy().tolist() == [1] * 4
+        run(step, x, 2)
+        y = np.zeros(4, "int32")
+        run(step, y, 5)  # a host array: copied in and back
+        assert y.tolist() == [5] * 4
+        run(step, x, 3)
+    stream.synchronize()
+    assert x.numpy().tolist() == [11] * 4
+
+
+def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    result = device.zeros(4, "int32")
+    with stream.batch():
+        x = device.zeros(4, "int32")
+        run(step, x, 1, 2, stream=stream)
+        freed = standin.calls("cuMemFree")
+        del x
+        gc.collect()
+        assert standin.calls("cuMemFree") == freed
+        run(step, result, 7, stream=stream)
+    device.synchronize()
+    assert standin.calls("cuMemFree") > freed
+    assert result.numpy().tolist() == [7] * 4
+
+
+def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, step: Any, standin: Any) -> None:
+    x = device.zeros(4, "int32")
+    graphs = standin.calls("cuGraphLaunch")
+    with device.default_stream.batch():
+        run(step, x, 1, 2)
+    assert x.numpy().tolist() == [4] * 4
+    assert standin.calls("cuGraphLaunch") == graphs
+
+
+def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+    with stream.batch():
+        run(step, x, 1, stream=stream)
+        with pytest.raises(devmod.LaunchError):
+            step(x, 1, grid=1, block=4096, stream=stream)
+        run(step, x, 2, stream=stream)
+    stream.synchronize()
+    assert x.numpy().tolist() == [4] * 4
+
+
+def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    x = device.zeros(4, "int32")
+    for call, text in (
+        ("cuStreamBeginCapture", "begins no batch"),
+        ("cuGraphInstantiateWithFlags", "refused the launches of a batch"),
+        ("cuGraphLaunch", "refused the launches of a batch"),
+    ):
+        standin.set("fail", f"{call}=801")
+        with pytest.raises(devmod.LaunchError) as caught, stream.batch():
+            run(step, x, 1, stream=stream)
+        assert str(caught.value) == f"{device} {text}: CUDA_ERROR_NOT_SUPPORTED (not supported)"
+        standin.set("fail", None)
+    with stream.batch():
+        run(step, x, 3, stream=stream)
+    stream.synchronize()
+    assert x.numpy().tolist() == [3] * 4
+
+
+# -- graphs of prepared launches
+
+
+@pytest.mark.row("R37")
+def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    x = device.zeros(4, "int32")
+    first, second = (step.bind(x, a, grid=1, block=4, stream=stream) for a in (1, 2))
+    graph = stream.graph([first, second])
+    assert repr(graph) == f"<Graph of 2 launches on {device}>"
+    assert x.numpy().tolist() == [0] * 4
+    del first, second
+    gc.collect()
+    calls = standin.calls("cuLaunchKernelEx")
+    graph()
+    graph()
+    stream.synchronize()
+    assert x.numpy().tolist() == [4 * 4 + 4] * 4
+    assert standin.calls("cuLaunchKernelEx") == calls
+    with stream.batch():  # a graph within a batch
+        run(step, x, 0, stream=stream)
+        graph()
+    stream.synchronize()
+    assert x.numpy().tolist() == [40 * 4 + 4] * 4
+    destroyed = standin.calls("cuGraphExecDestroy")
+    del graph
+    gc.collect()
+    assert standin.calls("cuGraphExecDestroy") == destroyed + 1
+
+
+def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+    other = step.bind(x, 1, grid=1, block=4)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        stream.graph([other])
+    assert str(caught.value) == (
+        f"a graph of <Stream of {device}> takes launches that were bound with stream= this stream; launch 1 is one for <Stream of {device}>"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        stream.graph([step.bind(x, 1, grid=1, block=4, stream=stream), step])
+    assert str(caught.value) == (
+        f"a graph of <Stream of {device}> takes launches that were bound with stream= this stream; launch 2 is {step!r}"
+    )
+    with pytest.raises(devmod.ArgumentError) as caught:
+        device.default_stream.graph([other])
+    assert str(caught.value) == (
+        "the default stream of a cuda device has no graphs: CUDA does not capture it. Create a stream with device.stream(), and bind the "
+        "launches with stream= it"
+    )
+
+
+def test_a_graph_of_no_launches(device: Any, stream: Any, step: Any) -> None:
+    graph = stream.graph([step.bind(device.zeros(4, "int32"), 1, grid=0, block=4, stream=stream)])
+    graph()
+    stream.synchronize()
+
+
+# -- streams that others capture
+
+
+@pytest.mark.row("R37")
+def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    driver, context = device.driver, device.context
+    x = device.zeros(4, "int32")
+    launch = step.bind(x, 2, grid=1, block=4, stream=stream)
+    with context:
+        driver.begin_capture(stream.handle)
+    waits = sum(map(standin.calls, ("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize")))
+    run(step, x, 1, stream=stream)
+    launch()
+    with stream.batch():  # its launches are in the capture of the other library
+        run(step, x, 3, stream=stream)
+    with context:
+        graph = driver.end_capture(stream.handle)
+        executable = driver.instantiate_graph(graph)
+    assert sum(map(standin.calls, ("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))) == waits
+    assert x.numpy().tolist() == [0] * 4
+    with context:
+        driver.launch_graph(executable, stream.handle)
+        driver.launch_graph(executable, stream.handle)
+    stream.synchronize()
+    assert x.numpy().tolist() == [11 * 8 + 11] * 4
+    with context:
+        driver.destroy_executable(executable)
+        driver.destroy_graph(graph)
