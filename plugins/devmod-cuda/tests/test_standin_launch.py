@@ -1,6 +1,7 @@
 """The stand-in CUDA driver itself, through cuda-bindings: modules, launches, graphs and sticky errors."""
 
 import ctypes
+import gc
 from threading import Thread
 from typing import Any
 
@@ -170,6 +171,7 @@ def test_a_cooperative_launch_fits_on_the_device(standin: Standin) -> None:
 
 
 def test_an_illegal_address_ends_the_device_for_the_process(standin: Standin) -> None:
+    gc.collect()  # what other tests have in this context, which the reset below destroys
     function, stream = function_of("bounded"), check(cuda.cuStreamCreate(0))
     pointer = check(cuda.cuMemAlloc(16))
     assert launch(function, pointer_argument(int(pointer) + 16), stream=stream) == "CUDA_SUCCESS"  # it has not run
