@@ -1,18 +1,18 @@
 """The execution of a launch: lanes in groups, the scheduler, calls, exits."""
 
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .barriers import Barriers
+from .calls import call, copy_local
+from .columns import Launch, make_column
 from .errors import PtxError
 from .lanes import Frame, Lanes
-from .memory import CODE_WINDOW, FUNCTION_PARAMETERS, HEAP, Arena, Heap, LaneMemory
+from .memory import HEAP, Arena, Heap, LaneMemory
 from .ops_together import release_warps
-from .program import Block, Branch, Call, Code, Jump, Leave, Program, Table
-from .ptx_types import S64, U32, U64, Array
+from .program import Block, Branch, Call, Jump, Leave, Program, Table
+from .ptx_types import S64, U64, Array
 
 #: Lanes that execute at once, unless one block or a cooperative grid has more.
 LANES = 1 << 16
@@ -25,23 +25,7 @@ LONG_PATIENCE = 1 << 16
 
 #: Blocks of instructions that an execution runs before it counts as endless.
 STEPS = 1 << 22
-#: Bytes of local memory of a thread, with all the calls that it is in.
-STACK_BYTES = 1 << 16
 _WORKSPACE = 64
-
-Triple = tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The configuration of a launch."""
-
-    grid: Triple
-    block: Triple
-    parameters: bytes
-    shared: int = 0  # bytes of dynamic shared memory
-    cluster: Triple = (1, 1, 1)
-    cooperative: bool = False
 
 
 def run(program: Program, launch: Launch, arena: Arena) -> None:
@@ -101,71 +85,8 @@ class Execution:
     def column(self, name: str) -> Array:
         """Return an array with an element for each lane, or with one element if it is the same for all."""
         if name not in self.columns:
-            self.columns[name] = self.make_column(name)
+            self.columns[name] = make_column(self, name)
         return self.columns[name]
-
-    def make_column(self, name: str) -> Array:
-        """Compute a column."""
-        launch = self.launch
-        base, _, axis = name.partition(".")
-        sizes: dict[str, Triple] = {
-            "ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster,
-            "nclusterid": tuple(a // b for a, b in zip(launch.grid, launch.cluster, strict=True)),  # type: ignore[dict-item]
-        }  # fmt: skip
-        if base in sizes:
-            return np.array([sizes[base]["xyz".index(axis)]], U32)
-        lane = self.columns["lanes"]
-        thread = lane % self.threads
-        block = lane // self.threads
-        numbers = block + self.blocks.start
-        in_cluster = int(np.prod(launch.cluster))
-        place = {
-            "tid": (thread, launch.block),
-            "clusterid": (numbers // in_cluster, sizes["nclusterid"]),
-            "cluster_ctaid": (numbers % in_cluster, launch.cluster),
-        }
-        if base in place:
-            index, extent = place[base]
-            position = "xyz".index(axis)
-            if extent[position] == 1:
-                return np.zeros(1, U32)
-            return (index // int(np.prod(extent[:position], dtype=int)) % extent[position]).astype(U32)
-        if base == "ctaid":
-            length = launch.cluster["xyz".index(axis)]
-            outer, inner = self.column(f"clusterid.{axis}"), self.column(f"cluster_ctaid.{axis}")
-            return np.asarray(outer * U32.type(length) + inner, U32)
-        if name.startswith("envreg"):
-            # The cooperative groups of CUDA's headers find the barrier of the grid through these two.
-            return np.array([{1: self.workspace >> 32, 2: self.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF], U32)
-        laneid = (thread % 32).astype(U32)
-        one = np.ones(1, U32)
-        special: dict[str, Any] = {
-            "block": lambda: block,
-            "slot": lambda: block * (self.warps_per_block * 32) + thread,
-            "warp": lambda: block * self.warps_per_block + thread // 32,
-            "shared": lambda: block * self.shared.stride if len(self.blocks) > 1 else np.zeros(1, S64),
-            "laneid": lambda: laneid,
-            "warpid": lambda: (thread // 32).astype(U32),
-            "nwarpid": lambda: np.array([64], U32),
-            "smid": lambda: (block % 132).astype(U32),
-            "nsmid": lambda: np.array([132], U32),
-            "gridid": lambda: np.ones(1, U64),
-            "cluster_ctarank": lambda: (numbers % in_cluster).astype(U32),
-            "cluster_nctarank": lambda: np.array([in_cluster], U32),
-            "is_explicit_cluster": lambda: np.array([in_cluster > 1]),
-            "lanemask_eq": lambda: one << laneid,
-            "lanemask_lt": lambda: (one << laneid) - one,
-            "lanemask_le": lambda: (one << laneid) - one | (one << laneid),
-            "lanemask_gt": lambda: ~((one << laneid) - one | (one << laneid)),
-            "lanemask_ge": lambda: ~((one << laneid) - one),
-            "dynamic_smem_size": lambda: np.array([launch.shared], U32),
-            "total_smem_size": lambda: np.array([self.shared.size], U32),
-            "aggr_smem_size": lambda: np.array([self.shared.size], U32),
-            "reserved_smem_offset_begin": lambda: np.zeros(1, U32),
-            "current_graph_exec": lambda: np.zeros(1, U64),
-        }
-        value: Array = special[name]()
-        return value
 
     def clock(self, name: str) -> Array:
         """Return a clock, in nanoseconds."""
@@ -292,7 +213,7 @@ class Execution:
         elif isinstance(end, Leave):
             self.leave(end, lanes)
         elif isinstance(end, Call):
-            self.call(block, end, lanes)
+            call(self, block, end, lanes)
         else:
             end.run(self, block, lanes)
 
@@ -344,53 +265,5 @@ class Execution:
         index = frame.parent_index if lanes.index is None else frame.parent_index[lanes.index]
         back = Lanes(parent, None if len(index) == parent.count else index)
         for name, variable in zip(frame.results, frame.code.function.results, strict=True):
-            self.copy_local(lanes, frame, variable.name, parent, name, variable.size)
+            copy_local(self, lanes, frame, variable.name, parent, name, variable.size)
         self.add(back, frame.return_block)
-
-    # Calls
-
-    def local_place(self, frame: Frame, name: str) -> int:
-        """Return where a parameter of a device function is in the local memory of a lane."""
-        return frame.base + (frame.code.layout[name][1] & (FUNCTION_PARAMETERS - 1))
-
-    def copy_local(self, lanes: Lanes, source: Frame, source_name: str, target: Frame, target_name: str, size: int) -> None:
-        """Copy a parameter between two frames of the lanes."""
-        table = self.local.bytes.reshape(self.count, self.local.stride)
-        start, stop = self.local_place(source, source_name), self.local_place(target, target_name)
-        table[lanes.lanes, stop : stop + size] = table[lanes.lanes, start : start + size]
-
-    def call(self, block: Block, end: Call, lanes: Lanes) -> None:
-        """Call a device function: its lanes get a frame of their own."""
-        lanes.flush(lanes.frame.code.blocks[block.next].live)
-        if end.pointer is None:
-            self.enter(block, end, lanes, end.name)
-            return
-        pointer = end.pointer(lanes)
-        names = self.program.module.numbers
-        for value in np.unique(pointer):
-            number, remainder = divmod(int(value) - CODE_WINDOW, 16)
-            if remainder or not 0 <= number < len(names) or not self.program.module.text.functions[names[number]].body:
-                raise PtxError("CUDA_ERROR_LAUNCH_FAILED", f"a call goes to 0x{int(value):x}, which is no function, {lanes.describe(0)}")
-            part = lanes if len(pointer) == 1 else lanes.select(np.flatnonzero(pointer == value), [])
-            self.enter(block, end, part, names[number])
-
-    def enter(self, block: Block, end: Call, lanes: Lanes, name: str) -> None:
-        """Make the frame of a call."""
-        caller = lanes.frame
-        code: Code = self.program.code(name)
-        frame = Frame(self, code, lanes.lanes, caller.base + caller.code.frame_size)
-        frame.depth = caller.depth + 1
-        frame.parent = caller
-        frame.parent_index = np.arange(caller.count) if lanes.index is None else lanes.index
-        frame.return_block = block.next
-        frame.results = end.results
-        size = frame.base + code.frame_size
-        if size > self.local.size:
-            if size > STACK_BYTES:
-                raise PtxError(
-                    "CUDA_ERROR_LAUNCH_FAILED", f"the stack of a thread overflows at {size} bytes in {name}, {lanes.describe(0)}"
-                )
-            self.local.grow(size + size // 2, self.count)
-        for argument, variable in zip(end.arguments, code.function.params, strict=False):
-            self.copy_local(lanes, caller, argument, frame, variable.name, variable.size)
-        self.add(Lanes(frame, None), 0)

@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from .execution import Launch, run
+from .columns import Launch
+from .execution import run
 from .memory import Arena
-from .program import Module, Program
+from .module import Module
+from .program import Program
 from .ptx_types import Array
 
 BASE = 0x7_0000_0000_00

@@ -1,102 +1,23 @@
 """The parser of PTX: text to functions and variables."""
 
-import bisect
-import re
-import struct
 from typing import Any
 
-from .errors import PtxError, invalid_ptx
-from .ptx_types import (
-    DTYPES,
-    Address,
-    Float,
-    Function,
-    Group,
-    Instruction,
-    Integer,
-    Name,
-    Negation,
-    Pair,
-    Register,
-    Text,
-    Variable,
-    Vector,
-    is_type,
-)  # fmt: skip
+from .operand_parser import OperandParser
+from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable, is_type
 
-_TOKEN = re.compile(
-    r"""(?P<skip>(?:\s+|//[^\n]*|/\*.*?\*/)+)
-    |(?P<string>"(?:\\.|[^"\\])*")
-    |(?P<number>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
-    |(?P<word>\.[A-Za-z_]\w*(?:::\w+)*|[%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
-    |(?P<mark><<|>>|.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
-class Parser:
-    """One pass over the tokens of a module."""
+class Parser(OperandParser):
+    """The parser of modules and functions."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.split("\0", 1)[0]
-        self.tokens: list[str] = []
-        self.places: list[int] = []
-        for match in _TOKEN.finditer(self.text):
-            if match.lastgroup != "skip":
-                self.tokens.append(match.group())
-                self.places.append(match.start())
-        self.tokens.append("")
-        self.places.append(len(self.text))
-        self.lines = [match.start() for match in re.finditer("\n", self.text)]
-        self.at = 0
+        super().__init__(text)
         self.result = Text("", "", {}, {})
         self.function: Function | None = None
-        self.scopes: list[dict[str, Register]] = []
         self.scope_numbers: list[int] = []
         self.scope_count = 0
-
-    def line(self, at: int | None = None) -> int:
-        """Return the line of a token, by default of the next one."""
-        return bisect.bisect_left(self.lines, self.places[self.at if at is None else at]) + 1
-
-    def fail(self, text: str) -> PtxError:
-        """Return an error at the next token."""
-        return invalid_ptx(self.line(), text)
-
-    def next(self) -> str:
-        """Return the next token and go past it."""
-        token = self.tokens[self.at]
-        if not token:
-            raise self.fail("unexpected end of the text")
-        self.at += 1
-        return token
-
-    def accept(self, token: str) -> bool:
-        """Go past the next token if it is `token`."""
-        if self.tokens[self.at] == token:
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, token: str) -> None:
-        """Go past `token`."""
-        if not self.accept(token):
-            raise self.fail(f"expected {token!r}, got {self.tokens[self.at]!r}")
-
-    def skip_statement(self) -> None:
-        """Go past the next semicolon."""
-        while self.next() != ";":
-            pass
-
-    def skip_braces(self) -> None:
-        """Go past a group of braces."""
-        self.expect("{")
-        depth = 1
-        while depth:
-            token = self.next()
-            depth += {"{": 1, "}": -1}.get(token, 0)
 
     # Modules
 
@@ -130,12 +51,6 @@ class Parser:
         if not self.result.version:
             raise self.fail("the text has no .version")
         return self.result
-
-    def skip_line(self) -> None:
-        """Go past the tokens of the line of the next token."""
-        line = self.line()
-        while self.tokens[self.at] and self.line() == line:
-            self.at += 1
 
     def declaration(self) -> None:
         """Parse a variable or a function."""
@@ -380,100 +295,6 @@ class Parser:
                     continue
                 raise self.fail(f"expected ',' or ';', got {self.tokens[self.at]!r}")
         function.instructions.append(Instruction(opcode, operands, line, guard, negated, tuple(self.scope_numbers)))
-
-    # Operands
-
-    def operand(self) -> Any:
-        """Parse an operand."""
-        token = self.next()
-        if token == "{":
-            parts = []
-            while not self.accept("}"):
-                parts.append(self.operand())
-                self.accept(",")
-            return Vector(tuple(parts))
-        if token == "(":
-            parts = []
-            while not self.accept(")"):
-                parts.append(self.operand())
-                self.accept(",")
-            return Group(tuple(parts))
-        if token == "[":
-            return self.address()
-        if token == "!":
-            return Negation(self.operand())
-        if token == "-":
-            value = self.number(self.next())
-            return Integer(-value.value) if isinstance(value, Integer) else Float(-value.value, value.bits)
-        if token[0].isdigit():
-            return self.number(token)
-        value = self.word(token)
-        if self.accept("|"):
-            return Pair(value, self.word(self.next()))
-        if isinstance(value, Name) and self.tokens[self.at] in ("+", "-"):
-            return Name(value.text, self.offset())
-        return value
-
-    def address(self) -> Address:
-        """Parse an address after its square bracket."""
-        base = self.operand_in_address()
-        offset = 0
-        more = []
-        while not self.accept("]"):
-            if self.tokens[self.at] in ("+", "-"):
-                offset += self.offset()
-            elif self.accept(","):
-                more.append(self.operand())
-            else:
-                raise self.fail(f"unexpected {self.tokens[self.at]!r} in an address")
-        return Address(base, offset, tuple(more))
-
-    def operand_in_address(self) -> Any:
-        """Parse the base of an address."""
-        token = self.next()
-        return self.number(token) if token[0].isdigit() else self.word(token)
-
-    def offset(self) -> int:
-        """Parse offsets: a sign and an integer, which can have a sign too."""
-        sign = -1 if self.next() == "-" else 1
-        if self.accept("-"):
-            sign = -sign
-        return sign * self.integer(self.next())
-
-    def word(self, token: str) -> Any:
-        """Return the register or the name that `token` means here."""
-        for scope in reversed(self.scopes):
-            if token in scope:
-                return scope[token]
-        if token == "WARP_SZ":
-            return Integer(32)
-        return Name(token)
-
-    def integer(self, token: str) -> int:
-        """Return the integer of a token."""
-        value = self.number(token)
-        if not isinstance(value, Integer):
-            raise self.fail(f"expected an integer, got {token!r}")
-        return value.value
-
-    def number(self, token: str) -> Integer | Float:
-        """Return the number of a token."""
-        kind = token[:2].lower()
-        try:
-            if kind == "0f":
-                return Float(struct.unpack(">f", bytes.fromhex(token[2:]))[0], 32)
-            if kind == "0d":
-                return Float(struct.unpack(">d", bytes.fromhex(token[2:]))[0], 64)
-            digits = token.rstrip("U")
-            if kind == "0x":
-                return Integer(int(digits, 16))
-            if kind == "0b":
-                return Integer(int(digits, 2))
-            if "." in digits or "e" in digits.lower():
-                return Float(float(digits), 64)
-            return Integer(int(digits, 8 if len(digits) > 1 and digits.startswith("0") else 10))
-        except ValueError:
-            raise self.fail(f"expected a number, got {token!r}") from None
 
 
 def parse(text: str) -> Text:

@@ -1,18 +1,18 @@
 """Modules and kernels: variables get addresses, functions become blocks of decoded instructions."""
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from . import operations
-from .decoder import Decoder, Source, Step, decode, function_parameters
-from .errors import PtxError, invalid_ptx
+from .decoder import Decoder, Source, Step, decode
+from .errors import invalid_ptx
 from .flow import live_registers, order
-from .memory import CODE_WINDOW, Arena
-from .ops_matrix import MATRIX
-from .parser import parse
-from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Name, Register, Variable
+from .layout import function_parameters
+from .ops_fragments import MATRIX
+from .ptx_types import DTYPES, PRED, Function, Group, Instruction, Register
+
+if TYPE_CHECKING:
+    from .module import Module
 
 #: Instructions that end a block: what they do depends on other lanes, or they change the flow.
 ENDS = {"bra", "brx", "ret", "exit", "trap", "call", "bar", "barrier", "shfl", "vote", "match", "redux", "elect", "activemask", *MATRIX}
@@ -81,116 +81,10 @@ class Call:
     arguments: tuple[str, ...]
 
 
-class Module:
-    """A parsed module whose globals have addresses in an arena."""
-
-    def __init__(self, text: str) -> None:
-        self.text = parse(text)
-        self.kernels = [function for function in self.text.functions.values() if function.entry and function.body]
-        self.globals = [
-            variable for variable in self.text.variables.values() if variable.space in ("global", "const") and not variable.external
-        ]
-        self.addresses: dict[str, int] = {}
-        self.programs: dict[str, Program] = {}
-        self.numbers = list(self.text.functions)
-        for variable in self.text.variables.values():
-            if variable.external and variable.space in ("global", "const"):
-                raise PtxError("CUDA_ERROR_INVALID_PTX", f"the external variable {variable.name!r} is not defined")
-
-    def function_number(self, name: str) -> int:
-        """Return the number of a function, which makes its address."""
-        return self.numbers.index(name)
-
-    def place(self, addresses: list[int], arena: Arena) -> None:
-        """Set the addresses of the globals and store their initial values."""
-        self.addresses = {variable.name: address for variable, address in zip(self.globals, addresses, strict=True)}
-        self.programs.clear()
-        for variable in self.globals:
-            data = self.initial_bytes(variable)
-            start = self.addresses[variable.name] - arena.base
-            arena.bytes[start : start + len(data)] = np.frombuffer(data, np.uint8)
-
-    def initial_bytes(self, variable: Variable) -> bytes:
-        """Return the initial contents of a variable."""
-        dtype = DTYPES[variable.type]
-        array = np.zeros(variable.count, dtype)
-        for position, value in enumerate(variable.values[: variable.count]):
-            if isinstance(value, tuple):
-                name, offset, _ = value
-                if name in self.addresses:
-                    value = self.addresses[name] + offset
-                elif name in self.text.functions:
-                    value = CODE_WINDOW + 16 * self.function_number(name)
-                else:
-                    raise PtxError("CUDA_ERROR_INVALID_PTX", f"the initial value of {variable.name!r} names {name!r}, which has no address")
-            if dtype.kind in "iu":
-                value &= (1 << 8 * dtype.itemsize) - 1
-                array.view(f"u{dtype.itemsize}")[position] = value
-            else:
-                array[position] = value
-        return array.tobytes()
-
-    def program(self, kernel: str) -> "Program":
-        """Return the decoded kernel."""
-        if kernel not in self.programs:
-            self.programs[kernel] = Program(self, kernel)
-        return self.programs[kernel]
-
-    def shared_layout(self, kernel: Function) -> tuple[dict[str, int], int]:
-        """Return the offsets of the shared variables that a kernel reaches, and their size. Arrays without a size come behind."""
-        variables: dict[str, Variable] = {}
-        for function in self.reached(kernel):
-            for instruction in function.instructions:
-                for name in _names(instruction.operands):
-                    variable = function.variables.get(name) or self.text.variables.get(name)
-                    if variable is not None and variable.space == "shared":
-                        variables[name] = variable
-        offsets, size = {}, 0
-        dynamic = [variable for variable in variables.values() if not variable.count]
-        for variable in sorted((variable for variable in variables.values() if variable.count), key=lambda each: -each.align):
-            size = -(-size // variable.align) * variable.align
-            offsets[variable.name] = size
-            size += variable.size
-        static = size
-        for variable in dynamic:
-            align = max([16, *(each.align for each in dynamic)])
-            offsets[variable.name] = -(-size // align) * align
-        return offsets, static
-
-    def reached(self, kernel: Function) -> list[Function]:
-        """Return the functions that a kernel can call."""
-        functions: dict[str, Function] = {}
-        work = [kernel]
-        while work:
-            function = work.pop()
-            if function.name in functions:
-                continue
-            functions[function.name] = function
-            for instruction in function.instructions:
-                if instruction.opcode.startswith("call") and any(isinstance(operand, Register) for operand in instruction.operands):
-                    work += self.text.functions.values()  # an indirect call reaches everything
-                work += [self.text.functions[name] for name in _names(instruction.operands) if name in self.text.functions]
-        return list(functions.values())
-
-
-def _names(operands: Any) -> list[str]:
-    names = []
-    for operand in operands:
-        if isinstance(operand, Name):
-            names.append(operand.text)
-        elif isinstance(operand, Group):
-            names += _names(operand.parts)
-        elif hasattr(operand, "base"):
-            names += _names([operand.base])
-        elif hasattr(operand, "parts"):
-            names += _names(operand.parts)
-    return names
-
-
 class Program:
     """A kernel with the functions that it calls, decoded with one layout of shared memory."""
 
-    def __init__(self, module: Module, kernel: str) -> None:
+    def __init__(self, module: "Module", kernel: str) -> None:
         self.module = module
         self.kernel = module.text.functions[kernel]
         self.shared, self.static_shared = module.shared_layout(self.kernel)
@@ -210,7 +104,7 @@ class Program:
     def layout(self, function: Function) -> dict[str, tuple[str, int]]:
         """Return the places of a function's local variables and parameters."""
         if function.name not in self.layouts:
-            self.layouts[function.name] = function_parameters(self, function)
+            self.layouts[function.name] = function_parameters(function)
         return self.layouts[function.name][0]
 
     def code(self, name: str) -> Code:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .columns import Launch
 from .errors import PtxError
-from .execution import Launch, run
+from .execution import run
 from .memory import Arena
-from .program import Module, Program
+from .module import Module
+from .program import Program
 
 REQUESTS, RESPONSES, ARENA = 3, 4, 5
 _UNKNOWN = 999  # CUDA_ERROR_UNKNOWN

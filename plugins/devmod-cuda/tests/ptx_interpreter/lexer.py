@@ -1,0 +1,107 @@
+"""The tokens of PTX, and its numbers."""
+
+import bisect
+import re
+import struct
+
+from .errors import PtxError, invalid_ptx
+from .ptx_types import Float, Integer
+
+_TOKEN = re.compile(
+    r"""(?P<skip>(?:\s+|//[^\n]*|/\*.*?\*/)+)
+    |(?P<string>"(?:\\.|[^"\\])*")
+    |(?P<number>0[fF][0-9a-fA-F]{8}(?![0-9a-zA-Z])|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
+    |(?P<word>\.[A-Za-z_]\w*(?:::\w+)*|[%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
+    |(?P<mark><<|>>|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Lexer:
+    """The tokens of a text, and a place among them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text.split("\0", 1)[0]
+        self.tokens: list[str] = []
+        self.places: list[int] = []
+        for match in _TOKEN.finditer(self.text):
+            if match.lastgroup != "skip":
+                self.tokens.append(match.group())
+                self.places.append(match.start())
+        self.tokens.append("")
+        self.places.append(len(self.text))
+        self.lines = [match.start() for match in re.finditer("\n", self.text)]
+        self.at = 0
+
+    def line(self, at: int | None = None) -> int:
+        """Return the line of a token, by default of the next one."""
+        return bisect.bisect_left(self.lines, self.places[self.at if at is None else at]) + 1
+
+    def fail(self, text: str) -> PtxError:
+        """Return an error at the next token."""
+        return invalid_ptx(self.line(), text)
+
+    def next(self) -> str:
+        """Return the next token and go past it."""
+        token = self.tokens[self.at]
+        if not token:
+            raise self.fail("unexpected end of the text")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        """Go past the next token if it is `token`."""
+        if self.tokens[self.at] == token:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, token: str) -> None:
+        """Go past `token`."""
+        if not self.accept(token):
+            raise self.fail(f"expected {token!r}, got {self.tokens[self.at]!r}")
+
+    def skip_statement(self) -> None:
+        """Go past the next semicolon."""
+        while self.next() != ";":
+            pass
+
+    def skip_braces(self) -> None:
+        """Go past a group of braces."""
+        self.expect("{")
+        depth = 1
+        while depth:
+            token = self.next()
+            depth += {"{": 1, "}": -1}.get(token, 0)
+
+    def skip_line(self) -> None:
+        """Go past the tokens of the line of the next token."""
+        line = self.line()
+        while self.tokens[self.at] and self.line() == line:
+            self.at += 1
+
+    def integer(self, token: str) -> int:
+        """Return the integer of a token."""
+        value = self.number(token)
+        if not isinstance(value, Integer):
+            raise self.fail(f"expected an integer, got {token!r}")
+        return value.value
+
+    def number(self, token: str) -> Integer | Float:
+        """Return the number of a token."""
+        kind = token[:2].lower()
+        try:
+            if kind == "0f":
+                return Float(struct.unpack(">f", bytes.fromhex(token[2:]))[0], 32)
+            if kind == "0d":
+                return Float(struct.unpack(">d", bytes.fromhex(token[2:]))[0], 64)
+            digits = token.rstrip("U")
+            if kind == "0x":
+                return Integer(int(digits, 16))
+            if kind == "0b":
+                return Integer(int(digits, 2))
+            if "." in digits or "e" in digits.lower():
+                return Float(float(digits), 64)
+            return Integer(int(digits, 8 if len(digits) > 1 and digits.startswith("0") else 10))
+        except ValueError:
+            raise self.fail(f"expected a number, got {token!r}") from None
