@@ -1,5 +1,6 @@
 """Barriers of blocks and of clusters."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ class Barriers:
         self.execution = execution
         self.barriers: dict[int, Barrier] = {}
         self.alive = np.full(len(execution.blocks), execution.threads, S64)
-        self.cluster_size = int(np.prod(execution.launch.cluster))
+        self.cluster_size = math.prod(execution.launch.cluster)
         self.cluster_arrived = np.zeros(len(execution.blocks) // self.cluster_size, S64)
         self.cluster_phase = np.zeros(len(execution.blocks) // self.cluster_size, S64)
         self.lane_phase = np.zeros(execution.count, S64)

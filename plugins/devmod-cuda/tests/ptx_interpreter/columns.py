@@ -1,7 +1,9 @@
 """Values of each lane that do not change while it runs: special registers and places in memory."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,65 +27,82 @@ class Launch:
     cooperative: bool = False
 
 
-def make_column(execution: "Execution", name: str) -> Array:
-    """Compute a column."""
+def _one(value: int) -> Array:
+    return np.array([value], U32)
+
+
+def _place(index: Array, extent: Triple, axis: str) -> Array:
+    """Return the coordinates of linear indices on one axis."""
+    position = "xyz".index(axis)
+    if extent[position] == 1:
+        return np.zeros(1, U32)
+    below = math.prod(extent[:position])
+    outer = index // below if below > 1 else index
+    return (outer if math.prod(extent[position + 1 :]) == 1 else outer % extent[position]).astype(U32)
+
+
+def _axis_column(execution: "Execution", base: str, axis: str) -> Array:
+    """Compute a special register with three components."""
     launch = execution.launch
+    clusters = tuple(blocks // each for blocks, each in zip(launch.grid, launch.cluster, strict=True))
+    extents = {"ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster, "nclusterid": clusters}
+    if base in extents:
+        return _one(extents[base]["xyz".index(axis)])
+    if base == "tid":
+        return _place(execution.column("thread"), launch.block, axis)
+    if base == "clusterid":
+        return _place(execution.column("number") // math.prod(launch.cluster), clusters, axis)  # type: ignore[arg-type]
+    if base == "cluster_ctaid":
+        return _place(execution.column("number") % math.prod(launch.cluster), launch.cluster, axis)
+    # %ctaid: the blocks of a cluster are next to each other in the order of execution.
+    if math.prod(launch.cluster) == 1:
+        return _place(execution.column("number"), launch.grid, axis)
+    outer, inner = execution.column(f"clusterid.{axis}"), execution.column(f"cluster_ctaid.{axis}")
+    return np.asarray(outer * U32.type(launch.cluster["xyz".index(axis)]) + inner, U32)
+
+
+def _lane_bits(change: Callable[[Array], Array]) -> Callable[["Execution"], Array]:
+    """Return the function that computes a mask of lanes from each lane's own bit."""
+    return lambda execution: change(U32.type(1) << execution.column("laneid"))
+
+
+_ALL = U32.type(0xFFFFFFFF)
+_COLUMNS: dict[str, Callable[["Execution"], Array]] = {
+    # Of the interpreter: the place of a lane in its block, of its block among those that run at once and in the grid.
+    "thread": lambda execution: np.tile(np.arange(execution.threads, dtype=S64), len(execution.blocks)),
+    "block": lambda execution: np.repeat(np.arange(len(execution.blocks), dtype=S64), execution.threads),
+    "number": lambda execution: execution.column("block") + execution.blocks.start,
+    "slot": lambda execution: execution.column("block") * (execution.warps_per_block * 32) + execution.column("thread"),
+    "shared": lambda execution: execution.column("block") * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
+    # Special registers.
+    "laneid": lambda execution: (execution.column("thread") & 31).astype(U32),
+    "warpid": lambda execution: (execution.column("thread") >> 5).astype(U32),
+    "nwarpid": lambda execution: _one(64),
+    "smid": lambda execution: (execution.column("block") % 132).astype(U32),
+    "nsmid": lambda execution: _one(132),
+    "gridid": lambda execution: np.ones(1, U64),
+    "cluster_ctarank": lambda execution: (execution.column("number") % math.prod(execution.launch.cluster)).astype(U32),
+    "cluster_nctarank": lambda execution: _one(math.prod(execution.launch.cluster)),
+    "is_explicit_cluster": lambda execution: np.array([math.prod(execution.launch.cluster) > 1]),
+    "lanemask_eq": _lane_bits(lambda bit: bit),
+    "lanemask_lt": _lane_bits(lambda bit: bit - U32.type(1)),
+    "lanemask_le": _lane_bits(lambda bit: bit - U32.type(1) | bit),
+    "lanemask_gt": _lane_bits(lambda bit: _ALL - (bit - U32.type(1) | bit)),
+    "lanemask_ge": _lane_bits(lambda bit: _ALL - (bit - U32.type(1))),
+    "dynamic_smem_size": lambda execution: _one(execution.launch.shared),
+    "total_smem_size": lambda execution: _one(execution.shared.size),
+    "aggr_smem_size": lambda execution: _one(execution.shared.size),
+    "reserved_smem_offset_begin": lambda execution: _one(0),
+    "current_graph_exec": lambda execution: np.zeros(1, U64),
+}
+
+
+def make_column(execution: "Execution", name: str) -> Array:
+    """Compute a column: an element for each lane, or one if it is the same for all."""
     base, _, axis = name.partition(".")
-    sizes: dict[str, Triple] = {
-        "ntid": launch.block, "nctaid": launch.grid, "cluster_nctaid": launch.cluster,
-        "nclusterid": tuple(a // b for a, b in zip(launch.grid, launch.cluster, strict=True)),  # type: ignore[dict-item]
-    }  # fmt: skip
-    if base in sizes:
-        return np.array([sizes[base]["xyz".index(axis)]], U32)
-    lane = execution.columns["lanes"]
-    thread = lane % execution.threads
-    block = lane // execution.threads
-    numbers = block + execution.blocks.start
-    in_cluster = int(np.prod(launch.cluster))
-    place = {
-        "tid": (thread, launch.block),
-        "clusterid": (numbers // in_cluster, sizes["nclusterid"]),
-        "cluster_ctaid": (numbers % in_cluster, launch.cluster),
-    }
-    if base in place:
-        index, extent = place[base]
-        position = "xyz".index(axis)
-        if extent[position] == 1:
-            return np.zeros(1, U32)
-        return (index // int(np.prod(extent[:position], dtype=int)) % extent[position]).astype(U32)
-    if base == "ctaid":
-        length = launch.cluster["xyz".index(axis)]
-        outer, inner = execution.column(f"clusterid.{axis}"), execution.column(f"cluster_ctaid.{axis}")
-        return np.asarray(outer * U32.type(length) + inner, U32)
+    if axis:
+        return _axis_column(execution, base, axis)
     if name.startswith("envreg"):
         # The cooperative groups of CUDA's headers find the barrier of the grid through these two.
-        return np.array([{1: execution.workspace >> 32, 2: execution.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF], U32)
-    laneid = (thread % 32).astype(U32)
-    one = np.ones(1, U32)
-    special: dict[str, Any] = {
-        "block": lambda: block,
-        "slot": lambda: block * (execution.warps_per_block * 32) + thread,
-        "warp": lambda: block * execution.warps_per_block + thread // 32,
-        "shared": lambda: block * execution.shared.stride if len(execution.blocks) > 1 else np.zeros(1, S64),
-        "laneid": lambda: laneid,
-        "warpid": lambda: (thread // 32).astype(U32),
-        "nwarpid": lambda: np.array([64], U32),
-        "smid": lambda: (block % 132).astype(U32),
-        "nsmid": lambda: np.array([132], U32),
-        "gridid": lambda: np.ones(1, U64),
-        "cluster_ctarank": lambda: (numbers % in_cluster).astype(U32),
-        "cluster_nctarank": lambda: np.array([in_cluster], U32),
-        "is_explicit_cluster": lambda: np.array([in_cluster > 1]),
-        "lanemask_eq": lambda: one << laneid,
-        "lanemask_lt": lambda: (one << laneid) - one,
-        "lanemask_le": lambda: (one << laneid) - one | (one << laneid),
-        "lanemask_gt": lambda: ~((one << laneid) - one | (one << laneid)),
-        "lanemask_ge": lambda: ~((one << laneid) - one),
-        "dynamic_smem_size": lambda: np.array([launch.shared], U32),
-        "total_smem_size": lambda: np.array([execution.shared.size], U32),
-        "aggr_smem_size": lambda: np.array([execution.shared.size], U32),
-        "reserved_smem_offset_begin": lambda: np.zeros(1, U32),
-        "current_graph_exec": lambda: np.zeros(1, U64),
-    }
-    value: Array = special[name]()
-    return value
+        return _one({1: execution.workspace >> 32, 2: execution.workspace}.get(int(name[6:]), 0) & 0xFFFFFFFF)
+    return _COLUMNS[name](execution)

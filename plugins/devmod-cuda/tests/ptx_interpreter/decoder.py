@@ -182,24 +182,16 @@ class Decoder:
 
     def special(self, name: str, dtype: DType) -> Source:
         """Return a function that fetches a special register."""
-        execution_column = name
-        if name == "SP" or name == "SPL":
-            raise self.invalid(f"unknown identifier '%{name}'")
         if name not in SPECIAL_REGISTERS:
             raise self.unsupported(f"the interpreter lacks the special register %{name}")
+        unsigned = UNSIGNED[dtype.itemsize]
+        if name in CHANGING_REGISTERS:
+            return lambda lanes: lanes.frame.execution.clock(name).astype(unsigned).view(dtype)
 
         def fetch(lanes: "Lanes") -> Array:
-            value = lanes.column(execution_column)
-            if value.dtype.itemsize != dtype.itemsize:
-                value = value.astype(UNSIGNED[dtype.itemsize])
-            return value.view(dtype)
+            value = lanes.column(name)
+            return (value if value.dtype.itemsize == dtype.itemsize else value.astype(unsigned)).view(dtype)
 
-        if name in CHANGING_REGISTERS:
-
-            def fetch_now(lanes: "Lanes") -> Array:
-                return lanes.frame.execution.clock(name).astype(UNSIGNED[dtype.itemsize]).view(dtype)
-
-            return fetch_now
         return fetch
 
     def target(self, operand: Any, dtype: DType) -> Target:

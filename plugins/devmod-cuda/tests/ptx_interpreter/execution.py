@@ -1,5 +1,6 @@
 """The execution of a launch: lanes in groups, the scheduler, calls, exits."""
 
+import math
 import time
 
 import numpy as np
@@ -30,9 +31,9 @@ _WORKSPACE = 64
 
 def run(program: Program, launch: Launch, arena: Arena) -> None:
     """Run a launch: as many blocks at a time as fit."""
-    threads = int(np.prod(launch.block))
-    cluster = int(np.prod(launch.cluster))
-    blocks = int(np.prod(launch.grid))
+    threads = math.prod(launch.block)
+    cluster = math.prod(launch.cluster)
+    blocks = math.prod(launch.grid)
     code = program.code(program.name)
     each = program.shared_size(launch.shared) + threads * code.frame_size
     at_once = max(1, min(LANES // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
@@ -51,7 +52,7 @@ class Execution:
         self.launch = launch
         self.arena = arena
         self.blocks = blocks
-        self.threads = int(np.prod(launch.block))
+        self.threads = math.prod(launch.block)
         self.count = len(blocks) * self.threads
         self.warps_per_block = -(-self.threads // 32)
         self.slots = len(blocks) * self.warps_per_block * 32

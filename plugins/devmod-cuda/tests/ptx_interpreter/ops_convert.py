@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .decoder import Decoder, Step, operation
-from .formats import flush, fp8_values, pack, to_fp8, unpack
-from .memory import FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
+from .formats import flush, fp8_values, narrow, pack, step, to_fp8, unpack
+from .memory import CLUSTER_SHIFT, FUNCTION_PARAMETERS, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SHIFT
 from .ops_float import bits_type
 from .ptx_types import DTYPES, F32, F64, PRED, S64, U8, U16, U32, U64, UNSIGNED, Array, DType
 
@@ -119,11 +119,7 @@ def _integer_to_float(decoder: Decoder, result: str, kind: str, target: DType) -
         near = a.astype(F64)
         exact = np.array([(int(x) > int(y)) - (int(x) < int(y)) for x, y in zip(a, near, strict=True)])
         if result == "f64":
-            from .formats import step
-
             return step(near, exact, mode)
-        from .formats import narrow
-
         odd = narrow(near, mode, exact) if result == "f32" else narrow(near, "odd", exact)
         return pack(result, odd, mode).view(target)
 
@@ -239,8 +235,6 @@ def _isspacep(decoder: Decoder) -> Step:
 
 @operation("mapa")
 def _mapa(decoder: Decoder) -> Step:
-    from .memory import CLUSTER_SHIFT
-
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
     a, rank, out = decoder.source(1, dtype), decoder.source(2, U32), decoder.target(0, dtype)
     low = dtype.type((1 << CLUSTER_SHIFT) - 1)
@@ -255,8 +249,6 @@ def _mapa(decoder: Decoder) -> Step:
 
 @operation("getctarank")
 def _getctarank(decoder: Decoder) -> Step:
-    from .memory import CLUSTER_SHIFT
-
     dtype: Any = UNSIGNED[decoder.dtype.itemsize]
     a, out = decoder.source(1, dtype), decoder.target(0, U32)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .decoder import Decoder, Source
-from .memory import SHARED_WINDOW
 from .ops_matrix import Run, multiply, places_in_rows, register_type, shape_of, values_in_register
+from .ops_mbarrier import shared_offset
 from .ops_memory import load, save, space_of
 from .ptx_types import DTYPES, S64, U16, U32, U64, UNSIGNED, Array
 
@@ -109,7 +109,7 @@ def load_matrix(decoder: Decoder) -> Run:
 
     def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
         lane = lanes.column("laneid").astype(S64)
-        where = _shared(address(lanes))
+        where = shared_offset(address(lanes))
         for number in range(count):
             if not transposed:
                 rows = _row_addresses(lanes, warps, where, number)
@@ -136,19 +136,12 @@ def store_matrix(decoder: Decoder) -> Run:
 
     def run(lanes: "Lanes", warps: "Warps", members: Array) -> None:
         lane = lanes.column("laneid").astype(S64)
-        where = _shared(address(lanes))
+        where = shared_offset(address(lanes))
         for number in range(count):
             rows = _row_addresses(lanes, warps, where, number)
             put(lanes, rows + (lane % 4 * 4).astype(U64), [lanes.spread(sources[number](lanes))])
 
     return run
-
-
-def _shared(address: Array) -> Array:
-    """Return offsets in shared memory of addresses that can be generic."""
-    if address.dtype == U64:
-        return np.where(address >= np.uint64(SHARED_WINDOW), address - np.uint64(SHARED_WINDOW), address)
-    return address
 
 
 def decode_matrix(decoder: Decoder) -> Run:

@@ -1,16 +1,17 @@
-"""Barriers in shared memory (mbarrier), and the bulk copies that signal them.
+"""Barriers in shared memory (mbarrier).
 
 A barrier is a 64-bit word. PTX leaves its format open; here it has, from the lowest bit: 20 bits of arrivals that are missing,
 20 bits of arrivals that a phase has, 22 bits of bytes that are missing (with an offset), and the phase in the highest bit.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .decoder import Decoder, Source, Step, operation
 from .memory import SHARED_WINDOW
+from .ops_memory import load, locate_shared
 from .ptx_types import PRED, U32, U64, Array, Integer, Name
 
 if TYPE_CHECKING:
@@ -41,9 +42,7 @@ class Word:
 
 def update(lanes: "Lanes", address: Array, change: Callable[[Word, int], None]) -> Array:
     """Change the barrier of each lane, one lane after the other, and return the words before."""
-    from .ops_memory import locate_shared
-
-    view, index = locate_shared(lanes, _offset(address), 8, U64, "mbarrier access")
+    view, index = locate_shared(lanes, shared_offset(address), 8, U64, "mbarrier access")
     places = lanes.spread(index).tolist()
     before = []
     for lane, place in enumerate(places):
@@ -55,7 +54,7 @@ def update(lanes: "Lanes", address: Array, change: Callable[[Word, int], None]) 
     return np.array(before, U64)
 
 
-def _offset(address: Array) -> Array:
+def shared_offset(address: Array) -> Array:
     """Return addresses in shared memory of generic ones or of those in shared memory."""
     if address.dtype == U64:
         return np.where(address >= np.uint64(SHARED_WINDOW), address - np.uint64(SHARED_WINDOW), address)
@@ -148,9 +147,7 @@ def _wait(decoder: Decoder) -> Step:
     state = decoder.source(2, U32 if parity else U64)
 
     def run(lanes: "Lanes") -> None:
-        from .ops_memory import load
-
-        words = load("shared", U64, 1)(lanes, _offset(address(lanes)))[0]
+        words = load("shared", U64, 1)(lanes, shared_offset(address(lanes)))[0]
         value = state(lanes)
         wanted = (value & U32.type(1)).astype(U64) if parity else value >> np.uint64(_PHASE)
         out(lanes, (words >> np.uint64(_PHASE)) != wanted)
@@ -161,51 +158,3 @@ def _wait(decoder: Decoder) -> Step:
 def _pending(decoder: Decoder) -> Step:
     out, state = decoder.target(0, U32), decoder.source(1, U64)
     return lambda lanes: out(lanes, (state(lanes) & np.uint64(_COUNT)).astype(U32))
-
-
-def asynchronous_arrival(decoder: Decoder) -> Step:
-    """Decode cp.async.mbarrier.arrive: the copies before it have ended, so it is an arrival."""
-    _, address = decoder.address(0, U64)
-    counted = decoder.has("noinc")
-
-    def change(word: Word, lane: int) -> None:
-        if counted:
-            word.missing -= 1
-
-    def run(lanes: "Lanes") -> None:
-        update(lanes, address(lanes), change)
-
-    return run
-
-
-def bulk_copy(decoder: Decoder) -> Step:
-    """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens at once."""
-    from .ops_memory import load, save
-
-    if decoder.parts[3] in ("commit_group", "wait_group"):
-        return lambda lanes: None
-    if decoder.parts[3] in ("tensor", "prefetch") or "reduce" in decoder.parts[0]:
-        raise decoder.unsupported()
-    to, source = decoder.parts[3].split("::")[0], decoder.parts[4].split("::")[0]
-    _, target = decoder.address(0, U64)
-    _, origin = decoder.address(1, U64)
-    size = decoder.source(2, U32)
-    signal = decoder.address(3, U64)[1] if len(decoder.operands) > 3 and any("mbarrier" in part for part in decoder.parts) else None
-    fetch, put = load(source, U64, 2), save(to, U64, 2)
-
-    def run(lanes: "Lanes") -> None:
-        sizes = lanes.spread(size(lanes)).astype(np.int64)
-        chunks = sizes // 16
-        positions = np.repeat(np.arange(lanes.count), chunks)
-        steps = (np.arange(len(positions)) - np.repeat(np.cumsum(chunks) - chunks, chunks)) * 16
-        part = lanes.select(positions, [])
-
-        def places(address: Array) -> Any:
-            whole = lanes.spread(_offset(address) if address.dtype == U64 and to == "shared" else address)[positions]
-            return whole + steps.astype(whole.dtype)
-
-        put(part, places(target(lanes)), fetch(part, places(origin(lanes))))
-        if signal is not None:
-            complete(lanes, signal(lanes), [-int(value) for value in sizes])
-
-    return run

@@ -1,5 +1,6 @@
 """Loads, stores and copies."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,7 @@ from .memory import (
     illegal,
     store,
 )  # fmt: skip
-from .ops_mbarrier import asynchronous_arrival, bulk_copy
-from .ptx_types import DTYPES, S64, U8, U64, UNSIGNED, Array, DType, Integer
+from .ptx_types import DTYPES, S64, U64, UNSIGNED, Array, DType
 
 if TYPE_CHECKING:
     from .lanes import Lanes
@@ -45,7 +45,7 @@ def locate_shared(lanes: "Lanes", address: Array, size: int, dtype: DType, acces
     pieces = lanes.column("shared")
     if int(address.max()) >> CLUSTER_SHIFT:
         rank = (address >> address.dtype.type(CLUSTER_SHIFT)).astype(S64) - 1
-        others = int(np.prod(execution.launch.cluster))
+        others = math.prod(execution.launch.cluster)
         if int(rank.max()) >= others:
             illegal(lanes, address, rank >= others, size, access, "shared")
         own = lanes.column("block")
@@ -243,43 +243,3 @@ def _st(decoder: Decoder) -> Step:
     sources = [decoder.source(part, dtype) for part in parts]
     put = save(space, dtype, len(parts))
     return lambda lanes: put(lanes, address(lanes), [source(lanes) for source in sources])
-
-
-@operation("cp")
-def _cp(decoder: Decoder) -> Step:
-    """Decode cp.async: the copy happens at once, so waiting for it does nothing."""
-    if decoder.parts[1] != "async":
-        raise decoder.unsupported()
-    if decoder.has("bulk"):
-        return bulk_copy(decoder)
-    if decoder.parts[2] in ("commit_group", "wait_group", "wait_all"):
-        return lambda lanes: None
-    if decoder.has("mbarrier"):
-        return asynchronous_arrival(decoder)
-    _, target = decoder.address(0, U64)
-    _, source = decoder.address(1, U64)
-    operand = decoder.operands[2]
-    if not isinstance(operand, Integer):
-        raise decoder.invalid("the size is no integer")
-    size = operand.value
-    dtype = UNSIGNED[min(size, 8)]
-    count = size // dtype.itemsize
-    fetch, put = load("global", dtype, count), save("shared", dtype, count)
-    length = decoder.source(3, DTYPES["u32"]) if len(decoder.operands) > 3 else None
-    fetch_byte, put_byte = load("global", U8, 1), save("shared", U8, 1)
-
-    def run(lanes: "Lanes") -> None:
-        to, of = target(lanes), source(lanes)
-        if length is None:
-            put(lanes, to, fetch(lanes, of))
-            return
-        # The bytes past the length are zeros.
-        put(lanes, to, [np.zeros(1, dtype)] * count)
-        amount = np.minimum(length(lanes), DTYPES["u32"].type(size))
-        for number in range(int(amount.max())):
-            inside = np.flatnonzero(lanes.spread(amount) > number)
-            part = lanes.select(inside, [])
-            values = fetch_byte(part, lanes.spread(of)[inside] + of.dtype.type(number))
-            put_byte(part, lanes.spread(to)[inside] + to.dtype.type(number), values)
-
-    return run

@@ -1,5 +1,6 @@
 """The worker process of a stand-in driver: it answers requests over pipes (tests/standin/protocol.md)."""
 
+import math
 import mmap
 import os
 import struct
@@ -105,7 +106,7 @@ class Worker:
             "<IIIIIIIIIII",
             end,
             *three("reqntid", 0),
-            int(np.prod(threads)) if threads else 0,
+            math.prod(threads) if threads else 0,
             *three("reqnctapercluster", 0),
             static,
             local,
