@@ -125,7 +125,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 def rounded(kind: str, value: Array, error: Array, mode: str) -> Array:
     """Return float64 values with their errors as `kind`, in a rounding mode."""
     if kind == "f64":
-        return value + error if mode == "rn" else step(value, np.sign(error), mode)
+        return value if mode == "rn" else step(value, np.sign(error), mode)
     return narrow(value, mode, error)
 
 
