@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from interruptible import interruptible_python
 
 from devmod import _cli
 from devmod_webgpu._serve import Server
@@ -314,7 +315,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, from_stdin: 
     pytest.importorskip("devmod_webgpu", reason="devmod-webgpu, which brings the page, is not installed")
     file = tmp_path / "k.devmod"
     file.write_bytes(WHOLE)
-    command = [sys.executable, "-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open"]
+    command = interruptible_python("-m", "devmod", "view", "-" if from_stdin else str(file), "--no-open")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(temporary)}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from distributions import install
+from interruptible import interruptible_python
 
 import devmod
 from devmod._cli import main
@@ -560,7 +561,7 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
     body = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(600)\n"
     install(tmp_path / "site", "devmod-sleeps", groups={"devmod.create": {"sleeps": "sleeps:create"}}, modules={"sleeps": body})
     env = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "DEVMOD_PLUGINS_ALLOW": "devmod-sleeps"}
-    command = [sys.executable, "-m", "devmod", "plugins"]
+    command = interruptible_python("-m", "devmod", "plugins")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
     deadline = time.monotonic() + 300
     while not marker.exists() and time.monotonic() < deadline:
