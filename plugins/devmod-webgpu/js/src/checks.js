@@ -12,21 +12,21 @@ const MAX_INT64 = 2n ** 63n - 1n;
 
 /**
  * @param {unknown} value
- * @param {string} what
+ * @param {string} subject
  * @param {Refuse} refuse
  */
-export function readCounts(value, what, refuse) {
-  if (!Array.isArray(value)) throw refuse(`${what} is a list, not ${typeName(value)}`);
-  return value.map((each) => readCount(each, what, refuse));
+export function readCounts(value, subject, refuse) {
+  if (!Array.isArray(value)) throw refuse(`${subject} is a list, not ${typeName(value)}`);
+  return value.map((each) => readCount(each, subject, refuse));
 }
 
 /**
  * @param {unknown} type
- * @param {string} where
+ * @param {string} subject
  * @param {Refuse} refuse
  */
-export function readType(type, where, refuse) {
-  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
+export function readType(type, subject, refuse) {
+  if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
   if (type && !parseDtype(type)) {
     const examples = "'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle'";
     throw refuse(`${repr(type)} is not a type: expected a name such as ${examples}, or one with lanes such as 'float16x4'`);
@@ -41,11 +41,11 @@ export function isCount(value) {
 
 /**
  * @param {unknown} value
- * @param {string} what
+ * @param {string} subject
  * @param {Refuse} refuse
  */
-export function readCount(value, what, refuse) {
-  if (!isCount(value)) throw refuse(`${what} is invalid: expected an int of at least 0, got ${show(value)}`);
+export function readCount(value, subject, refuse) {
+  if (!isCount(value)) throw refuse(`${subject} is invalid: expected an int of at least 0, got ${show(value)}`);
   return Number(value);
 }
 

@@ -145,7 +145,7 @@ function readIndex(index, available, place) {
  * @returns {RawEntry}
  */
 function readEntry(reader, number) {
-  const where = `modules, ${number}`;
+  const subject = `modules, ${number}`;
   const start = reader.at;
   /** @type {Set<string>} */
   const taken = new Set();
@@ -153,12 +153,12 @@ function readEntry(reader, number) {
   const result = {
     kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32),
   };
-  reader.field = where;
+  reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
-    reader.field = where;
+    reader.field = subject;
     const key = reader.readKey(taken);
     taken.add(key);
-    reader.field = `${where}, ${key}`;
+    reader.field = `${subject}, ${key}`;
     if (key === "kind" || key === "format" || key === "variant") result[key] = reader.readStr();
     else if (key === "imports") result.imports = readNumbers(reader);
     else if (key === "functions") {
@@ -169,7 +169,7 @@ function readEntry(reader, number) {
     else if (key === "sha256") result.digest = reader.readBin().slice();
     else reader.readValue();
   }
-  reader.field = where;
+  reader.field = subject;
   const bare = result.kind === "bundle" || result.kind === "_lib";
   if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
@@ -228,23 +228,23 @@ export function isMap(value) {
  * @param {string} place
  */
 function checkTree(roots, entries, place) {
-  const what = `the index of ${place}`;
+  const subject = `the index of ${place}`;
   const depth = new Array(entries.length).fill(0);
   for (const root of roots) {
-    if (root >= entries.length) throw new FormatError(`${what}: the root ${root} is none of its ${entries.length} modules`);
+    if (root >= entries.length) throw new FormatError(`${subject}: the root ${root} is none of its ${entries.length} modules`);
     depth[root] = 1;
   }
-  if (!roots.length) throw new FormatError(`${what} has no root`);
-  if (new Set(roots).size !== roots.length) throw new FormatError(`${what} names a root twice`);
+  if (!roots.length) throw new FormatError(`${subject} has no root`);
+  if (new Set(roots).size !== roots.length) throw new FormatError(`${subject} names a root twice`);
   entries.forEach((entry, number) => {
-    if (!depth[number]) throw new FormatError(`${what}: module ${number} is neither a root nor imported by a module before it`);
-    if (depth[number] > MAX_DEPTH) throw new FormatError(`${what}: module ${number} is more than ${MAX_DEPTH} imports deep`);
+    if (!depth[number]) throw new FormatError(`${subject}: module ${number} is neither a root nor imported by a module before it`);
+    if (depth[number] > MAX_DEPTH) throw new FormatError(`${subject}: module ${number} is more than ${MAX_DEPTH} imports deep`);
     for (const child of entry.imports) {
       if (child >= entries.length) {
-        throw new FormatError(`${what}: module ${number} imports ${child}, and there are ${entries.length} modules`);
+        throw new FormatError(`${subject}: module ${number} imports ${child}, and there are ${entries.length} modules`);
       }
       if (child <= number) {
-        throw new FormatError(`${what}: module ${number} imports ${child}, which may be a cycle; expected a number after its own`);
+        throw new FormatError(`${subject}: module ${number} imports ${child}, which may be a cycle; expected a number after its own`);
       }
       depth[child] = Math.max(depth[child], depth[number] + 1);
     }
@@ -252,7 +252,7 @@ function checkTree(roots, entries, place) {
   const bare = entries.filter((entry) => entry.offset === null).length;
   const others = entries.length - bare;
   if (bare - others > MAX_BARE) {
-    throw new FormatError(`${what}: ${bare} nodes without bytes and ${others} modules with some; there may be ${MAX_BARE} more of the first`);
+    throw new FormatError(`${subject}: ${bare} nodes without bytes and ${others} modules with some; there may be ${MAX_BARE} more of the first`);
   }
 }
 
@@ -268,16 +268,16 @@ function checkBlobs(entries, available, place) {
   const result = entries.map((entry, number) => {
     const { offset, size } = entry;
     if (offset === null) return { ...entry, offset, size: 0 };
-    const where = `the index of ${place}: the bytes of module ${number} (${entry.kind})`;
+    const subject = `the index of ${place}: the bytes of module ${number} (${entry.kind})`;
     if (offset < end) {
-      throw new FormatError(`${where} overlap those before them: they begin at ${offset}, and those end at ${end}`);
+      throw new FormatError(`${subject} overlap those before them: they begin at ${offset}, and those end at ${end}`);
     }
-    if (offset !== aligned(end)) throw new FormatError(`${where} have a bad offset: expected ${aligned(end)}, got ${offset}`);
+    if (offset !== aligned(end)) throw new FormatError(`${subject} have a bad offset: expected ${aligned(end)}, got ${offset}`);
     const stop = BigInt(offset) + BigInt(size);
     if (available >= 0 && stop > available) {
-      throw new FormatError(`${where} end at ${stop}, and there are ${available}: the file is cut short, or the size is wrong`);
+      throw new FormatError(`${subject} end at ${stop}, and there are ${available}: the file is cut short, or the size is wrong`);
     }
-    if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${where} end at ${stop}, beyond any file`);
+    if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${subject} end at ${stop}, beyond any file`);
     end = Number(stop);
     return { ...entry, offset: Number(offset), size: Number(size) };
   });

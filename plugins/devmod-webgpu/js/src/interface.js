@@ -71,15 +71,15 @@ function readBoolean(value, refuse) {
 
 /**
  * @param {Value} value
- * @param {string} what
+ * @param {string} subject
  * @param {number} least
  * @param {Refuse} refuse
  */
-function readThreads(value, what, least, refuse) {
+function readThreads(value, subject, least, refuse) {
   if (value === null) return null;
-  if (!Array.isArray(value) || value.length !== 3) throw refuse(`${what} is three numbers, not ${show(value)}`);
-  const counts = value.map((count) => readCount(count, what, refuse));
-  if (Math.min(...counts) < least) throw refuse(`${what} is three numbers of ${least} or more, not ${show(value)}`);
+  if (!Array.isArray(value) || value.length !== 3) throw refuse(`${subject} is three numbers, not ${show(value)}`);
+  const counts = value.map((count) => readCount(count, subject, refuse));
+  if (Math.min(...counts) < least) throw refuse(`${subject} is three numbers of ${least} or more, not ${show(value)}`);
   return /** @type {[number, number, number]} */ (counts);
 }
 
@@ -92,55 +92,55 @@ function readParam(value, refuse) {
   if (!isMap(value)) throw refuse(`a parameter is a map with string keys, not ${typeName(value)}`);
   for (const key of ["name", "kind"]) if (!(key in value)) throw refuse(`a parameter has no '${key}'`);
   const { name, kind, type = "", access = "", at = null, align = 0, size = 0, members = [], default: known = null, least = 0 } = value;
-  const where = `the parameter ${show(name)}`;
-  if (!Array.isArray(members)) throw refuse(`the members of ${where} are a list, not ${typeName(members)}`);
-  if (known !== null) readDefault(known, where, refuse);
+  const subject = `the parameter ${show(name)}`;
+  if (!Array.isArray(members)) throw refuse(`the members of ${subject} are a list, not ${typeName(members)}`);
+  if (known !== null) readDefault(known, subject, refuse);
   if (typeof name !== "string") throw refuse(`a parameter's name is a string, not ${typeName(name)}`);
   if (typeof kind !== "string" || !PARAM_KINDS.includes(/** @type {Param["kind"]} */ (kind))) {
-    throw refuse(`${where} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
+    throw refuse(`${subject} has the kind ${show(kind)}; a kind is one of ${PARAM_KINDS.join(", ")}`);
   }
   if (access !== "" && access !== "r" && access !== "w" && access !== "rw") {
-    throw refuse(`${where} has the access ${show(access)}; an access is 'r', 'w', 'rw' or ''`);
+    throw refuse(`${subject} has the access ${show(access)}; an access is 'r', 'w', 'rw' or ''`);
   }
   const result = {
     name,
     kind: /** @type {Param["kind"]} */ (kind),
-    type: readType(type, where, refuse),
+    type: readType(type, subject, refuse),
     access: /** @type {Param["access"]} */ (access),
-    align: readCount(align, `the alignment of ${where}`, refuse),
-    size: readCount(size, `the size of ${where}`, refuse),
+    align: readCount(align, `the alignment of ${subject}`, refuse),
+    size: readCount(size, `the size of ${subject}`, refuse),
     members: members.map((each) => readMember(each, 0, refuse)),
     least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
   };
   if (members.length && kind !== "scalar" && kind !== "uniform") {
-    throw refuse(`${where} is of kind ${kind} and has members; only a scalar or a uniform has members`);
+    throw refuse(`${subject} is of kind ${kind} and has members; only a scalar or a uniform has members`);
   }
   if (members.length) {
     const { code, bits, lanes } = parseDtype(result.type) ?? {};
-    if (code !== 1 || bits !== 8) throw refuse(`${where} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
-    checkMembers(result.members, Number(lanes), where, refuse);
+    if (code !== 1 || bits !== 8) throw refuse(`${subject} has members and the type ${show(type)}; the type of a struct of N bytes is 'uint8xN'`);
+    checkMembers(result.members, Number(lanes), subject, refuse);
   }
-  const [defaultKey, count] = isMap(known) ? Object.entries(known)[0] : ["", null];
+  const [defaultKey, count] = isMap(known) ? Object.entries(known)[0] ?? ["", null] : ["", null];
   if (defaultKey && kind !== (defaultKey === "value" ? "scalar" : "local")) {
     const text = defaultKey === "value" ? count : defaultKey === "bytes" ? `Local(${count})` : `Local(per_thread=${count})`;
     const expected = "a Local for the kind local, or an int from 0 to 2**63 - 1 for the kind scalar";
-    throw refuse(`${where} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
+    throw refuse(`${subject} has an invalid default: expected ${expected}, got ${text} for ${kind}`);
   }
-  return { ...result, at: readPlace(at, where, refuse) };
+  return { ...result, at: readPlace(at, subject, refuse) };
 }
 
 /**
  * @param {Value} value
- * @param {string} where
+ * @param {string} subject
  * @param {Refuse} refuse
  */
-function readDefault(value, where, refuse) {
+function readDefault(value, subject, refuse) {
   const [key, ...others] = isMap(value) ? Object.keys(value) : [];
   const count = isMap(value) ? value[key ?? ""] : 0;
   const least = key === "value" ? 0 : 1;
   if ((key === "value" || key === "bytes" || key === "per_thread") && !others.length && isCount(count) && Number(count) >= least) return;
   throw refuse(
-    `${where} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of ` +
+    `${subject} has an invalid default: expected a map with one key, bytes or per_thread with an int of at least 1, or value with an int of ` +
       `at least 0, got ${show(value)}`,
   );
 }
@@ -158,17 +158,17 @@ function readBlock(value, refuse) {
 
 /**
  * @param {unknown} at
- * @param {string} where
+ * @param {string} subject
  * @param {Refuse} refuse
  * @param {boolean} [push]
  * @returns {Place}
  */
-function readPlace(at, where, refuse, push = false) {
+function readPlace(at, subject, refuse, push = false) {
   if (at === null || (push && at === "push")) return at;
   const parts = Array.isArray(at) ? at : [at];
   if ((!Array.isArray(at) || at.length === 2) && parts.every(isCount)) {
     const [first, second] = parts.map(Number);
     return /** @type {Place} */ (Array.isArray(at) ? [first, second] : first);
   }
-  throw refuse(`${where} has the place ${show(at)}; a place is an index or a pair of indices`);
+  throw refuse(`${subject} has the place ${show(at)}; a place is an index or a pair of indices`);
 }

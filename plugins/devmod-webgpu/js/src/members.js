@@ -39,22 +39,22 @@ export function readMember(value, depth, refuse) {
   if (!Array.isArray(members)) throw refuse(`the members of a member are a list, not ${typeName(members)}`);
   const inner = members.map((each) => readMember(each, depth + 1, refuse));
   if (typeof name !== "string") throw refuse(`a member's name is a string, not ${typeName(name)}`);
-  const where = `the member ${repr(name)}`;
-  if (typeof type !== "string") throw refuse(`${where} has a type that is not a string: ${typeName(type)}`);
+  const subject = `the member ${repr(name)}`;
+  if (typeof type !== "string") throw refuse(`${subject} has a type that is not a string: ${typeName(type)}`);
   if (Boolean(type) === Boolean(inner.length)) {
-    throw refuse(`${where} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`);
+    throw refuse(`${subject} has ${type ? "a type and members" : "neither a type nor members"}; it has one of them`);
   }
   const result = {
     name,
-    type: readType(type, where, refuse),
-    offset: readCount(offset, `the offset of ${where}`, refuse),
+    type: readType(type, subject, refuse),
+    offset: readCount(offset, `the offset of ${subject}`, refuse),
     members: inner,
-    size: readCount(size, `the size of ${where}`, refuse),
-    shape: readCounts(shape, `the shape of ${where}`, refuse),
-    strides: readCounts(strides, `the strides of ${where}`, refuse),
+    size: readCount(size, `the size of ${subject}`, refuse),
+    shape: readCounts(shape, `the shape of ${subject}`, refuse),
+    strides: readCounts(strides, `the strides of ${subject}`, refuse),
   };
   if (result.shape.length !== result.strides.length) {
-    throw refuse(`${where} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`);
+    throw refuse(`${subject} has a shape of ${result.shape.length} dimensions and ${result.strides.length} strides`);
   }
   return result;
 }
@@ -83,19 +83,19 @@ export function isValue([first, ...others]) {
  * Check that the members of a struct of `size` bytes are inside it and do not overlap, and those of nested structs.
  * @param {Member[]} members
  * @param {number} size
- * @param {string} where
+ * @param {string} subject
  * @param {Refuse} refuse
  * @param {number} [depth]
  */
-export function checkMembers(members, size, where, refuse, depth = 0) {
+export function checkMembers(members, size, subject, refuse, depth = 0) {
   if (depth >= MAX_DEPTH) throw refuse(`more than ${MAX_DEPTH} structs enclose a member`);
   /** @type {{ start: number, end: number, path: string }[]} */
   const spans = [];
   /** @type {Set<string>} */
   const names = new Set();
   for (const member of members) {
-    const path = `the member ${quoteName(member.name)} of ${where}`;
-    if (member.name && names.has(member.name)) throw refuse(`${where} has two members ${quoteName(member.name)}`);
+    const path = `the member ${quoteName(member.name)} of ${subject}`;
+    if (member.name && names.has(member.name)) throw refuse(`${subject} has two members ${quoteName(member.name)}`);
     names.add(member.name);
     if (member.members.length) {
       if (!member.size) throw refuse(`${path} is a struct without a size`);

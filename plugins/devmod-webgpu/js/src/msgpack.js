@@ -49,13 +49,13 @@ export class Reader {
 
   /**
    * @param {Uint8Array} data
-   * @param {string} what The name of the bytes in messages: "the bytes of the opencl module".
+   * @param {string} subject The name of the bytes in messages: "the bytes of the opencl module".
    * @param {string} [kind] The kind in errors.
    * @param {number} [most] The most values that are read.
    */
-  constructor(data, what, kind = "", most = MAX_VALUES) {
+  constructor(data, subject, kind = "", most = MAX_VALUES) {
     this.data = data;
-    this.what = what;
+    this.subject = subject;
     this.kind = kind;
     this.field = "";
     this.at = 0;
@@ -70,7 +70,7 @@ export class Reader {
    * @param {number} [at]
    */
   error(problem, at = this.at) {
-    return new FormatError(`${this.what}: ${this.field ? `${this.field}: ` : ""}${problem}, at byte ${at}`, { kind: this.kind });
+    return new FormatError(`${this.subject}: ${this.field ? `${this.field}: ` : ""}${problem}, at byte ${at}`, { kind: this.kind });
   }
 
   /** Throw FormatError if bytes follow the last object. */

@@ -18,8 +18,8 @@ export function didYouMean(name, known) {
   for (const each of known.slice(0, MAX_COMPARED)) {
     const both = each.length + name.length;
     if (Math.max(each.length, name.length) > MAX_LENGTH || (2 * Math.min(each.length, name.length)) / both < CUTOFF) continue;
-    const found = (2 * matching(each, name)) / both;
-    if (found >= CUTOFF && (found > ratio || (found === ratio && each > best))) [best, ratio] = [each, found];
+    const similarity = (2 * matching(each, name)) / both;
+    if (similarity >= CUTOFF && (similarity > ratio || (similarity === ratio && each > best))) [best, ratio] = [each, similarity];
   }
   return best ? `. Did you mean ${repr(best)}?` : "";
 }

@@ -48,10 +48,10 @@ function checkCount(plan, given) {
 function checkMissing(plan, missing, count) {
   const [first] = missing;
   if (!first) return;
-  const named = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
-  if (!named && !plan.known) throw failure(plan, wrongCount(plan, count));
-  const what = named ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
-  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${what}; ${takes(plan)}`, first.name);
+  const byName = missing.every(({ name }) => name && plan.args.filter((each) => each.name === name).length === 1);
+  if (!byName && !plan.known) throw failure(plan, wrongCount(plan, count));
+  const listed = byName ? listNames(missing.map(({ name }) => name)) : missing.map(label).join(", ");
+  throw failure(plan, `is missing ${missing.length === 1 ? "an argument" : "arguments"}: ${listed}; ${takes(plan)}`, first.name);
 }
 
 /** @param {Plan} plan */

@@ -12,7 +12,7 @@ import { packerOf, widthOf } from "./scalars.js";
 const MAX_GROUP = 31;
 const MAX_BINDING = 65535;
 const MAX_BLOCK = 65536;
-/** TVM's launch tags with a launch value: scopes with an axis, in the order of `Plan.launch[].which`, and shared memory. */
+/** TVM's launch tags with a launch value: scopes with an axis, in the order of `Plan.launch[].triple`, and shared memory. */
 const DIMENSIONS = ["blockIdx", "threadIdx", "clusterCtaIdx", "preferredClusterCtaIdx"];
 const DYNAMIC_SHARED_MEMORY = "tirx.use_dyn_shared_memory";
 export const SHARED_MEMORY = DIMENSIONS.length;
@@ -44,7 +44,7 @@ export const SHARED_MEMORY = DIMENSIONS.length;
  * @property {boolean} known Whether the function has an interface.
  * @property {Argument[]} args
  * @property {{ spot: Spot, size: number }[]} blocks
- * @property {{ tag: string, which: number, axis: number }[]} launch
+ * @property {{ tag: string, triple: number, axis: number }[]} launch
  * @property {boolean} folds Whether a large x of the grid is folded into z for TVM's shaders.
  * @property {number} packed The offset of TVM's packGridDimX in the last block; -1 for other shaders.
  */
@@ -60,11 +60,11 @@ export function makePlan(name, info, text) {
   const { args, blocks, folds, packed } = info.interface ? byInterface(description, info) : byOrder(description, info, text);
   const launch = info.launchParamTags.flatMap((tag) => {
     const [word, axis = ""] = tag.split(".");
-    const which = DIMENSIONS.indexOf(word ?? "");
-    return which >= 0 && axis.length === 1 && "xyz".includes(axis) ? [{ tag, which, axis: "xyz".indexOf(axis) }] : [];
+    const triple = DIMENSIONS.indexOf(word ?? "");
+    return triple >= 0 && axis.length === 1 && "xyz".includes(axis) ? [{ tag, triple, axis: "xyz".indexOf(axis) }] : [];
   });
   // The value of dynamic shared memory is the last one.
-  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) launch.push({ tag: DYNAMIC_SHARED_MEMORY, which: SHARED_MEMORY, axis: 0 });
+  if (info.launchParamTags.includes(DYNAMIC_SHARED_MEMORY)) launch.push({ tag: DYNAMIC_SHARED_MEMORY, triple: SHARED_MEMORY, axis: 0 });
   return { name, description, known: info.interface !== null, args, blocks, launch, folds, packed };
 }
 
@@ -80,31 +80,31 @@ function byInterface(description, info) {
   const taken = new Set();
   let buffers = 0;
   const places = blocks.map(({ at, size }, number) => {
-    const where = `${description}: block ${number} of its interface`;
-    if (at === "push") throw new FormatError(`${where} is for push constants, which WebGPU does not support`, { kind: "webgpu" });
-    if (size < 1 || size > MAX_BLOCK) throw new FormatError(`${where} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, { kind: "webgpu" });
-    return { spot: spotOf(at, where, taken), size };
+    const subject = `${description}: block ${number} of its interface`;
+    if (at === "push") throw new FormatError(`${subject} is for push constants, which WebGPU does not support`, { kind: "webgpu" });
+    if (size < 1 || size > MAX_BLOCK) throw new FormatError(`${subject} has ${size} bytes, expected 1 to ${MAX_BLOCK}`, { kind: "webgpu" });
+    return { spot: spotOf(at, subject, taken), size };
   });
   const args = params.map((param, number) => {
     const { name, kind, at, align } = param;
-    const where = `${description}: ${label({ number, name })}`;
+    const subject = `${description}: ${label({ number, name })}`;
     const type = param.type || (kind === "scalar" || kind === "uniform" ? (info.argTypes[number] ?? "") : "");
     const result = argument({ number, name, type, written: param.access !== "r" });
-    if (kind === "local") throw new FormatError(`${where} is of kind local, which WebGPU does not support`, { kind: "webgpu" });
+    if (kind === "local") throw new FormatError(`${subject} is of kind local, which WebGPU does not support`, { kind: "webgpu" });
     result.kind = kind;
     if (kind === "scalar") {
-      if (!Array.isArray(at)) throw new FormatError(`${where} has no place in a block`, { kind: "webgpu" });
-      result.pack = packer(where, type, align, name, param.members);
+      if (!Array.isArray(at)) throw new FormatError(`${subject} has no place in a block`, { kind: "webgpu" });
+      result.pack = packer(subject, type, align, name, param.members);
       const block = places[at[0]];
       const width = widthOf(type);
       if (!block || at[1] + width > block.size) {
-        throw new FormatError(`${where} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`, { kind: "webgpu" });
+        throw new FormatError(`${subject} is outside its block: ${width} bytes at ${at[1]} of block ${at[0]}`, { kind: "webgpu" });
       }
       [result.block, result.offset] = at;
       return result;
     }
-    result.spot = spotOf(at, where, taken);
-    if (kind === "uniform") result.pack = packer(where, type, align || 1, name, param.members);
+    result.spot = spotOf(at, subject, taken);
+    if (kind === "uniform") result.pack = packer(subject, type, align || 1, name, param.members);
     if (kind !== "buffer") return result;
     result.struct = align > 0;
     result.unit = type ? Math.max(1, widthOf(type, !align)) : 1;
@@ -137,11 +137,11 @@ function byOrder(description, info, text) {
       buffers += 1;
       return result;
     }
-    const where = `${description}: ${label(result)}`;
+    const subject = `${description}: ${label(result)}`;
     result.kind = "scalar";
-    result.pack = packer(where, type, 0, "", []);
+    result.pack = packer(subject, type, 0, "", []);
     if (widthOf(type) !== 4) {
-      throw new LaunchError(`${where} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
+      throw new LaunchError(`${subject} is of type ${type}; without an interface, expected int32, uint32, float32 or bool`, {
         kind: "webgpu",
       });
     }
@@ -185,33 +185,33 @@ export function label({ number, name }) {
 
 /**
  * @param {unknown} at
- * @param {string} where
+ * @param {string} subject
  * @param {Set<string>} taken
  * @returns {Spot}
  */
-function spotOf(at, where, taken) {
-  if (!Array.isArray(at)) throw new FormatError(`${where} has no place (set, binding)`, { kind: "webgpu" });
+function spotOf(at, subject, taken) {
+  if (!Array.isArray(at)) throw new FormatError(`${subject} has no place (set, binding)`, { kind: "webgpu" });
   const [group, binding] = /** @type {[number, number]} */ (at);
   if (group > MAX_GROUP || binding > MAX_BINDING) {
-    throw new FormatError(`${where} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`, { kind: "webgpu" });
+    throw new FormatError(`${subject} has the place (${group}, ${binding}), expected a group up to ${MAX_GROUP} and a binding up to ${MAX_BINDING}`, { kind: "webgpu" });
   }
   const key = `${group},${binding}`;
-  if (taken.has(key)) throw new FormatError(`${where} has the place (${group}, ${binding}), which another argument or block uses`, { kind: "webgpu" });
+  if (taken.has(key)) throw new FormatError(`${subject} has the place (${group}, ${binding}), which another argument or block uses`, { kind: "webgpu" });
   taken.add(key);
   return { group, binding };
 }
 
 /**
- * @param {string} where
+ * @param {string} subject
  * @param {string} type
  * @param {number} align
  * @param {string} name
  * @param {Member[]} members
  * @returns {Packer}
  */
-function packer(where, type, align, name, members) {
+function packer(subject, type, align, name, members) {
   const found = members.length ? recordPacker(name, members, widthOf(type)) : packerOf(type, align);
-  if (!found) throw new LaunchError(`${where} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
+  if (!found) throw new LaunchError(`${subject} is of type ${type}, which WGSL does not support`, { kind: "webgpu" });
   return found;
 }
 

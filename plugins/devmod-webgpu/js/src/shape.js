@@ -80,15 +80,15 @@ function readLaunchValues(plan, given, { grid, block, threads } = {}, fixed) {
   }
   /** @type {Triple[]} */
   const triples = [[1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0, 0, 0]];
-  plan.launch.forEach(({ tag, which, axis }, number) => {
-    const value = readCount(plan, tag, given[number], `the launch value ${tag}`, which === 0 || which === SHARED_MEMORY ? 0 : 1);
-    /** @type {Triple} */ (triples[which])[axis] = value;
+  plan.launch.forEach(({ tag, triple, axis }, number) => {
+    const value = readCount(plan, tag, given[number], `the launch value ${tag}`, triple === 0 || triple === SHARED_MEMORY ? 0 : 1);
+    /** @type {Triple} */ (triples[triple])[axis] = value;
   });
   const [requested, threadsOf, cluster, , shared] = /** @type {[Triple, Triple, Triple, Triple, Triple]} */ (triples);
   if (shared[0]) {
     throw failure(plan, "shared_memory", `cannot be given ${shared[0]} bytes of shared memory: the shader fixes the size of its workgroup memory`);
   }
-  const size = readBlock(plan, plan.launch.some(({ which }) => which === 1) ? threadsOf : null, fixed);
+  const size = readBlock(plan, plan.launch.some(({ triple }) => triple === 1) ? threadsOf : null, fixed);
   if (!requested.includes(0) && cluster.some((part) => part !== 1)) {
     throw launchError(plan, "", `WebGPU does not support clusters; expected cluster=(1, 1, 1), got (${cluster.join(", ")})`);
   }
@@ -158,9 +158,9 @@ function launchError({ name, description }, argument, text) {
  */
 function readTriple(plan, word, value, least) {
   const parts = Array.isArray(value) ? value : [value];
-  const what = `${word}=${describeDims(/** @type {Dims} */ (value))}`;
-  if (parts.length < 1 || parts.length > 3) throw failure(plan, word, `was given ${what}: expected a number, or up to three numbers for x, y, z`);
-  const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, what, least));
+  const subject = `${word}=${describeDims(/** @type {Dims} */ (value))}`;
+  if (parts.length < 1 || parts.length > 3) throw failure(plan, word, `was given ${subject}: expected a number, or up to three numbers for x, y, z`);
+  const [x = 1, y = 1, z = 1] = parts.map((part) => readCount(plan, word, part, subject, least));
   return [x, y, z];
 }
 
@@ -168,13 +168,13 @@ function readTriple(plan, word, value, least) {
  * @param {Plan} plan
  * @param {string} word
  * @param {unknown} value
- * @param {string} what
+ * @param {string} subject
  * @param {number} least
  */
-function readCount(plan, word, value, what, least) {
+function readCount(plan, word, value, subject, least) {
   const number = typeof value === "bigint" ? Number(value) : value;
-  if (!Number.isSafeInteger(number)) throw failure(plan, word, `was given ${what}: ${describeValue(value)} is not a whole number`);
-  if (Number(number) < least) throw failure(plan, word, `was given ${what}: ${number} is not a count of ${least} or more`);
+  if (!Number.isSafeInteger(number)) throw failure(plan, word, `was given ${subject}: ${describeValue(value)} is not a whole number`);
+  if (Number(number) < least) throw failure(plan, word, `was given ${subject}: ${number} is not a count of ${least} or more`);
   return Number(number);
 }
 

@@ -140,8 +140,8 @@ class HttpFile {
    * @param {number} length
    */
   async body(answer, offset, length) {
-    const wrong = (/** @type {string} */ what) =>
-      new FetchError(`${this.place}: the server responded to a request for bytes ${offset} to ${offset + length - 1} with ${what}`);
+    const wrong = (/** @type {string} */ got) =>
+      new FetchError(`${this.place}: the server responded to a request for bytes ${offset} to ${offset + length - 1} with ${got}`);
     const part = contentRange(answer);
     if (part && (part.first !== offset || part.last >= offset + length || part.last < part.first)) {
       await answer.body?.cancel();

@@ -103,40 +103,40 @@ function readFmap(reader, fmap) {
 
 /**
  * @param {Reader} reader
- * @param {string} where
+ * @param {string} subject
  * @param {Known} known The cached arguments of earlier functions, by the number of fields.
  * @returns {FunctionInfo}
  */
-function readInfo(reader, where, known) {
+function readInfo(reader, subject, known) {
   const start = reader.at;
-  reader.field = where;
+  reader.field = subject;
   const count = reader.readArray();
   if (count !== 4 && count !== 5) throw reader.error(`expected an array of 4 or 5, found one of ${count}`, start);
-  reader.field = `${where}, name`;
+  reader.field = `${subject}, name`;
   const name = reader.readStr();
   // An array of four fields may begin like one of five, so they are cached separately.
-  return { name, ...reader.shared(known[count], () => readArguments(reader, where, name, start, count === 5)) };
+  return { name, ...reader.shared(known[count], () => readArguments(reader, subject, name, start, count === 5)) };
 }
 
 /**
  * @param {Reader} reader
- * @param {string} where
+ * @param {string} subject
  * @param {string} name
  * @param {number} start
  * @param {boolean} fifth Whether the function has an interface.
  * @returns {Omit<FunctionInfo, "name">}
  */
-function readArguments(reader, where, name, start, fifth) {
-  reader.field = `${where}, arg_types`;
+function readArguments(reader, subject, name, start, fifth) {
+  reader.field = `${subject}, arg_types`;
   const argTypes = [];
   for (let items = reader.readArray(); items > 0; items--) argTypes.push(dtypeName(readDtype(reader)));
-  reader.field = `${where}, launch_param_tags`;
+  reader.field = `${subject}, launch_param_tags`;
   const launchParamTags = [];
   for (let items = reader.readArray(); items > 0; items--) launchParamTags.push(reader.readStr());
-  reader.field = `${where}, arg_extra_tags`;
+  reader.field = `${subject}, arg_extra_tags`;
   const argExtraTags = [];
   for (let items = reader.readArray(); items > 0; items--) argExtraTags.push(reader.readInt(-(2 ** 31), 2 ** 31 - 1));
-  reader.field = `${where}, interface`;
+  reader.field = `${subject}, interface`;
   const refuse = (/** @type {string} */ problem) => reader.error(problem, start);
   const found = fifth ? readInterface(reader.readMapObject(), refuse) : null;
   if (found && found.params.length !== argTypes.length) {
