@@ -30,6 +30,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "softmax.cu": {"block": 64},
     "matmul.cu": {"block": (16, 16)},
 }
+#: A function for Hexagon is one call without a grid, so its calls are others than those of the kinds above. It has a file of its own.
+DSP_TARGET, DSP_OPTIONS = "hexagon -arch=v66", {"brighten.c": ["-mhvx=v66"]}
 BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda")
 
 
@@ -48,6 +50,12 @@ def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]
             if module.kind == kind
         ]
     return made
+
+
+def compile_dsp(repository: Path) -> list[tuple[str, devmod.Module]]:
+    """Return the examples for Hexagon, each with the name of its source."""
+    sources = sorted((repository / "examples" / "hexagon").glob("*.c"))
+    return [(source.name, devmod.compile(source, DSP_TARGET, options=DSP_OPTIONS.get(source.name, ()))) for source in sources]
 
 
 def main(repository: Path, out: Path) -> None:
@@ -82,6 +90,13 @@ def main(repository: Path, out: Path) -> None:
     devmod.save(devmod.bundle(*modules), path)
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
     print(f"  {len(modules)} modules of {len(digests)} kinds in one file of {path.stat().st_size} bytes")
+    try:
+        dsp = compile_dsp(repository)
+    except devmod.ToolchainNotFoundError as error:
+        print(f"  left out hexagon: {error}")
+    else:
+        devmod.save(devmod.bundle(*(module for _, module in dsp)), out / "dsp.devmod")
+        print(f"  {', '.join(name for name, _ in dsp)} → hexagon so, in a file of their own: a call of them has no grid")
 
 
 if __name__ == "__main__":

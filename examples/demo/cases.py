@@ -31,16 +31,17 @@ class Timed:
         self.seconds = 0.0
         self.calls: list[str] = []
 
-    def __getitem__(self, name: str) -> Callable[..., None]:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         """Return a function that calls a kernel, then launches it four times and adds the best time."""
         return partial(self._call, name)
 
-    def _call(self, name: str, /, *args: Any, **named: Any) -> None:
+    def _call(self, name: str, /, *args: Any, **named: Any) -> Any:
         self.calls.append(text_of_call(name, args, named))
         function = self.module[name].on(self.device)
-        function(*args, **named)
+        result = function(*args, **named)
         launch = function.bind(*args, **named)
         self.seconds += min(launch.time() for _ in range(4))
+        return result
 
 
 def text_of_call(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> str:
@@ -142,6 +143,49 @@ CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
     "Mandelbrot": (mandelbrot, ("mandelbrot",)),
     "sum": (total, ("sum",)),
     "TVM's matmul": (tvm_matmul, ("matmul_kernel",)),
+}
+
+
+def dsp_softmax(module: Any, device: Any) -> Result:
+    """The softmax of the other kinds on fewer rows."""
+    values = np.random.default_rng(1).normal(0, 8, (40, 100)).astype(np.float32)
+    x, y = device.from_numpy(values), device.empty(values.shape, "float32")
+    module["softmax"](x=x, y=y, columns=100, rows=40)
+    e = np.exp(values.astype(np.float64) - values.max(axis=1, keepdims=True))
+    return Result(_largest(y.numpy(), e / e.sum(axis=1, keepdims=True)), 1e-6)
+
+
+def dsp_matmul(module: Any, device: Any) -> Result:
+    """Sizes that are no multiples of the tile."""
+    rng = np.random.default_rng(2)
+    left, right = (rng.uniform(-1, 1, shape).astype(np.float32) for shape in ((50, 70), (70, 60)))
+    a, b, c = device.from_numpy(left), device.from_numpy(right), device.empty((50, 60), "float32")
+    module["matmul_tiled"](a=a, b=b, c=c, m=50, n=60, k=70)
+    return Result(_largest(c.numpy(), left.astype(np.float64) @ right), 1e-4)
+
+
+def dsp_sum(module: Any, device: Any) -> Result:
+    """A function that returns its result."""
+    values = np.random.default_rng(3).uniform(0, 1, 100_000).astype(np.float32)
+    total = module["sum"](x=device.from_numpy(values), n=values.size)
+    wanted = values.sum(dtype=np.float64)
+    return Result(abs(total - wanted) / wanted, 1e-6)
+
+
+def dsp_brighten(module: Any, device: Any) -> Result:
+    """Vectors of 128 bytes, and a rest."""
+    picture = np.random.default_rng(4).integers(0, 256, 10_000, "uint8")
+    brighter = device.empty(picture.shape, "uint8")
+    module["brighten"](picture=device.from_numpy(picture), brighter=brighter, amount=60, size=picture.size)
+    return Result(_largest(brighter.numpy(), np.minimum(picture.astype(int) + 60, 255)), 0)
+
+
+#: The cases of Hexagon, whose functions are calls without a grid.
+DSP_CASES: dict[str, Callable[..., Result]] = {
+    "softmax": dsp_softmax,
+    "tiled matmul": dsp_matmul,
+    "sum": dsp_sum,
+    "brighten (HVX)": dsp_brighten,
 }
 
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from cases import CASES, Timed
+from cases import CASES, DSP_CASES, Timed
 from PIL import Image
 from rich import box
 from rich.console import Console
@@ -62,6 +62,8 @@ def main(repository: Path, out: Path) -> int:
     console.print(table)
     bad += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
     console.print(table_of_calls(calls))
+    if (out / "dsp.devmod").exists():
+        bad += run_dsp(console, out / "dsp.devmod")
     for kind, why in not_run.items():
         console.print(f"not run, {kind}: {why}", soft_wrap=True, markup=False)
 
@@ -87,6 +89,31 @@ def main(repository: Path, out: Path) -> int:
     for line in bad:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
     return bool(bad)
+
+
+def run_dsp(console: Console, path: Path) -> list[str]:
+    """Run the file for Hexagon, print its table, and return what is wrong."""
+    module = devmod.load(path)
+    try:
+        device = devmod.device("hexagon")
+    except devmod.DeviceNotFoundError as error:
+        console.print(f"not run, hexagon: {error}", soft_wrap=True, markup=False)
+        return []
+    table = Table("kernel", "call", "device", box=box.ROUNDED, title="a file for DSPs: a call has no grid", title_justify="left")
+    for title in ("time", "largest error", "allowed"):
+        table.add_column(title, justify="right")
+    bad = []
+    for name, case in DSP_CASES.items():
+        timed = Timed(module, device)
+        result = case(timed, device)
+        good = result.error <= result.tolerance
+        shown = f"[green]{result.error:.2e}[/]" if good else f"[red]{result.error:.2e}[/]"
+        table.add_row(name, escape(timed.calls[0]), device.name, f"{timed.seconds * 1e3:.3f} ms", shown, f"{result.tolerance:g}")
+        if not good:
+            bad.append(f"{name} on hexagon: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
+    console.print(table)
+    digests = same_bytes(path, "hexagon")
+    return bad + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
 
 
 def table_of_calls(calls: dict[str, dict[str, list[str]]]) -> Table:

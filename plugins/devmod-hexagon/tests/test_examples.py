@@ -1,0 +1,29 @@
+"""The C examples, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+
+REPOSITORY = Path(__file__).parents[3]
+sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
+
+from build import compile_dsp  # noqa: E402
+from cases import DSP_CASES  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def loaded() -> devmod.Module:
+    return devmod.loads(devmod.dumps(devmod.bundle(*(module for _, module in compile_dsp(REPOSITORY)))))
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("name", DSP_CASES)
+def test_example(name: str, loaded: devmod.Module, device: Any) -> None:
+    result = DSP_CASES[name](loaded, device)
+    assert result.error <= result.tolerance
