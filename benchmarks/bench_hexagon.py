@@ -1,0 +1,147 @@
+"""What Hexagon costs: compiling, of the same clang and lld called bare; a call's round trip, calls in a batch, and copies.
+
+    python benchmarks/bench_hexagon.py [--rounds 31]
+
+The compile is of the demo's softmax. Called bare, the wheel's zig does the same three steps with the same flags, and nothing reads the
+source. The contenders take turns in each round; the figures are medians. A round trip is a prepared launch of an empty function, waited
+for. Copies are of 100 MB, to memory that was touched before. Exits with 1 when a figure exceeds its bound, and with 0 and a word where
+there is no qemu-hexagon or no ziglang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import devmod
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "examples" / "hexagon" / "softmax.c"
+TARGET = "hexagon -arch=v66"
+EMPTY = "void nothing(int *x, int n) {}"
+SIZE = 100 << 20
+#: The most milliseconds for the reading of the source, above the compiler's own time.
+READING = 15.0
+
+
+def bare(folder: str) -> None:
+    """Compile, assemble and link by the wheel's programs."""
+    from devmod_targets.authoring.zig import find_zig
+    from devmod_targets.hexagon import _headers
+
+    zig = find_zig(kind="hexagon")
+    headers = Path(folder, "devmod-headers")
+    headers.mkdir(exist_ok=True)
+    for name, text in _headers.files().items():
+        (headers / name).write_text(text)
+    machine = ["-target", "hexagon-unknown-none-elf", "-mv66", "-fPIC"]
+    include = str(Path(zig).parent / "lib" / "include")
+    flags = ["-O2", "-std=gnu17", "-ffreestanding", "-fno-ident", "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    steps = (
+        [zig, "clang", "-x", "c", *machine, *flags, "-S", str(SOURCE), "-o", "k.s"],
+        [zig, "clang", "-x", "assembler", *machine, "-c", "k.s", "-o", "k.o"],
+        [zig, "ld.lld", "-m", "hexagonelf", "-shared", "-s", "k.o", "-o", "k.so"],
+    )
+    for step in steps:
+        subprocess.run(step, cwd=folder, check=True, env={"ZIG_GLOBAL_CACHE_DIR": folder, "PATH": os.environ["PATH"]})
+
+
+def median(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the median seconds of each contender. They take turns."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=31)
+    rounds = parser.parse_args().rounds
+    if importlib.util.find_spec("ziglang") is None:
+        print("ziglang is not installed: nothing is measured")
+        return 0
+    try:
+        device = devmod.device("hexagon")
+    except devmod.DeviceNotFoundError as error:
+        print(error)
+        return 0
+    rows: list[tuple[str, str, str, bool]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = median({"bare": lambda: bare(folder), "devmod": lambda: devmod.compile(SOURCE, TARGET)}, rounds)
+    most = 1.1 * compiled["bare"] + READING / 1e3
+    rows.append(
+        (
+            f"compile softmax.c, of the same clang and lld called bare ({compiled['bare'] * 1e3:.0f} ms)",
+            f"{compiled['devmod'] * 1e3:.0f} ms ({compiled['devmod'] / compiled['bare']:.2f})",
+            f"1.1 and {READING:.0f} ms: {most * 1e3:.0f} ms",
+            compiled["devmod"] <= most,
+        )
+    )
+
+    x = device.zeros(16, "int32")
+    launch = devmod.compile(EMPTY, TARGET, language="C")["nothing"].bind(x, 1)
+
+    def round_trip() -> None:
+        launch()
+        device.synchronize()
+
+    def batch() -> None:
+        with device.default_stream.batch():
+            for _ in range(1000):
+                launch()
+        device.synchronize()
+
+    host = np.ones(SIZE, "uint8")
+    array, back = device.from_numpy(host), np.ones(SIZE, "uint8")
+    calls = median({"round trip": round_trip, "batch": batch}, max(rounds * 10, 10))
+    copies = median({"up": lambda: array.copy_from(host), "down": lambda: array.numpy(out=back)}, min(rounds, 15))
+    rows.append(("round trip of a call", f"{calls['round trip'] * 1e6:.0f} µs", "120 µs", calls["round trip"] <= 120e-6))
+    rows.append(("a call in a batch of 1,000", f"{calls['batch'] * 1e3:.2f} µs", "5 µs", calls["batch"] <= 5e-3))
+    for name, seconds in copies.items():
+        rate = SIZE / 1e9 / seconds
+        rows.append((f"100 MB {name}, through shared memory", f"{rate:.1f} GB/s", "at least 5.0 GB/s", rate >= 5))
+    for name, seconds in through_the_pipe(device.arch, rounds).items():
+        rate = SIZE / 1e9 / seconds
+        rows.append((f"100 MB {name}, through the pipe", f"{rate:.1f} GB/s", "at least 1.0 GB/s", rate >= 1))
+    width = max(len(row[0]) for row in rows)
+    for what, measured, bound, good in rows:
+        print(f"{what:{width}}  {measured:>16}  {bound:>24}  {'' if good else 'OVER'}")
+    return int(not all(row[3] for row in rows))
+
+
+def through_the_pipe(arch: str, rounds: int) -> dict[str, float]:
+    """Return the seconds of both copies where the host does not map the runner's memory."""
+    from devmod_hexagon import _emulator
+    from devmod_hexagon._runner import Runner
+    from devmod_hexagon._transport import ProcessTransport
+
+    transport = ProcessTransport([_emulator.find_emulator(), "-cpu", arch, str(_emulator.RUNNER)], 1 << 28)
+    runner = Runner(transport, "the runner")
+    runner.shared = None  # the host then copies through the pipe
+    memory = runner.allocate(SIZE)
+    assert memory is not None
+    data = bytearray(b"\1" * SIZE)
+    result = median(
+        {"up": lambda: runner.write(memory, memoryview(data)), "down": lambda: runner.read(memory, memoryview(data))}, min(rounds, 9)
+    )
+    runner.close()
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
