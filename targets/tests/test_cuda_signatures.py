@@ -352,6 +352,8 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
         ("#include <mma.h>\n" + K + "k(const half *p, __nv_bfloat16 *q) {}", "p: r float16*|q: rw bfloat16*"),
         ("#include <type_traits>\n" + K + "k(std::conditional_t<sizeof(long) == 8, double, float> *p) {}", "p: rw float64*"),
         ("#include <limits>\n#include <climits>\nstruct P { char x[UCHAR_MAX]; };" + K + "k(P p) {}", "p: uint8x255 align 1 {x int8[255]@0}"),
+        ("struct P { char x[UCHAR_MAX]; };\n#ifdef FLT_MAX\ntypedef float T;\n#else\ntypedef int T;\n#endif\n" + K + "k(P p, T *q) {}",
+         "p: uint8x255 align 1 {x int8[255]@0}|q: rw float32*"),
         ("#define N (4 * sizeof(float))\nstruct P { float x[N]; };" + K + "k(P p, int (*rows)[N]) {}", "p: uint8x64 align 4 {x float32[16]@0}|rows: rw int32*"),
         ("__device__ constexpr int f(int x) { return x * 2; }\nstruct P { float x[f(3)]; };" + K + "k(P p) {}", "p: uint8x24 align 4 {x float32[6]@0}"),
         ("__device__ auto f(int x) { return x * 2.0f; }\n" + K + "k(decltype(f(1)) *p) {}", "p: rw float32*"),

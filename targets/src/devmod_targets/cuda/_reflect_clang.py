@@ -14,6 +14,7 @@ from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.cuda import _prelude
 from devmod_targets.cuda._conditions import conditions_agree, include_names
+from devmod_targets.cuda._host_headers import predefined
 from devmod_targets.cuda._mangled import parse_function
 from devmod_targets.cuda._reflect_types import incomplete_name
 
@@ -189,7 +190,7 @@ def read_source(
     for name in include_names(text):
         headers.setdefault(name, "")  # after a missing file libclang reports no further error
     appended = "".join(f"\nauto *{_VARIABLE}{number} = {_address(each)};" for number, each in enumerate(expressions))
-    head = "".join(f"#define {name} {value}\n" for name, value in macros)
+    head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text)
     files = [
         (main, text + appended),
         (prelude, head + _prelude.text()),
