@@ -28,6 +28,7 @@ SOURCES = {
     "@compute @workgroup_size(64) fn bump(@builtin(global_invocation_id) i: vec3<u32>) { x[i.x] += 1u; }\n",
     "metal": "#include <metal_stdlib>\nusing namespace metal;\n"
     "kernel void bump(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }\n",
+    "cuda": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
     "host": "void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n",
 }
 BLOCK = 64
@@ -39,6 +40,8 @@ def module_of(kind: str) -> Any:
         return devmod.compile(SOURCES[kind], "vulkan", name="bump")
     if kind in ("opencl", "webgpu"):
         return devmod.compile(SOURCES[kind], kind)
+    if kind == "cuda":
+        return devmod.compile(SOURCES[kind], "cuda -arch=compute_90")
     info = FunctionInfo("bump", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "uint32", "rw", 0)]))
     if kind == "metal":
         if sys.platform != "darwin":

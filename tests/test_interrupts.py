@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import standin_cuda
 
 import devmod
 
@@ -23,15 +24,22 @@ HANGS = 600 + INTERRUPTS
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "host"])
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "host", "cuda with cuda-bindings", "cuda with pycuda"])
 def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    kind, _, driver = kind.partition(" with ")
+    environment = dict(os.environ)
+    if driver:
+        reason = standin_cuda.missing_driver(driver)
+        if reason:
+            pytest.skip(reason)
+        environment |= {**({} if standin_cuda.on_hardware() else standin_cuda.child_environment()), "DEVMOD_CUDA_DRIVER": driver}
     if kind in ("opencl", "vulkan", "webgpu"):
         try:
             devmod.device(kind)
         except devmod.DeviceNotFoundError as error:
             pytest.skip(str(error))
     command = [sys.executable, str(Path(__file__).with_name("interrupts.py")), kind, str(seed), str(INTERRUPTS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANGS)
     assert done.returncode == 0, done.stdout + done.stderr
     with capsys.disabled():
         if "DEVMOD_TEST_INTERRUPTS" in os.environ:

@@ -60,6 +60,11 @@ class BindingsDriver(Driver):
     def destroy_from(self, cell: list[Any], name: str) -> None:
         deque(map(getattr(cuda, name), map(_handle_of, map(list.pop, (cell,)))), 0)
 
+    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
+        ((status, _),) = list(zip(starmap(cuda.cuGraphLaunch, ((executable, stream),)), map(list.pop, (cell,)), strict=True))
+        if status[0]:
+            raise _error("cuGraphLaunch", status[0])
+
     def handle_in(self, cell: Sequence[Any]) -> int:
         return int(cell[0][1] if type(cell[0]) is tuple else cell[0])
 

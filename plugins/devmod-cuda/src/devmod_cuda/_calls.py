@@ -73,6 +73,10 @@ class Calls(Symbols, ABC):
         """
 
     @abstractmethod
+    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
+        """Queue an executable graph and remove its graph, the result of `create_into`, from `cell`, with one call of C."""
+
+    @abstractmethod
     def handle_in(self, cell: Sequence[Any]) -> int:
         """Return the handle of a result of `create_into`; also of a list with a plain handle."""
 

@@ -15,6 +15,7 @@ from devmod_cuda._interface import LEGACY_STREAM, DriverError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from devmod_cuda._device import CudaDevice
     from devmod_cuda._stream import CudaStream
@@ -62,7 +63,8 @@ class Capture:
         self._lock = fork_safe(RLock())
         #: Weak references to the tokens of the batches. A token lives until its batch ends.
         self._batches: list[ref[BatchToken]] = []
-        self._is_capturing = False
+        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
+        self._graphs: list[Any] = []
 
     @property
     def is_active(self) -> bool:
@@ -75,20 +77,20 @@ class Capture:
         check_driver("cuda")
         with self._lock:
             self._batches.append(ref(token))
-            if not self._is_capturing:
+            if not self._is_begun:
                 self._begin()
 
     def leave(self) -> None:
         """Submit the captured launches, if the outermost batch has ended."""
         with self._lock:
-            if self._is_capturing and not self._in_batch():
+            if self._is_begun and not self._in_batch():
                 self._submit()
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Submit the launches captured so far, and capture none while the body runs."""
         with self._lock:
-            if self._is_capturing:
+            if self._is_begun:
                 self._submit()
             try:
                 yield
@@ -101,39 +103,51 @@ class Capture:
         self._batches = [each for each in self._batches if each() is not None]
         return bool(self._batches)
 
+    @property
+    def _is_begun(self) -> bool:
+        """Whether `_begin` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
+        return self in self.stream.device.context.captures
+
     def _begin(self) -> None:
         context = self.stream.device.context
         # First: memory that the body frees may be in a captured launch. An interrupt finds a capture that the next operation ends.
         context.captures[self] = None
-        self._is_capturing = True
         try:
             with context:
                 context.driver.begin_capture(self.stream.handle)
         except DriverError as error:
-            self._is_capturing = False
             context.end_capture(self)
             raise driver_error(f"{self.stream.device} begins no batch", error, self.stream.device) from error
 
     def _submit(self) -> None:
-        """End the capture, and queue its graph."""
+        """End the capture, and queue its graph, once. The next call goes on from where an interrupt came."""
         context = self.stream.device.context
-        driver = context.driver
-        self._is_capturing = False
+        driver, stream = context.driver, self.stream.handle
         try:
             with context:
-                graph = driver.end_capture(self.stream.handle)
-                try:
-                    executable = driver.instantiate_graph(graph)
-                    try:
-                        driver.launch_graph(executable, self.stream.handle)
-                    finally:
-                        driver.destroy_executable(executable)
-                finally:
-                    driver.destroy_graph(graph)
+                if driver.is_capturing(stream):
+                    self._graphs.clear()  # an interrupt came before the end of the capture
+                    driver.create_into(self._graphs, "cuStreamEndCapture", stream)
+                if self._graphs and driver.handle_in(self._graphs):
+                    self._queue(self._graphs)
         except DriverError as error:
-            raise driver_error(f"{self.stream.device} refused the launches of a batch", error, self.stream.device) from error
-        finally:
             context.end_capture(self)
+            raise driver_error(f"{self.stream.device} refused the launches of a batch", error, self.stream.device) from error
+        context.end_capture(self)
+
+    def _queue(self, graphs: list[Any]) -> None:
+        context = self.stream.device.context
+        driver = context.driver
+        destroyed = list(graphs)
+        try:
+            executable = context.graphs.create(driver.handle_in(graphs))
+            driver.launch_graph_of(graphs, executable.value, self.stream.handle)
+        except DriverError:
+            graphs.clear()
+            raise
+        finally:
+            if not graphs:
+                driver.destroy_from(destroyed, "cuGraphDestroy")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from itertools import starmap
 
 from devmod_cuda._interface import Driver
 
@@ -97,10 +98,10 @@ class SymbolsDriver(Driver):
         return values[0] if len(values) == 1 else tuple(values)
 
     def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
-        call, (result,), _ = self._prototype(name)
+        call, (result,), is_last = self._prototype(name)
         place = result()
         cell.append(place)
-        status = call(byref(place), *arguments)
+        status = call(*arguments, byref(place)) if is_last else call(byref(place), *arguments)
         if status:
             cell.clear()
             raise self.error(name, status)
@@ -108,6 +109,12 @@ class SymbolsDriver(Driver):
 
     def destroy_from(self, cell: list[Any], name: str) -> None:
         deque(map(self._prototype(name)[0], map(list.pop, (cell,))), 0)
+
+    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
+        launch = self._prototype("cuGraphLaunch")[0]
+        ((status, _),) = list(zip(starmap(launch, ((executable, stream),)), map(list.pop, (cell,)), strict=True))
+        if status:
+            raise self.error("cuGraphLaunch", status)
 
     def handle_in(self, cell: Sequence[Any]) -> int:
         place = cell[0]
