@@ -311,3 +311,17 @@ def test_literals_have_their_bits() -> None:
     assert run_snippet("mov.u32 %o, 017;", [], "u32")[0] == 15
     assert run_snippet("mov.u64 %o, 0xFFFFFFFFFFFFFFFFU;", [], "u64")[0] == 2**64 - 1
     assert run_snippet("mov.b16 %o, 0x3C00;", [], "u16")[0] == struct.unpack("<H", np.float16(1).tobytes())[0]
+
+
+def test_pairs_of_float32() -> None:
+    a, b, c = (values("f32", seed) for seed in (1, 2, 3))
+    pairs = [np.ascontiguousarray(np.stack([each, each[::-1]], axis=1)).view(np.uint64).reshape(-1) for each in (a, b, c)]
+    for name, operands, expected in (
+        ("add.rn", 2, a + b),
+        ("mul.rn", 2, a * b),
+        ("fma.rn", 3, (a.astype(np.float64) * b + c).astype(np.float32)),
+    ):
+        text = f"{name}.f32x2 %o, {', '.join(['%a', '%b', '%c'][:operands])};"
+        both = run_snippet(text, [("u64", each) for each in pairs], "u64").view(np.float32).reshape(-1, 2)
+        same(both[:, 0].copy(), expected)
+        same(both[:, 1].copy(), expected[::-1].copy())

@@ -1,9 +1,11 @@
 """Warp operations, atomics, clusters and cooperative grids in the interpreter of PTX."""
 
+import struct
+
 import numpy as np
 import pytest
-from ptx_interpreter import ops_atomic
-from ptx_sources import run_source
+from ptx_interpreter import Launch, Machine, ops_atomic
+from ptx_sources import ptx_of, run_source
 
 
 @pytest.fixture
@@ -314,3 +316,54 @@ def test_asynchronous_copies() -> None:
     run_source(source, 1, 64, [x, o, p])
     np.testing.assert_array_equal(o, x[::-1])
     np.testing.assert_array_equal(p, x[np.arange(64) ^ 1])
+
+
+TENSOR_COPY = """struct alignas(64) Map { char bytes[128]; };
+extern "C" __global__ void k(const __grid_constant__ Map from, const __grid_constant__ Map to, float *o, int x, int y) {
+    __shared__ alignas(1024) float s[8][8];
+    __shared__ unsigned long long barrier;
+    unsigned place = __cvta_generic_to_shared(s), b = __cvta_generic_to_shared(&barrier);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(b));
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 256;" :: "r"(b));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+            :: "r"(place), "l"(&from), "r"(x), "r"(y), "r"(b) : "memory");
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }" :: "r"(b) : "memory");
+    o[threadIdx.x] = s[threadIdx.x / 8][threadIdx.x % 8];
+    s[threadIdx.x / 8][threadIdx.x % 8] += 100;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" :: "l"(&to), "r"(y), "r"(x), "r"(place) : "memory");
+        asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}"""
+
+
+@pytest.mark.parametrize("swizzle", [0, 1])
+def test_boxes_of_tensors_are_copied(swizzle: int) -> None:
+    machine = Machine()
+    rows, columns = 20, 12
+    tensor = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    source, target, out = (machine.allocate(size) for size in (tensor.nbytes, tensor.nbytes, 256))
+    machine.write(source, tensor)
+    machine.write(target, np.full_like(tensor, -1))
+
+    def descriptor(address: int) -> bytes:
+        fields = [b"standin", address, columns, rows, 0, 0, 0, columns * 4, 0, 0, 0, 7, 2, 8, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, swizzle, 0, 0]
+        return struct.pack("<8sQ5Q4QII5H5HBBBB", *fields).ljust(128, b"\0")
+
+    module = machine.load(ptx_of(TENSOR_COPY))
+    x, y = 6, -3
+    block = descriptor(source) + descriptor(target) + struct.pack("<Qii", out, x, y)
+    machine.launch(module, "k", Launch((1, 1, 1), (64, 1, 1), block))
+    wide = np.zeros((64, 64), np.float32)
+    wide[16 : 16 + rows, 16 : 16 + columns] = tensor
+    box = wide[16 + y : 24 + y, 16 + x : 24 + x]
+    # The lines of 32 bytes in which a row lies are exchanged in every second group of four rows.
+    stored = box if not swizzle else np.array([np.roll(row, 4) if number // 4 % 2 else row for number, row in enumerate(box)])
+    np.testing.assert_array_equal(machine.read(out, np.zeros((8, 8), np.float32)), stored)
+    expected = np.full((64, 64), -1, np.float32)
+    expected[16 + x : 24 + x, 16 + y : 24 + y] = box + 100
+    np.testing.assert_array_equal(machine.read(target, tensor), expected[16 : 16 + rows, 16 : 16 + columns])

@@ -26,6 +26,8 @@ def unpack(kind: str, a: Array) -> Array:
         return (np.ascontiguousarray(a).view(U16).reshape(-1, 2).astype(U32) << U32.type(16)).view(F32)
     if kind == "tf32":
         return a.view(F32)
+    if kind == "f32x2":
+        return np.ascontiguousarray(a).view(F32).reshape(-1, 2)
     raise KeyError(kind)
 
 
@@ -35,6 +37,8 @@ def pack(kind: str, a: Array, mode: str = "rn") -> Array:
         return a if a.dtype == F32 else narrow(a, mode)
     if kind == "f64":
         return a if a.dtype == F64 else a.astype(F64)
+    if kind == "f32x2":
+        return np.ascontiguousarray(narrow(a, mode)).view(np.uint64).reshape(-1)
     if kind in ("f16", "f16x2"):
         half = a.astype(F16) if mode == "rn" else directed_half(a, mode)
         return half if kind == "f16" else half.view(U32).reshape(-1)

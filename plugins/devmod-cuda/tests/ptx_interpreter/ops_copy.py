@@ -7,6 +7,7 @@ import numpy as np
 from .decoder import Decoder, Step, operation
 from .ops_mbarrier import Word, complete, shared_offset, update
 from .ops_memory import load, save
+from .ops_tensor import tensor_copy
 from .ptx_types import DTYPES, U8, U32, U64, UNSIGNED, Array, Integer
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 @operation("cp")
 def _cp(decoder: Decoder) -> Step:
     """Decode cp.async: the copy happens at once, so waiting for it does nothing."""
-    if decoder.parts[1] != "async":
+    if decoder.parts[1] != "async":  # cp.reduce.async
         raise decoder.unsupported()
     if decoder.has("bulk"):
         return bulk_copy(decoder)
@@ -72,8 +73,10 @@ def bulk_copy(decoder: Decoder) -> Step:
     """Decode cp.async.bulk between global and shared memory, without tensor maps. The copy happens at once."""
     if decoder.parts[3] in ("commit_group", "wait_group"):
         return lambda lanes: None
-    if decoder.parts[3] in ("tensor", "prefetch") or "reduce" in decoder.parts[0]:
-        raise decoder.unsupported()
+    if decoder.parts[3] == "prefetch":
+        return lambda lanes: None
+    if decoder.parts[3] == "tensor":
+        return tensor_copy(decoder)
     to, source = decoder.parts[3].split("::")[0], decoder.parts[4].split("::")[0]
     _, target = decoder.address(0, U64)
     _, origin = decoder.address(1, U64)

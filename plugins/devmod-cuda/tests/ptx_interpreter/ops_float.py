@@ -11,7 +11,7 @@ from .formats import flush, pack, rounded, two_product, two_sum, unpack
 from .ptx_types import DTYPES, F32, F64, PRED, U64, UNSIGNED, Array
 
 MODES = ("rn", "rz", "rm", "rp", "rna")
-_FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
+_FLOATS = {"f32x2", "f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 
 
 def is_float(decoder: Decoder) -> bool:

@@ -286,6 +286,12 @@ def _slct(decoder: Decoder) -> Step:
     return run
 
 
+@operation("createpolicy")
+def _createpolicy(decoder: Decoder) -> Step:
+    out = decoder.target(0, U64)
+    return lambda lanes: out(lanes, np.zeros(1, U64))  # a cache that does not exist has no policy
+
+
 def nothing(decoder: Decoder) -> Step:
     """Decode an instruction without an effect here."""
     return lambda lanes: None

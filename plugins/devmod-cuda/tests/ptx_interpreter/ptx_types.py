@@ -20,6 +20,7 @@ DTYPES: dict[str, DType] = {
     **dict.fromkeys(("f16x2", "bf16x2", "tf32", "u16x2", "s16x2"), np.dtype(np.uint32)),
 }
 #: 128-bit registers are pairs of 64-bit integers in a structured type.
+DTYPES["f32x2"] = np.dtype(np.uint64)
 DTYPES["b128"] = np.dtype([("low", "u8"), ("high", "u8")])
 
 U8, U16, U32, U64 = (np.dtype(f"u{size}") for size in (1, 2, 4, 8))
