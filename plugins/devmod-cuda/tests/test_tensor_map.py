@@ -84,8 +84,13 @@ def test_a_tensor_map_keeps_its_array_and_is_for_one_process(device: Any, array:
 
 
 def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    monkeypatch.setattr(type(device.driver), "encode_tensor_map", lambda self, *arguments: calls.append(arguments) or bytes(128))
+    calls: list[Any] = []
+
+    def encode(self: Any, *arguments: Any) -> bytes:
+        calls.append(arguments)
+        return bytes(128)
+
+    monkeypatch.setattr(type(device.driver), "encode_tensor_map", encode)
     array = device.zeros((5, 7, 64), "float16")
     devmod_cuda.tensor_map(array, (2, 3, 32), steps=(1, 2, 4), interleave="none", swizzle="64B", l2_promotion="64B")
     assert calls == [(6, array.memory, (64, 7, 5), [128, 896], (32, 3, 2), (4, 2, 1), 0, 2, 1, 0)]
