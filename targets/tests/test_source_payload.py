@@ -132,6 +132,21 @@ def test_a_file_inside_a_condition_is_embedded_again(tmp_path: Path) -> None:
     assert build(source).count("#define X 1\n") == 2
 
 
+def test_a_file_is_embedded_once_in_a_branch(tmp_path: Path) -> None:
+    guarded = "#ifndef {0}_H\n#define {0}_H\n{1}#endif\n"
+    source = write(
+        tmp_path,
+        k_cl='#if 1\n#include "a.h"\n#include "b.h"\n#ifdef A_H\n#include "b.h"\n#endif\n#else\n#include "b.h"\n#endif\n#include "b.h"\n'
+        + KERNEL.replace("1;", "X;"),
+        a_h=guarded.format("A", '#include "b.h"\n'),
+        b_h=guarded.format("B", "#define X 1\n"),
+    )
+    text = build(source)
+    # Once in the first branch, by a.h; once in the #else; once after the condition.
+    branch, _, rest = text.partition("#else\n")
+    assert (branch.count("#define X 1"), rest.count("#define X 1")) == (1, 2)
+
+
 def test_lines_stay_behind_a_branch_that_is_not_taken(tmp_path: Path) -> None:
     source = write(tmp_path, k_cl='#if 0\n#include "x.h"\n#else\n#include "x.h"\n#endif\n\n#if 1\n#endif\n' + KERNEL, x_h="\n\n\n")
     assert build(source) == (

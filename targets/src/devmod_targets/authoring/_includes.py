@@ -1,120 +1,35 @@
 """Replace the includes of user files by their text, so that a C preprocessor reads the same tokens.
 
 Nothing is evaluated: an include inside a condition is replaced inside that condition. A file with an include guard or ``#pragma once``
-that is outside of all conditions is embedded once. Every other include is replaced each time, because the receiver's preprocessor
-evaluates the conditions. ``#pragma once`` has no meaning in a single text, so a guard replaces it. The guard's macro is made of the
-file's digest.
+is embedded once for the text, and once for a branch of a condition that the text before it does not cover. Every other include is
+replaced each time, because the receiver's preprocessor evaluates the conditions. ``#pragma once`` has no meaning in a single text, so a
+guard replaces it. The guard's macro is made of the file's digest.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shlex
 
 from devmod.errors import CompileError, list_names
 from devmod_targets._text import decode_source
+from devmod_targets.authoring._directives import BRANCHES, INCLUDED, guard_of, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from devmod.backend import CompileRequest
+    from devmod_targets.authoring._directives import Directive
 
 _MAX_NESTING = 64
 _MAX_BYTES = 64 << 20
-
-#: Blanks inside a directive. The pattern of a comment excludes ``*/``, so the outer repetition cannot backtrack over it.
-_BLANK = r"(?:[^\S\r\n]|/\*(?:[^*]|\*(?!/))*\*/|\\\r?\n)*"
-_TOKEN = re.compile(
-    r"""(?P<blank>[^\S\r\n]+|\\[^\S\r\n]*\r?\n|//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))
-    |(?P<line>\r\n|\n|\r)
-    |(?P<hash>\#)
-    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
-    |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'
-    |\w+|.""",
-    re.DOTALL | re.VERBOSE,
-)
-_DIRECTIVE = re.compile(rf"#{_BLANK}(?P<word>\w+){_BLANK}", re.DOTALL)
-_BRANCHES = ("else", "elif", "elifdef", "elifndef", "endif")
-_INCLUDED = re.compile(r'"(?P<quoted>[^"\r\n]*)"|<(?P<angled>[^>\r\n]*)>')
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def line_directive(number: int, name: str) -> str:
     """Return the directive that sets the number and the file name of the next line."""
     quoted = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'#line {number} "{quoted}"\n'
-
-
-class _Directive:
-    """A preprocessor directive in a text.
-
-    Attributes
-    ----------
-    word : str
-        Its name, such as "include".
-    start, end : int
-        Its first character, and the character after it.
-    line : int
-        Its line, from 1.
-    depth : int
-        The number of conditions around it.
-    next, next_line : int
-        The first character of the line after it, and that line's number.
-    """
-
-    __slots__ = ("depth", "end", "line", "next", "next_line", "start", "word")
-
-    def __init__(self, word: str, start: int, end: int, line: int, depth: int) -> None:
-        self.word, self.start, self.end, self.line, self.depth = word, start, end, line, depth
-        self.next, self.next_line = 0, 0
-
-
-def _scan(text: str) -> tuple[list[_Directive], bool]:
-    """Return the directives of a text, and whether all its other tokens are inside conditions."""
-    directives: list[_Directive] = []
-    at, line, depth, line_start, guarded = 0, 1, 0, True, True
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        assert token is not None
-        end = token.end()
-        if token["line"]:
-            if directives and not directives[-1].next:
-                directives[-1].next, directives[-1].next_line = end, line + 1
-            line_start = True
-        elif token["hash"] and line_start and (directive := _DIRECTIVE.match(text, at)):
-            word, end, line_start = directive["word"], directive.end(), False
-            depth -= word == "endif" and depth > 0
-            directives.append(_Directive(word, at, end, line, depth))
-            depth += word in ("if", "ifdef", "ifndef")
-            # The operand of a directive is not program text.
-            if word in ("include", "error", "pragma", "define", "undef", "if", "ifdef", "ifndef", "endif", "else", "elif", "line"):
-                rest = _INCLUDED.match(text, end) if word == "include" else _NAME.match(text, end)
-                end = rest.end() if rest else end
-                directives[-1].end = end
-        elif not token["blank"]:
-            line_start = False
-            guarded = guarded and depth > 0
-        line += text.count("\n", at, end)
-        at = end
-    return directives, guarded
-
-
-def _guard(text: str, directives: list[_Directive], guarded: bool) -> str:
-    """Return the macro of an include guard around the whole text; "" if there is none."""
-    if (
-        len(directives) < 3
-        or not guarded
-        or directives[0].word != "ifndef"
-        or directives[1].word != "define"
-        or directives[-1].word != "endif"
-    ):
-        return ""
-    if any(directive.depth == 0 or (directive.depth == 1 and directive.word.startswith("el")) for directive in directives[1:-1]):
-        return ""  # the text has a second condition, or an #else
-    names = [text[directive.start : directive.end].split()[-1] for directive in directives[:2]]
-    return names[0] if names[0] == names[1] and _NAME.fullmatch(names[0]) else ""
 
 
 class Inliner:
@@ -153,8 +68,10 @@ class Inliner:
         self.defined = defined
         self.sources: dict[str, str] = {}
         self.names: dict[str, str] = {}
-        #: Guarded files that are embedded outside of all conditions, so a second include has no effect.
-        self.embedded_once: set[str] = set()
+        #: For the text and each condition that is open at this point, the guarded files that are embedded there. Where the text at this
+        #: point is compiled, all open conditions are true, so a second include of such a file has no effect.
+        self._embedded: list[set[str]] = [set()]
+        self._scanned: dict[str, tuple[str, list[Directive], str, bool]] = {}
         #: The folders whose files may be embedded. Symbolic links are resolved, so a link cannot lead outside.
         self.roots = [os.path.realpath(folder) for folder in filter(None, (request.folder, *request.include))]
         self.size = len(request.text)
@@ -162,16 +79,28 @@ class Inliner:
 
     def inline(self, text: str, first_line: int = 1) -> str:
         """Return the source text with its includes replaced."""
-        return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, _scan(text)[0])
+        return self._expand(text, self.request.name, self.request.folder, (), 0, first_line, scan(text)[0])
 
     def _expand(
-        self, text: str, name: str, folder: str, chain: tuple[str, ...], outer_depth: int, first_line: int, directives: list[_Directive]
+        self,
+        text: str,
+        name: str,
+        folder: str,
+        chain: tuple[str, ...],
+        outer_depth: int,
+        first_line: int,
+        directives: list[Directive],
+        opening: Directive | None = None,
     ) -> str:
+        """Return a text with its includes replaced. `opening` is the condition of its include guard."""
         parts: list[str] = []
         position = 0
         shifted = False
+        first_condition = len(self._embedded)
         for directive in directives:
-            if shifted and directive.next and directive.word in _BRANCHES:
+            if directive is not opening:  # the last #endif closes no condition of `_embedded`, and is ignored
+                self._follow_condition(directive.word, first_condition)
+            if shifted and directive.next and directive.word in BRANCHES:
                 # The preprocessor ignores a #line in a skipped branch, so one follows each branch.
                 parts += [text[position : directive.next], self.directive(directive.next_line + first_line - 1, name)]
                 position, shifted = directive.next, directive.depth > 0
@@ -201,34 +130,34 @@ class Inliner:
             else:
                 parts.append(self.directive(number + 1, name))
                 position = line_end
+        del self._embedded[first_condition:]
         parts.append(text[position:])
         return "".join(parts)
 
+    def _follow_condition(self, word: str, first: int) -> None:
+        """Update the open conditions of a file, the first of which has the index `first`."""
+        if word in ("if", "ifdef", "ifndef"):
+            self._embedded.append(set())
+        elif word in BRANCHES and len(self._embedded) > first:
+            self._embedded.pop()
+            if word != "endif":
+                self._embedded.append(set())
+
     def _replacement(self, path: str, name_in_include: str, chain: tuple[str, ...], depth: int, location: str) -> str:
         """Return the text that replaces an include; "" if the file's guard makes it empty."""
-        text = self._read(path, name_in_include, location)
-        directives, guarded = _scan(text)
-        guard = _guard(text, directives, guarded)
-        once = [
-            directive
-            for directive in directives
-            if directive.word == "pragma" and directive.depth == 0 and _is_pragma_once(text, directive)
-        ]
-        if (guard or once) and (path in self.embedded_once or path in chain):
+        text, directives, guard, once = self._scan_file(path, name_in_include, location)
+        if (guard or once) and (path in chain or any(path in names for names in self._embedded)):
             return ""
         if len(chain) >= _MAX_NESTING or path in chain:
             raise CompileError(
                 f"{location}: the include of {name_in_include!r} never ends: the file includes itself and has no include guard",
                 kind=self.kind,
             )
-        if (guard or once) and depth == 0 and guard not in self.defined:
-            self.embedded_once.add(path)
-        for directive in reversed(once):
-            text = text[: directive.start] + text[directive.end :]
-        if once:
-            directives, _ = _scan(text)
+        if (guard or once) and guard not in self.defined:
+            self._embedded[-1].add(path)
         outer_depth = depth - (1 if guard else 0)
-        text = self._expand(text, name_in_include, os.path.dirname(path), (*chain, path), outer_depth, 1, directives)
+        opening = directives[0] if guard else None
+        text = self._expand(text, name_in_include, os.path.dirname(path), (*chain, path), outer_depth, 1, directives, opening)
         text = text if text.endswith("\n") else text + "\n"
         if text.endswith("\\\n"):
             text += "\n"  # otherwise a backslash at the end of the file continues into the next #line
@@ -238,11 +167,37 @@ class Inliner:
             text = f"#ifndef {macro}\n#define {macro}\n{text}#endif\n"
         return text
 
-    def _resolve(self, text: str, directive: _Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
+    def _scan_file(self, path: str, name_in_include: str, location: str) -> tuple[str, list[Directive], str, bool]:
+        """Return the text of a file without ``#pragma once``, its directives, its guard, and whether it has that pragma."""
+        if path in self._scanned:
+            self._count(len(self._scanned[path][0]), location)
+            return self._scanned[path]
+        text = self._read(path, name_in_include, location)
+        directives, guarded = scan(text)
+        guard = guard_of(text, directives, guarded)
+        once = [
+            directive
+            for directive in directives
+            if directive.word == "pragma" and directive.depth == 0 and _is_pragma_once(text, directive)
+        ]
+        for directive in reversed(once):
+            text = text[: directive.start] + text[directive.end :]
+        if once:
+            directives, _ = scan(text)
+        self._scanned[path] = text, directives, guard, bool(once)
+        return self._scanned[path]
+
+    def _count(self, size: int, location: str) -> None:
+        """Raise CompileError if the source with its includes is too large."""
+        self.size += size
+        if self.size > _MAX_BYTES:
+            raise CompileError(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB", kind=self.kind)
+
+    def _resolve(self, text: str, directive: Directive, folder: str, location: str, depth: int) -> tuple[str, str]:
         """Return the real path and the name of the included user file; two empty strings for any other include."""
         if directive.word == "include_next":
             raise CompileError(f"{location}: #include_next is not supported in a source payload; use #include", kind=self.kind)
-        match = _INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
+        match = INCLUDED.search(text, directive.start, directive.end) if directive.word == "include" else None
         if match is None:
             return "", ""
         in_quotes = match["quoted"] is not None
@@ -282,9 +237,7 @@ class Inliner:
                 data = file.read(_MAX_BYTES + 1)
         except OSError as error:
             raise CompileError(f"{location}: the include {name_in_include!r} cannot be read: {error.strerror}", kind=self.kind) from error
-        self.size += len(data)
-        if self.size > _MAX_BYTES:
-            raise CompileError(f"{location}: the source with its includes exceeds {_MAX_BYTES >> 20} MiB", kind=self.kind)
+        self._count(len(data), location)
         text = decode_source(data, name_in_include, self.kind)
         if path not in self.names:
             self.names[path] = self._digest(name_in_include, text)
@@ -309,5 +262,5 @@ def include_hint(folders: Iterable[str]) -> str:
     return f"{folders_text}. Add the folder that contains it: include=[FOLDER] in Python, -I FOLDER in the shell"
 
 
-def _is_pragma_once(text: str, directive: _Directive) -> bool:
+def _is_pragma_once(text: str, directive: Directive) -> bool:
     return text[directive.start : directive.end].split()[-1] == "once"
