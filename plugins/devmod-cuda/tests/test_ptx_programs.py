@@ -296,3 +296,28 @@ def test_a_kernel_that_clang_compiled(random: np.random.Generator, level: str) -
         r = v + table[i % 8] + total + (v * v if i % 7 == 3 else 0) + [5, 6, 7, 8][i % 4]
         expected = [r + 1, r * 2, r - 7, r, -r, r + float(x[i])][i % 6]
         assert math.isclose(out[i], expected, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("option", ["-G", "-lineinfo"])
+def test_a_kernel_for_a_debugger(random: np.random.Generator, option: str) -> None:
+    source = """struct V { float x, y, z; };
+    __device__ V cross(V a, V b) { return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x}; }
+    template <class T> __device__ T sum(const T *p, int n) { T s = 0; for (int i = 0; i < n; i++) s += p[i]; return s; }
+    extern "C" __global__ void k(const float *x, float *y, int n) {
+        __shared__ float s[64];
+        int i = threadIdx.x;
+        s[i] = x[i];
+        __syncthreads();
+        if (i < n) {
+            V a{s[i], s[(i + 1) % n], 1}, b{2, s[i], 3}, c = cross(a, b);
+            y[i] = c.x + c.y * 2 + c.z + sum(s, i % 5) + __shfl_xor_sync(__activemask(), x[i], 1);
+        }
+    }"""
+    x = random.random(64, np.float32)
+    y = np.zeros_like(x)
+    run_source(source, 1, 64, [x, y, 64], option)
+    i = np.arange(64)
+    after = np.roll(x, -1)
+    total = np.array([x[: number % 5].sum() for number in i])
+    expected = (after * 3 - x) + 2 * (2 - x * 3) + (x * x - after * 2) + total + x[i ^ 1]
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)

@@ -36,7 +36,9 @@ def run(program: Program, launch: Launch, arena: Arena) -> None:
     blocks = math.prod(launch.grid)
     code = program.code(program.name)
     each = program.shared_size(launch.shared) + threads * code.frame_size
-    at_once = max(1, min(LANES // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
+    # The stacks of threads grow while they run, up to STACK_BYTES each.
+    lanes = LANES >> 3 if any(isinstance(block.end, Call) for block in code.blocks) else LANES
+    at_once = max(1, min(lanes // threads, LANE_BYTES // max(each, 1)) // cluster) * cluster
     if launch.cooperative:
         at_once = blocks
     with np.errstate(all="ignore"):

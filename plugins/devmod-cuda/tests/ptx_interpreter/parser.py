@@ -225,7 +225,7 @@ class Parser(OperandParser):
             self.register_declaration(function)
         elif token in _SPACES:
             for variable in self.variables():
-                function.variables[variable.name] = variable
+                function.variables[variable.name] = variable.joined(function.variables.get(variable.name))
         elif token == ".loc" or token in (".file", ".section"):
             self.skip_line()
         elif token == ".pragma":

@@ -143,6 +143,12 @@ class Variable:
         """Bytes of the variable."""
         return size_of(self.type) * self.count
 
+    def joined(self, other: "Variable | None") -> "Variable":
+        """Return a variable with room for both: each call has parameters `param0`, `param1`, … in a scope of its own."""
+        if other is None or (other.size <= self.size and other.align <= self.align):
+            return self
+        return Variable(self.name, self.space, "b8", max(self.size, other.size), max(self.align, other.align))
+
 
 @dataclass(slots=True)
 class Function:
