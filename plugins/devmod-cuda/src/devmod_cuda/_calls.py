@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from ctypes import byref, c_float, c_void_p
+from ctypes import POINTER, byref, c_float, c_void_p, py_object
+from functools import partial
+from itertools import repeat, starmap
 
-from devmod_cuda._library import DriverError, Symbols
+from devmod_cuda._library import DriverError, Failures, Symbols
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 #: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
@@ -128,6 +130,19 @@ class Calls(Symbols, ABC):
     def set_context(self, context: int) -> None:
         """Make a context the thread's current one; 0 for none."""
         self.call("cuCtxSetCurrent", context)
+
+    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return two functions of C, for the start and the end of a ``with`` statement: push a context, and pop one."""
+        push, pop = self.symbol("cuCtxPushCurrent_v2"), self.symbol("cuCtxPopCurrent_v2")
+
+        def refuse(status: int) -> None:
+            raise self.error("cuCtxPushCurrent", status)
+
+        statuses = starmap(push, repeat((c_void_p(context),)))
+        # `with` passes the exception: the C calling convention lets a caller pass more arguments than a function has.
+        pop.argtypes = (POINTER(c_void_p), py_object, py_object, py_object)
+        pop.restype = None
+        return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
 
     def push_context(self, context: int) -> None:
         """Make a context the thread's current one until `pop_context`."""

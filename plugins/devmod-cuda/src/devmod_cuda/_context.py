@@ -34,9 +34,21 @@ class Context:
         The captures of batches that are active, by themselves. Handles are not destroyed meanwhile: a captured launch may use them.
     """
 
+    def __new__(cls, driver: Driver, device: int) -> Context:
+        """Return an object of a class of its own, whose ``__enter__`` and ``__exit__`` are functions of C.
+
+        An interrupt at the start or the end of a function of Python would leave the context current, each time.
+        """
+        handle = driver.retain_primary_context(device)
+        push, pop = driver.context_functions(handle)
+        context: Context = object.__new__(type(cls.__name__, (cls,), {"__enter__": push, "__exit__": pop}))
+        context.handle = handle
+        return context
+
+    handle: int
+
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver = driver
-        self.handle = driver.retain_primary_context(device)
         self.memory = Handles(self, "cuMemAlloc", "cuMemFree")
         self.host_memory = Handles(self, "cuMemHostAlloc", "cuMemFreeHost", PORTABLE)
         self.streams = Streams(self, "cuStreamCreate", "cuStreamDestroy", NON_BLOCKING)
@@ -50,12 +62,11 @@ class Context:
         """Whether this process has opened the driver."""
         return self.driver.usable
 
-    def __enter__(self) -> None:
+    if TYPE_CHECKING:
         # The driver keeps a stack for each thread, so nested bodies and several threads need no state here.
-        self.driver.push_context(self.handle)
+        def __enter__(self) -> None: ...
 
-    def __exit__(self, *details: object) -> None:
-        self.driver.pop_context()
+        def __exit__(self, *details: object) -> None: ...
 
     def order(self, later: int, earlier: int) -> None:
         """Delay the later work of a stream until the present end of another one. The thread has the context as its current one."""

@@ -10,6 +10,7 @@ from ctypes import POINTER, Structure, byref, c_char, c_uint, c_void_p
 from itertools import repeat, starmap
 
 from devmod_cuda._calls import Calls
+from devmod_cuda._library import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,25 +65,6 @@ class ParameterBlock:
         # CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE and CU_LAUNCH_PARAM_END
         self._extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(self.buffer), 2, ctypes.addressof(self._size), None)
         self.extra = ctypes.addressof(self._extra)
-
-
-class Failures(dict):  # type: ignore[type-arg]
-    """A function of C for the result of a launch: its ``__getitem__`` returns for a success, and calls a Python function otherwise.
-
-    Parameters
-    ----------
-    success
-        The result of a success.
-    handle
-        The function for other results. It repeats the launch or raises DriverError.
-    """
-
-    def __init__(self, success: object, handle: Callable[[Any], None]) -> None:
-        super().__init__({success: None})
-        self._handle = handle
-
-    def __missing__(self, result: Any) -> None:
-        self._handle(result)
 
 
 class Launches(Calls):

@@ -7,7 +7,7 @@ from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 
@@ -32,6 +32,25 @@ class DriverError(Exception):
         self.text = text
         self.call = call
         self.log = log
+
+
+class Failures(dict):  # type: ignore[type-arg]
+    """A function of C for the result of a call: its ``__getitem__`` returns for a success, and calls a Python function otherwise.
+
+    Parameters
+    ----------
+    success
+        The result of a success.
+    handle
+        The function for other results. It repeats the call or raises DriverError.
+    """
+
+    def __init__(self, success: object, handle: Callable[[Any], None]) -> None:
+        super().__init__({success: None})
+        self._handle = handle
+
+    def __missing__(self, result: Any) -> None:
+        self._handle(result)
 
 
 class Symbols:
