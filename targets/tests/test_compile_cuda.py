@@ -18,7 +18,7 @@ import devmod
 from devmod_targets.cuda import nvrtc
 from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
 
-KERNELS = Path(__file__).parent / "kernels" / "cuda"
+KERNELS = Path(__file__).parent / "kernels" / "cuda_build"
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
 SCALE = "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }\n"
 TOOLCHAIN = ", ".join(

@@ -15,7 +15,7 @@ import devmod
 from devmod_targets.authoring import zig
 from devmod_targets.nvidia import read_ptx
 
-SCALE = Path(__file__).parent / "kernels" / "cuda" / "scale.ll"
+SCALE = Path(__file__).parent / "kernels" / "cuda_build" / "scale.ll"
 TARGET = "cuda -arch=compute_80"
 
 
