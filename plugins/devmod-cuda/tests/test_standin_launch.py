@@ -194,6 +194,21 @@ def test_memory_that_was_freed_is_an_illegal_address(standin: Standin) -> None:
     standin.forget_failures()
 
 
+def test_there_is_a_gap_between_two_allocations(standin: Standin) -> None:
+    function, pointers = function_of("bounded"), [check(cuda.cuMemAlloc(512)) for _ in range(2)]
+    assert launch(function, pointer_argument(int(pointers[0]) + 512)) == "CUDA_SUCCESS"
+    assert code(cuda.cuCtxSynchronize()) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    standin.forget_failures()
+
+
+def test_a_kernel_needs_the_allocation_of_its_stream_before_it(standin: Standin) -> None:
+    function, first, second = function_of("bounded"), *(check(cuda.cuStreamCreate(1)) for _ in range(2))
+    pointer = check(cuda.cuMemAllocAsync(16, first))
+    assert launch(function, pointer_argument(pointer), stream=second) == "CUDA_SUCCESS"
+    assert code(cuda.cuStreamSynchronize(second)) == "CUDA_ERROR_ILLEGAL_ADDRESS"
+    standin.forget_failures()
+
+
 def test_a_launch_does_nothing_for_a_benchmark(standin: Standin) -> None:
     function, out = function_of("bounded"), allocate(np.zeros(1, np.int32))
     standin.skip_launches()

@@ -199,11 +199,15 @@ print(cuda.cuModuleLoadData(start + 4096 - 500)[0].name, cuda.cuModuleLoadData(b
 
 def test_a_worker_that_ends_is_an_error_and_no_signal() -> None:
     code = """
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 open_device()
-print(cuda.cuModuleLoadData(b".version 9.0\\n.target sm_90\\n.address_size 64\\n\\0")[0].name)
+def load():
+    print(cuda.cuModuleLoadData(b".version 9.0\\n.target sm_90\\n.address_size 64\\n\\0")[0].name)
+load()
 """
-    assert run(code, worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n"
     assert run(code, worker="/missing/program") == "CUDA_ERROR_UNKNOWN\n"
+    assert run(code + "os.wait()\nload()", worker="/bin/true") == "CUDA_ERROR_UNKNOWN\n" * 2
 
 
 @pytest.mark.skipif(bool(missing_driver("pycuda")), reason=missing_driver("pycuda"))
