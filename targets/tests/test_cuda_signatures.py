@@ -135,6 +135,22 @@ SIGNATURES: dict[str, dict[str, str]] = {
         "cluster": "a: rw float32*",
         "small_cluster": "a: rw float32*",
     },
+    "templates": {
+        "outer::inner::nested<const __half*>": "t: r float16*|p: uint8x8 align 4 {a int32@0, b int32@4}|q: r uint64*",
+        "outer::inner::nested<Pair>": "t: uint8x8 align 4 {a int32@0, b int32@4}|p: uint8x8 align 4 {a int32@0, b int32@4}|"
+        "q: r uint8x8* align 4",
+        "apply<Op::Add, float>": "x: rw float32*",
+        "fill<4, float>": "x: rw float32* size 16|n: int32",
+        "unwrap<Box, float>": "c: uint8x4 align 4 {v float32@0}|p: rw float32*",
+        "zip<int, float, char>": "a: uint8 align 1|b_0: rw float32*|b_1: rw int8*",
+        "map<twice>": "p: rw int32*",
+        "dependent<Traits>": "p: rw float32*|q: r uint8x4* align 4 size 4|: uint8 align 1",
+        "numbers<-5LL, 'a', true>": "p: rw int32*",
+        "member<Pair>": "m: uint8x8 align 8|t: rw uint8x8* align 4",
+        "(void(*)(float*, int))overloaded<float>": "p: rw float32*|n: int32",
+        "(void(*)(float*))overloaded<float>": "p: rw float32*",
+        "(void(*)(int*))overloaded<int>": "special: rw int32*",
+    },
     "matmul": {
         "matmul_plain": "a: r float32*|b: r float32*|c: rw float32*|m: int32|n: int32|k: int32",
         "matmul_tensor_cores": "a: r float16*|b: r float16*|c: rw float32*|n: int32",
@@ -172,9 +188,14 @@ SIGNATURES: dict[str, dict[str, str]] = {
 }
 INSTANCES = {
     "names": ["scale<float>", "convert<float>", "many<int, double>", "image::fill<unsigned char>"],
+    "templates": [
+        "apply<Op::Add, float>", "fill<4, float>", "unwrap<Box, float>", "zip<int, float, char>", "map<twice>", "dependent<Traits>",
+        "numbers<-5LL, 'a', true>", "member<Pair>", "(void(*)(float*, int))overloaded<float>", "(void(*)(float*))overloaded<float>",
+        "(void(*)(int*))overloaded<int>",
+    ],
     "matmul": ["matmul_tiled<float, float>", "matmul_tiled<__half, float>"],
     "network": ["layers::activate<float, layers::Relu>", "layers::activate<__nv_bfloat16, layers::Scale>", "layers::layer_norm<half>"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:NVRTC has warnings")
@@ -361,6 +382,11 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
         ("template <class T> struct V { T x, y; };\nstruct S;\n" + K + "k(V<float> *v, const V<V<int>> *w, S *s) {}",
          "v: rw uint8x8* align 4|w: r uint8x16* align 4|s: rw ?*"),
         ("struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}", "own: rw uint8x8* align 4|value: uint8x8 align 4 {a float32@0, b float32@4}"),
+        ("#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\nstruct __align__(8) H { half2 a; half b[2]; };\n" + K
+         + "k(H h, __half_raw r, __nv_half n, __nv_bfloat16_raw b, __nv_fp8_storage_t s) {}",
+         "h: uint8x8 align 8 {a float16x2@0, b float16[2]@4}|r: uint8x2 align 2 {x uint16@0}|n: float16|b: uint8x2 align 2 {x uint16@0}|s: uint8"),
+        ("#pragma pack(push, 1)\nstruct A { char c; double d; };\n#pragma pack(pop)\nstruct B { A a; alignas(16) int z; };\n" + K + "k(A a, B b) {}",
+         "a: uint8x9 align 1 {c int8@0, d float64@1}|b: uint8x32 align 16 {a {c int8@0, d float64@1}@0, z int32@16}"),
         (K + "k(int, float *) {}", ": int32|: rw float32*"),
         ("namespace n { struct S { int a; }; template <class T> struct V { T t; }; }\n__global__ void k(n::V<n::S> v, n::S *s) {}",
          "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4"),

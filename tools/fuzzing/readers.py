@@ -369,6 +369,25 @@ def read_source(target: str, data: bytes) -> None:
     use(module)
 
 
+def read_cuda(data: bytes) -> None:
+    """A CUDA C++ source that libclang reads, without NVRTC."""
+    from devmod_targets.authoring import complete_source
+    from devmod_targets.cuda._kernels import match_kernels
+    from devmod_targets.cuda._reflect_clang import read_source as read_kernels
+    from devmod_targets.nvidia import KernelEntry
+
+    text = data.decode("utf-8", "replace").replace("\0", " ")
+    if _OPEN_TEMPLATES.search(text):
+        return
+    request = devmod.backend.CompileRequest(text, devmod.Target("cuda"))
+    source = attempt(lambda: complete_source(request, lambda _: True))
+    kernels = source and attempt(lambda: read_kernels(request, source, standard="c++17", macros=(), expressions=("g<float>",)))
+    if kernels:
+        entries = {each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()}
+        for kernel in match_kernels(entries, {}, kernels).values():
+            attempt(partial(kernel.function, None, ()))
+
+
 def compile_naga(data: bytes) -> None:
     """WGSL as far as wgpu: what the checks let pass must not end the process."""
     text = data.decode("utf-8", "replace")
@@ -617,9 +636,16 @@ def _source_readers() -> Iterator[Reader]:
         found = [*seeds.examples(name, suffix), own.encode()]
         return mutation.mutate_text(seeds.words_of(found)), lambda: list(found)
 
-    wgsl, opencl, metal = (
-        texts(*each) for each in (("webgpu", ".wgsl", seeds.WGSL), ("opencl", ".cl", seeds.OPENCL), ("metal", ".metal", seeds.METAL))
+    wgsl, opencl, metal, cuda = (
+        texts(*each)
+        for each in (
+            ("webgpu", ".wgsl", seeds.WGSL),
+            ("opencl", ".cl", seeds.OPENCL),
+            ("metal", ".metal", seeds.METAL),
+            ("cuda", ".cu", seeds.CUDA),
+        )
     )
+    yield Reader("cuda-source", read_cuda, *cuda, passes=10, executions=40, native=True)
     yield Reader("wgsl", read_wgsl, *wgsl, passes=10, weight=4, executions=400)
     yield Reader("wgsl-naga", compile_naga, *wgsl, passes=10, weight=3, executions=25, native=True)
     yield Reader("spirv", read_spirv, mutation.mutate_spirv, seeds.spirv, passes=4, weight=3, executions=600)

@@ -180,6 +180,25 @@ template [[host_name("scale_f")]] kernel void scale<float>(device float *, const
 """
 
 
+CUDA = """
+#include <cuda_fp16.h>
+#include <cuda/std/complex>
+#if defined(FAST) && __CUDA_ARCH__ >= 800
+typedef half T;
+#else
+typedef float T;
+#endif
+struct S { float4 a; int b[3]; struct { half h[2][3]; }; union { int i; float f; } u; T *next; unsigned bits : 3; };
+enum class E : short { A, B = 3 };
+namespace n { template <class U, int N = 4> struct V { U x[N]; }; }
+extern "C" __global__ void __launch_bounds__(64) f(const T *__restrict__ x, S s, const S &r, half2 *h, E e, int m[2][3], size_t k) {
+  int g = blockIdx.x * blockDim.x + threadIdx.x;
+  if (g < k) h[g].x = x[g] + s.b[(int)e];
+}
+template <class U> __global__ void g(n::V<U> v, U *p, cuda::std::complex<U> z = {}) { p[0] = v.x[0]; }
+template __global__ void g<double>(n::V<double>, double *, cuda::std::complex<double>);
+"""
+
 #: Symbols of kernels with each kind of type and name that the reader of mangled names has.
 MANGLED = (
     b"_ZN2ns2k2EPKfP6__half6float4iPVi1E1SPKS8_PPfbwDsxymac",

@@ -46,6 +46,26 @@ _ALIASES = {
     "cuda_fp16.h": "__half half nv_half __nv_half __half2 half2 nv_half2 __nv_half2",
     "cuda_bf16.h": "__nv_bfloat16 nv_bfloat16 __nv_bfloat162 nv_bfloat162",
 }
+#: The declarations of the numbers' bits in those headers.
+_RAW = {
+    "cuda_fp16.h": (
+        "typedef struct __align__(2) { unsigned short x; } __half_raw, __nv_half_raw;\n"
+        "typedef struct __align__(4) { unsigned short x, y; } __half2_raw, __nv_half2_raw;\n"
+    ),
+    "cuda_bf16.h": (
+        "typedef struct __align__(2) { unsigned short x; } __nv_bfloat16_raw;\n"
+        "typedef struct __align__(4) { unsigned short x, y; } __nv_bfloat162_raw;\n"
+    ),
+    "cuda_fp8.h": (
+        "typedef unsigned char __nv_fp8_storage_t;\ntypedef unsigned short __nv_fp8x2_storage_t;\ntypedef unsigned int __nv_fp8x4_storage_t;\n"
+    ),
+    "cuda_fp6.h": (
+        "typedef unsigned char __nv_fp6_storage_t;\ntypedef unsigned short __nv_fp6x2_storage_t;\ntypedef unsigned int __nv_fp6x4_storage_t;\n"
+    ),
+    "cuda_fp4.h": (
+        "typedef unsigned char __nv_fp4_storage_t;\ntypedef unsigned char __nv_fp4x2_storage_t;\ntypedef unsigned short __nv_fp4x4_storage_t;\n"
+    ),
+}
 _STORAGE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
 #: The bytes and the alignment of a descriptor of a tensor map. Before CUDA 13 its alignment was 64.
 TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN = 128, 128
@@ -88,7 +108,7 @@ def vector_declarations() -> str:
 
 def float_declarations(header: str) -> str:
     """Return the declarations of the small floats in a header. A value of any type converts to them."""
-    lines = []
+    lines = [_RAW[header]]
     for name, _, size in _SMALL[header]:
         storage = _STORAGE[size]
         convert = f"{name}() = default; template <class T> __host__ __device__ constexpr {name}(T) : bits() {{}}"
