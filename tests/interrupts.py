@@ -173,6 +173,8 @@ class Storm:
             self.number += 1
             copied = Entry(view, self.number * 1000)
             view.copy_from(np.full(size, copied.value, "uint32"), wait=self.chosen.random() < 0.5)
+        # A copy that is not waited for is in the default stream: launches in another one wait for it.
+        entry.stream = copied.stream = self.device.default_stream  # type: ignore[attr-defined]
         self.entries.append(copied)
 
     def read(self, entry: Entry) -> None:

@@ -72,6 +72,30 @@ assert library.standin_calls(b"cuDevicePrimaryCtxRetain") == 1
     assert run_python(program, **environment) == "stand-in driver (no GPU) sm_90:ptx9.5 32 None\n"
 
 
+OLDER = """
+import numpy as np
+import devmod
+device = devmod.device("cuda")
+stream, host, back = device.stream(), np.arange(1 << 18), np.zeros(1 << 18, int)
+start = stream.record()
+array = device.empty(host.shape, "int64")
+array.copy_from(host, stream=stream, wait=False)
+end = array.copy_to(back, stream=stream, wait=False)
+assert end.elapsed(start) >= 0
+assert (back == host).all()
+print(device.arch, device.driver_version)
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "arch"), [("12000", "sm_90:ptx8.0 CUDA 12.0"), ("12060", "sm_90:ptx8.5 CUDA 12.6"), ("13000", "sm_90:ptx9.0 CUDA 13.0")]
+)
+def test_an_older_driver(environment: dict[str, str], version: str, arch: str) -> None:
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in driver")
+    assert run_python(OLDER, **environment, DEVMOD_STANDIN_DRIVER_VERSION=version) == f"{arch}\n"
+
+
 # -- several devices
 
 TWO_DEVICES = """
