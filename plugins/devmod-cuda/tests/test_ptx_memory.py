@@ -1,12 +1,13 @@
 """Bounds, alignment and texts that are no PTX: the errors of the interpreter."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
-from ptx_interpreter import PtxError, parser, run_ptx
+from ptx_interpreter import Module, PtxError, parser, run_ptx
 from ptx_snippets import run_snippet
-from ptx_sources import run_source
+from ptx_sources import ptx_of, run_source
 
 
 def error_of(source: str, args: list[Any], block: int = 4, **launch: Any) -> tuple[str, str]:
@@ -127,3 +128,29 @@ def test_the_parser_reads_declarations() -> None:
     assert len(kernel.registers) == 4
     assert [(each.opcode, each.line) for each in kernel.instructions] == [("mov.u32", 14), ("ret", 15)]
     assert not module.functions["vprintf"].body
+
+
+def test_damaged_text_is_an_error_of_its_own() -> None:
+    text = ptx_of(
+        """struct S { int a[3]; };
+        __device__ int counter[2] = {1, 2};
+        __device__ __noinline__ S change(S s, int i) { s.a[i % 3] += counter[i & 1]; return s; }
+        extern "C" __global__ void k(int *o, S s) {
+            for (int i = 0; i < o[0]; i++) { if (i % 7 == 3) continue; s = change(s, i); __syncthreads(); }
+            o[threadIdx.x] = __shfl_xor_sync(~0u, s.a[1], 3) + atomicAdd(o + 1, 2);
+        }"""
+    )
+    Module(text).check()
+    random = np.random.default_rng(1)
+    words = re.split(r"(\s+|[,;\[\]{}()])", text)
+    errors = 0
+    for _ in range(300):
+        damaged = words[: int(random.integers(len(words)))] if random.random() < 0.3 else list(words)
+        for _ in range(int(random.integers(1, 4))):
+            first, second = (int(place) for place in random.integers(len(words), size=2))
+            damaged[first : first + int(random.integers(2))] = [words[second]] * int(random.integers(2))
+        try:
+            Module("".join(damaged)).check()
+        except PtxError:
+            errors += 1
+    assert errors > 100

@@ -100,4 +100,6 @@ def test_a_module_is_described_and_its_kernel_runs(worker: Process) -> None:
 
 
 def test_text_that_is_no_ptx_has_the_code_of_the_driver(worker: Process) -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() {\nbra missing;\n}"
+    assert worker.load(text) == (218, "line 5: unknown label 'missing'", b"")
     assert worker.load(".version 8.0\n.target sm_90\n.address_size 64\nnonsense") == (218, "line 4: unexpected 'nonsense'", b"")

@@ -1,12 +1,14 @@
 """Decoding: each instruction becomes a Python function that executes it for a group of lanes."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import PtxError, invalid_ptx, unsupported
+from .guards import Step, guarded
 from .layout import CHANGING_REGISTERS, SPECIAL_REGISTERS
 from .memory import CODE_WINDOW
 from .ptx_types import (
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from .lanes import Lanes
     from .program import Program
 
-Step = Callable[["Lanes"], None]
 Source = Callable[["Lanes"], Array]
 Target = Callable[["Lanes", Array], None]
 Decode = Callable[["Decoder"], Step]
@@ -259,45 +260,25 @@ class Decoder:
         raise self.invalid("an address has the wrong form")
 
 
+@contextmanager
+def form_of(decoder: Decoder) -> Iterator[None]:
+    """Turn the exceptions of a decoder into the error that the interpreter lacks a form of the instruction."""
+    try:
+        yield
+    except (LookupError, AttributeError, ValueError, TypeError) as error:
+        raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
+
+
 def decode(program: "Program", function: Function, instruction: Instruction) -> tuple[Step, set[int], set[int]]:
     """Decode an instruction and return it with the registers that it reads and writes."""
     decoder = Decoder(program, function, instruction)
     maker = OPERATIONS.get(decoder.parts[0])
     if maker is None:
         raise decoder.unsupported()
-    try:
+    with form_of(decoder):
         step = maker(decoder)
-    except (IndexError, AttributeError, KeyError) as error:
-        raise decoder.unsupported(f"the interpreter lacks this form of the instruction ({type(error).__name__}: {error})") from error
     if instruction.guard is None:
         return step, decoder.reads, decoder.writes
     guard = instruction.guard.number
     reads = sorted(decoder.reads | decoder.writes)
     return guarded(step, guard, instruction.negated, reads, sorted(decoder.writes)), {*reads, guard}, decoder.writes
-
-
-def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
-    """Return `step` for the lanes alone whose predicate holds."""
-
-    def run(lanes: "Lanes") -> None:
-        holds = lanes.r[guard]
-        if negated:
-            holds = ~holds
-        if len(holds) == 1:
-            if holds[0]:
-                step(lanes)
-            return
-        positions = np.flatnonzero(holds)
-        if len(positions) == lanes.count:
-            step(lanes)
-        elif len(positions):
-            part = lanes.select(positions, reads)
-            step(part)
-            for number in writes:
-                value = part.r[number]
-                old = lanes.r[number]
-                new = lanes.spread(old).view(value.dtype).copy()
-                new[positions] = value
-                lanes.r[number] = new
-
-    return run

@@ -42,6 +42,7 @@ class Machine:
     def load(self, text: str) -> Module:
         """Load a module and place its globals."""
         module = Module(text)
+        module.check()
         module.place([self.allocate(variable.size) for variable in module.globals], self.arena)
         return module
 

@@ -27,6 +27,19 @@ class Module:
             if variable.external and variable.space in ("global", "const"):
                 raise PtxError("CUDA_ERROR_INVALID_PTX", f"the external variable {variable.name!r} is not defined")
 
+    def check(self) -> None:
+        """Raise the errors of the text that decoding finds, as a driver does when it loads a module."""
+        places = self.addresses
+        self.addresses = dict.fromkeys((variable.name for variable in self.globals), 0)
+        try:
+            for kernel in self.kernels:
+                program = Program(self, kernel.name)
+                for function in self.reached(kernel):
+                    if function.body:
+                        _check(program, function)
+        finally:
+            self.addresses = places
+
     def function_number(self, name: str) -> int:
         """Return the number of a function, which makes its address."""
         return self.numbers.index(name)
@@ -115,3 +128,12 @@ def _names(operands: Any) -> list[str]:
         elif hasattr(operand, "parts"):
             names += _names(operand.parts)
     return names
+
+
+def _check(program: Program, function: Function) -> None:
+    try:
+        program.code(function.name)
+    except PtxError as error:
+        # An instruction that the interpreter lacks is valid: only its execution is an error.
+        if error.name != "CUDA_ERROR_NOT_SUPPORTED":
+            raise

@@ -1,15 +1,14 @@
 """The parser of PTX: text to functions and variables."""
 
-from typing import Any
-
-from .operand_parser import OperandParser
 from .ptx_types import DTYPES, Function, Group, Instruction, Register, Text, Variable, is_type
+from .variable_parser import SPACES, VariableParser
 
-_SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
+#: The most registers of one declaration, which bounds the memory that a text can ask for.
+_REGISTERS = 1 << 20
 _LINKS = {".visible", ".extern", ".weak", ".common"}
 
 
-class Parser(OperandParser):
+class Parser(VariableParser):
     """The parser of modules and functions."""
 
     def __init__(self, text: str) -> None:
@@ -60,7 +59,7 @@ class Parser(OperandParser):
         token = self.tokens[self.at]
         if token in (".entry", ".func"):
             self.function_declaration()
-        elif token in _SPACES:
+        elif token in SPACES:
             for variable in self.variables():
                 variable.external = ".extern" in links
                 known = self.result.variables.get(variable.name)
@@ -68,90 +67,6 @@ class Parser(OperandParser):
                     self.result.variables[variable.name] = variable
         else:
             raise self.fail(f"unexpected {token!r}")
-
-    def variables(self) -> list[Variable]:
-        """Parse the variables of one statement, and its semicolon."""
-        found = [self.variable()]
-        first = found[0]
-        while self.accept(","):
-            found.append(self.variable_name(first.space, first.type, first.align, 1))
-        self.expect(";")
-        return found
-
-    def variable(self) -> Variable:
-        """Parse one variable or parameter."""
-        space = _SPACES[self.next()]
-        align, width, kind = 0, 1, ""
-        while self.tokens[self.at].startswith("."):
-            token = self.next()
-            if token == ".align":
-                align = int(self.next())
-            elif token == ".attribute":
-                self.expect("(")
-                depth = 1
-                while depth:
-                    depth += {"(": 1, ")": -1}.get(self.next(), 0)
-            elif token in (".v2", ".v4"):
-                width = int(token[2:])
-            elif token == ".ptr" or token in _SPACES:
-                continue  # attributes of a pointer parameter: .ptr .global .align N
-            elif is_type(token[1:]) or token in (".texref", ".samplerref", ".surfref"):
-                kind = token[1:] if is_type(token[1:]) else "b64"
-                if self.tokens[self.at] == ".ptr":
-                    # The alignment after .ptr is that of the memory, not of the parameter.
-                    while self.tokens[self.at].startswith("."):
-                        if self.next() == ".align":
-                            self.next()
-            else:
-                raise self.fail(f"unexpected {token!r} in a declaration")
-        if not kind:
-            raise self.fail("a declaration has no type")
-        return self.variable_name(space, kind, align, width)
-
-    def variable_name(self, space: str, kind: str, align: int, width: int) -> Variable:
-        """Parse the name, the dimensions and the initial values of a variable."""
-        variable = Variable(self.next(), space, kind, width, align or DTYPES[kind].itemsize * width)
-        sized, count = True, width
-        dimensions = 0
-        while self.accept("["):
-            dimensions += 1
-            if self.accept("]"):
-                sized = False
-            else:
-                count *= self.integer(self.next())
-                self.expect("]")
-        variable.count = count if sized else 0
-        if self.accept("="):
-            variable.values = self.initial(kind)
-            if not sized:
-                variable.count = len(variable.values)
-        return variable
-
-    def initial(self, kind: str) -> list[Any]:
-        """Parse initial values."""
-        if self.accept("{"):
-            values: list[Any] = []
-            while not self.accept("}"):
-                values += self.initial(kind)
-                self.accept(",")
-            return values
-        sign = -1 if self.accept("-") else 1
-        token = self.next()
-        if token[0].isdigit():
-            value = self.number(token)
-            return [value.value * sign]
-        generic = token == "generic"
-        if generic:
-            self.expect("(")
-            token = self.next()
-        offset = 0
-        if self.accept("+"):
-            offset = self.integer(self.next())
-        if generic:
-            self.expect(")")
-            if self.accept("+"):
-                offset = self.integer(self.next())
-        return [(token, offset, generic)]
 
     # Functions
 
@@ -223,7 +138,7 @@ class Parser(OperandParser):
         elif token == ".reg":
             self.at += 1
             self.register_declaration(function)
-        elif token in _SPACES:
+        elif token in SPACES:
             for variable in self.variables():
                 function.variables[variable.name] = variable.joined(function.variables.get(variable.name))
         elif token == ".loc" or token in (".file", ".section"):
@@ -234,7 +149,7 @@ class Parser(OperandParser):
             self.at += 1
         elif token.startswith("."):
             raise self.fail(f"unexpected {token!r}")
-        elif self.tokens[self.at + 1] == ":":
+        elif self.tokens[self.at + 1 : self.at + 2] == [":"]:
             self.label(function)
         else:
             self.instruction(function)
@@ -268,7 +183,10 @@ class Parser(OperandParser):
             name = self.next()
             names = [name]
             if self.accept("<"):
-                names = [f"{name}{number}" for number in range(self.integer(self.next()))]
+                count = self.integer(self.next())
+                if count > _REGISTERS:
+                    raise self.fail(f"{count} registers are too many")
+                names = [f"{name}{number}" for number in range(count)]
                 self.expect(">")
             for each in names:
                 self.scopes[-1][each] = Register(len(function.registers), dtype)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import operations
-from .decoder import Decoder, Source, Step, decode
+from .decoder import Decoder, Source, Step, decode, form_of
 from .errors import invalid_ptx
 from .flow import live_registers, order
 from .layout import function_parameters
@@ -176,12 +176,13 @@ def blocks_of(program: Program, function: Function) -> list[Block]:
             if _ends(instruction):
                 decoder = Decoder(program, function, instruction)
                 target = around.get(position)
-                if target is None and _root(instruction) == "bra":
-                    target = find(instruction, instruction.operands[0].text)
-                block.end = _decode_end(decoder)
-                if isinstance(block.end, Table):
-                    names = function.tables[instruction.operands[1].text]
-                    block.targets = [number_of[find(instruction, name)] for name in names]
+                with form_of(decoder):
+                    if target is None and _root(instruction) == "bra":
+                        target = find(instruction, instruction.operands[0].text)
+                    block.end = _decode_end(decoder)
+                    if isinstance(block.end, Table):
+                        names = function.tables[instruction.operands[1].text]
+                        block.targets = [number_of[find(instruction, name)] for name in names]
                 if target is not None:
                     block.taken = number_of[target]
                 new_reads, new_writes = decoder.reads, decoder.writes

@@ -75,6 +75,7 @@ class Worker:
         """Load a module and describe it."""
         fields.u32()  # the architecture: every instruction is the same on all of them
         module = Module(fields.bytes().decode("utf-8", "replace"))
+        module.check()
         self.count += 1
         self.modules[self.count] = module
         body = struct.pack("<II", self.count, len(module.kernels))
