@@ -394,6 +394,7 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
          "typedef float T;\n#else\ntypedef double T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER) || defined(__linux__)\ntypedef double T;\n#else\ntypedef float T;\n"
          "#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
+        ("#include <cuda_fp16.h>\n#ifdef USE_HALF\ntypedef half T;\n#else\ntypedef float T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#ifndef N\n#define N 3\n#endif\nstruct P { int x[N]; };" + K + "k(P p) {}", "p: uint8x12 align 4 {x int32[3]@0}"),
         ("struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}", "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4"),
     ],

@@ -385,7 +385,7 @@ def read_cuda(data: bytes) -> None:
     if kernels:
         entries = {each.symbol: KernelEntry(each.symbol, ()) for each in kernels.by_signature.values()}
         for kernel in match_kernels(entries, {}, kernels).values():
-            attempt(partial(kernel.function, None, ()))
+            attempt(partial(kernel.function, None, (), entries))
 
 
 def compile_naga(data: bytes) -> None:

@@ -8,7 +8,7 @@ from devmod_targets.cuda._host_headers import host_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 _ANY_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b", re.MULTILINE)
@@ -67,6 +67,12 @@ _AGREED = frozenset(
         "false",
     ]
 )
+#: The macros that the compiler may define, the compiler and NVIDIA's headers, and any header.
+_OF_COMPILER = re.compile("_")
+_OF_HEADERS = re.compile(
+    r"_|CU|cu|NV|nv|CCCL|LIBCUDACXX|THRUST|RESOURCE_|FP_|TIME_|SIZE_|INTMAX|UINTMAX|PTRDIFF|U?INT\d|va_|offsetof|warpSize"
+)
+_ANY = re.compile("")
 
 
 def include_names(text: str) -> list[str]:
@@ -74,19 +80,31 @@ def include_names(text: str) -> list[str]:
     return [match[1] for match in _INCLUDE.finditer(text)]
 
 
-def conditions_agree(text: str, options: Iterable[str]) -> bool:
-    """Return whether the conditions use only macros that have the compiler's values here."""
+def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:
+    """Return whether the conditions use only macros that have the compiler's values here.
+
+    Parameters
+    ----------
+    text
+        The program.
+    options
+        NVRTC's options.
+    known_headers
+        The names of NVIDIA's and the host's headers whose types libclang knows.
+    """
     if any(option.startswith("-U") for option in options):
         return False
     text = text.replace("\\\n", " ")
     includes = include_names(text)
     if len(includes) != len(_ANY_INCLUDE.findall(text)):
         return False  # a macro names a header
-    has_stubs = any(name not in host_headers() for name in includes)
+    if all(name in host_headers() for name in includes):
+        foreign = _OF_COMPILER
+    else:
+        foreign = _OF_HEADERS if all(name in known_headers for name in includes) else _ANY
     defined = set(_DEFINE.findall(text))
     for condition in _CONDITION.findall(text):
         for word in _WORD.findall(condition.partition("//")[0].partition("/*")[0]):
-            # Only headers and the compiler define other macros.
-            if word not in defined and word not in _AGREED and (has_stubs or word.startswith("_")):
+            if word not in defined and word not in _AGREED and foreign.match(word):
                 return False
     return True

@@ -57,13 +57,16 @@ _RAW = {
         "typedef struct __align__(4) { unsigned short x, y; } __nv_bfloat162_raw;\n"
     ),
     "cuda_fp8.h": (
-        "typedef unsigned char __nv_fp8_storage_t;\ntypedef unsigned short __nv_fp8x2_storage_t;\ntypedef unsigned int __nv_fp8x4_storage_t;\n"
+        "typedef unsigned char __nv_fp8_storage_t;\n"
+        "typedef unsigned short __nv_fp8x2_storage_t;\ntypedef unsigned int __nv_fp8x4_storage_t;\n"
     ),
     "cuda_fp6.h": (
-        "typedef unsigned char __nv_fp6_storage_t;\ntypedef unsigned short __nv_fp6x2_storage_t;\ntypedef unsigned int __nv_fp6x4_storage_t;\n"
+        "typedef unsigned char __nv_fp6_storage_t;\n"
+        "typedef unsigned short __nv_fp6x2_storage_t;\ntypedef unsigned int __nv_fp6x4_storage_t;\n"
     ),
     "cuda_fp4.h": (
-        "typedef unsigned char __nv_fp4_storage_t;\ntypedef unsigned char __nv_fp4x2_storage_t;\ntypedef unsigned short __nv_fp4x4_storage_t;\n"
+        "typedef unsigned char __nv_fp4_storage_t;\n"
+        "typedef unsigned char __nv_fp4x2_storage_t;\ntypedef unsigned short __nv_fp4x4_storage_t;\n"
     ),
 }
 _STORAGE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}

@@ -126,7 +126,7 @@ class SourceKernels:
                     break
         self.unknown = LocationSet(locations)
         known = _prelude.headers()
-        self.is_certain = not fatal and conditions_agree(text, options)
+        self.is_certain = not fatal and conditions_agree(text, options, known)
         self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
