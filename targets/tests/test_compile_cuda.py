@@ -21,12 +21,8 @@ from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
 KERNELS = Path(__file__).parent / "kernels" / "cuda_build"
 SAXPY = 'extern "C" __global__ void saxpy(float a, const float *x, float *y) { int i = threadIdx.x; y[i] = a * x[i] + y[i]; }\n'
 SCALE = "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }\n"
-TOOLCHAIN = ", ".join(
-    f"{part} {version(name)}"
-    for part, name in [("nvrtc", "nvidia-cuda-nvrtc"), *((part, f"nvidia-cuda-{part}") for part in ("runtime", "cccl", "crt"))]
-)
-#: The version of PTX that NVRTC writes.
-PTX_VERSION = (nvrtc.version()[0] - 4, nvrtc.version()[1])
+WHEELS = {"nvrtc": "nvidia-cuda-nvrtc", "cuda headers": "nvidia-cuda-runtime", "cccl": "nvidia-cuda-cccl", "crt": "nvidia-cuda-crt"}
+TOOLCHAIN = ", ".join(f"{part} {version(name)}" for part, name in WHEELS.items())
 
 
 def refused(source: object, target: str, error: type[devmod.DevmodError] = devmod.CompileError, **arguments: object) -> str:
@@ -100,7 +96,7 @@ def test_a_fatbin_has_a_member_for_each_architecture() -> None:
     assert (module.format, list(module.functions)) == ("fatbin", ["saxpy"])
     data = bytes(module.wire_parts()[-1])
     members = fatbin_members(data)
-    number = ".".join(map(str, PTX_VERSION))
+    number = module.inspect_source("ptx").partition(".version ")[2].split()[0]
     assert [(member.kind, member.arch) for member in members] == [
         ("cubin", "sm_80"),
         ("cubin", "sm_90a"),
