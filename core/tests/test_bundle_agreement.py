@@ -16,7 +16,7 @@ from support import sample
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
 from devmod._cli import main
-from devmod._values.request import CompileRequest, Payload
+from devmod_targets.authoring import CompileRequest, Payload
 
 pytestmark = pytest.mark.row("R12")
 

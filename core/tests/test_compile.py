@@ -13,8 +13,8 @@ import pytest
 
 import devmod
 from devmod._values.origin import Origin
-from devmod._values.request import CompileRequest, Payload
 from devmod._values.spec import TargetSpec
+from devmod_targets.authoring import CompileRequest, Payload
 
 KERNEL = "kernel void k(global float *x, int n) { x[0] = n; }\n"
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -139,15 +139,11 @@ def test_a_str_with_a_lone_surrogate_is_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["rocm", "hexagon"])
-def test_the_error_for_a_kind_without_a_compiler(kind: str) -> None:
-    from devmod._plugins.specs import find_spec
-
-    spec = find_spec(kind)
-    assert spec is not None
-    assert refused(devmod.CompileError, "text", kind) == (
-        f"this release of devmod has no compiler for {kind}. A payload from another compiler can be wrapped: "
-        f"devmod.create_with_fallback({kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}"
+def test_the_error_for_a_kind_without_a_compiler(register: Register) -> None:
+    register("devmod.targets", "npu", TargetSpec("npu", title="NPU", distribution="devmod-npu", formats=["bin", "text"]))
+    assert refused(devmod.CompileError, "text", "npu") == (
+        "this release of devmod has no compiler for npu. A payload from another compiler can be wrapped: "
+        "devmod.create_with_fallback('npu', code, fmt, fmap), with fmt one of bin, text"
     )
 
 

@@ -378,8 +378,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30), st.lists(st.sampled_from(PIECES), max_size=30))
 def test_any_text_is_carried_or_refused(tmp_path_factory: pytest.TempPathFactory, main: list[str], header: list[str]) -> None:
-    from devmod._values.request import CompileRequest
-    from devmod_targets.authoring import complete_source
+    from devmod_targets.authoring import CompileRequest, complete_source
 
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "x.h").write_bytes("".join(header).encode())

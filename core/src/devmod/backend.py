@@ -1,8 +1,7 @@
 """The names for authors of backends, in addition to the public names of devmod.
 
 A backend needs a subclass of `devmod.Module`; this module has the code that backends share. A runtime derives from RuntimeModule,
-Launcher and Kernel. A compiler (`TargetSpec.compiler`) takes a CompileRequest and returns a Payload. `devmod_targets.authoring` has the
-code that compilers share.
+Launcher and Kernel. `devmod_targets.authoring` is the module for authors of compilers.
 """
 
 from __future__ import annotations
@@ -67,8 +66,6 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
-    from devmod._values.request import CompileRequest as CompileRequest
-    from devmod._values.request import Payload as Payload
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import value_tags as value_tags
     from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
@@ -80,7 +77,6 @@ if TYPE_CHECKING:
 #: The module of each name.
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
-    "CompileRequest": "_values.request",
     "ConversionError": "_values.conversion",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
     "DeviceArray": "_device.device_array",
@@ -92,7 +88,6 @@ _HOME = {
     "Lease": "_util.leases",
     "OPTIONS_LINE": "_formats.source_options",
     "Once": "_util.once",
-    "Payload": "_values.request",
     "PayloadModule": "_modules.payload",
     "PipelineConstant": "_values.constant",
     "Pool": "_util.leases",

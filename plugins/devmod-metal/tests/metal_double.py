@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 import devmod
-from devmod._values.request import CompileRequest
 from devmod_metal._interface import ConstantValue, DeviceProperties, MetalError, Pipeline
-from devmod_targets.authoring import complete_source
+from devmod_targets.authoring import CompileRequest, complete_source
 from devmod_targets.metal._reflect import read
 
 

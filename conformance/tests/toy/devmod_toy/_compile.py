@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from devmod import Origin, TargetSpec
-from devmod.backend import Payload
+from devmod_targets.authoring import Payload
 from devmod_toy import TARGET
 
 

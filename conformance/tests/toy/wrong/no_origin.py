@@ -2,7 +2,7 @@
 
 from devmod_toy._compile import payload, target
 
-from devmod.backend import Payload
+from devmod_targets.authoring import Payload
 
 ROWS = ("R42",)
 REASON = "a module of devmod.compile has no origin; give the Payload an Origin"

@@ -52,7 +52,8 @@ class TargetSpec:
         The languages of source-file suffixes (without the dot). The first is the default language. If the suffix is that of a binary
         payload (SPIR-V) or "bc", the compiler receives the bytes in `CompileRequest.data`.
     compiler
-        ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload``; "" if there is none.
+        ``"module:function"`` of the compiler, called as ``f(request: CompileRequest) -> Payload`` (`devmod_targets.authoring` has both
+        classes); "" if there is none.
     compiled_as
         The format of bytes from a replaced compiler (R31), by their form: "elf", "spirv", "fatbin", "metallib", "offload_bundle",
         "compressed_offload_bundle", "offload_binary", "pocl" (by the magic), or "text" for UTF-8 text. Other forms are rejected.

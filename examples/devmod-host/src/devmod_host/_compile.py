@@ -10,13 +10,13 @@ import os
 import re
 
 from devmod import Param
-from devmod.backend import CompileRequest, Payload, compile_error
+from devmod.backend import compile_error
 from devmod.errors import CompileError
 from devmod_host import _headers
 from devmod_host._options import check_options
 from devmod_host._types import DTYPES
 from devmod_host.target import SPEC
-from devmod_targets.authoring import ReflectedFunction, complete_source, source_payload
+from devmod_targets.authoring import CompileRequest, Payload, ReflectedFunction, complete_source, source_payload
 from devmod_targets.authoring.clang import load_libclang
 
 TYPE_CHECKING = False

@@ -1,6 +1,6 @@
 """The build-side API for authors of compilers: declared functions, self-contained sources and reflected shaders.
 
-A compiler (`TargetSpec.compiler`) takes a `devmod.backend.CompileRequest` and returns a `devmod.backend.Payload`.
+A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Payload`.
 
 - `complete_source` puts the defines, options and includes of a request into the text of a source payload.
 - `reflected_function` turns a `ReflectedShader` into a `ReflectedFunction`.
@@ -23,6 +23,8 @@ from devmod_targets.authoring._members import MemberType as MemberType
 from devmod_targets.authoring._members import describe_members as describe_members
 from devmod_targets.authoring._members import value_members as value_members
 from devmod_targets.authoring._members import with_members as with_members
+from devmod_targets.authoring._request import CompileRequest as CompileRequest
+from devmod_targets.authoring._request import Payload as Payload
 from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
 from devmod_targets.authoring._shader import BlockMember as BlockMember
 from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
@@ -35,8 +37,10 @@ from devmod_targets.authoring._source import options_and_defines as options_and_
 __all__ = [
     "MAX_ARGUMENTS",
     "BlockMember",
+    "CompileRequest",
     "Inliner",
     "MemberType",
+    "Payload",
     "ReflectedFunction",
     "ReflectedShader",
     "Resource",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from devmod import Block, FunctionInfo, Interface, Origin, Param
-from devmod.backend import Payload, Value, array_bytes, escape, parse_dtype, with_shared_memory_last
+from devmod.backend import Value, array_bytes, escape, parse_dtype, with_shared_memory_last
 from devmod.errors import CompileError, ToolchainNotFoundError, list_names
+from devmod_targets.authoring._request import Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Member, TargetSpec
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring._request import CompileRequest
     from devmod_targets.authoring._source import SelfContainedSource
 
 #: One tag for each dimension of a launch. TVM's callers pass these dimensions as integers after the arguments.

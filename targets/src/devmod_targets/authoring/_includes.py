@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from devmod.backend import CompileRequest
     from devmod_targets.authoring._directives import Directive
+    from devmod_targets.authoring._request import CompileRequest
 
 _MAX_NESTING = 64
 _MAX_BYTES = 64 << 20

@@ -7,8 +7,9 @@ from functools import partial
 from importlib import import_module
 
 import devmod
-from devmod.backend import CompileRequest, Payload, check_fmap
+from devmod.backend import check_fmap
 from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
+from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.compilation._arguments import folders, macros, strings
 from devmod_targets.compilation._defaults import with_defaults
 from devmod_targets.compilation._source import file_hint, language_of, read_source, resembles_path

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from devmod import FunctionInfo
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
 
 
 def declared_kernels(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> dict[str, ReflectedFunction]:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
 
 _INSTANCE = re.compile(r"[A-Za-z_:][\w:]*\s*<[^\"\\;{}]*>")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
-from devmod.backend import Payload, compile_error
+from devmod.backend import compile_error
 from devmod.errors import CompileError
 from devmod.targets.cuda.spec import SPEC
-from devmod_targets.authoring import merge_declared, options_and_defines
+from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.zig import run_zig, toolchain
 from devmod_targets.cuda._llvm_signatures import ir_kernels
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.zig import ZigResult
 
 INSTALL = 'pip install "devmod-core[build-llvm]"'

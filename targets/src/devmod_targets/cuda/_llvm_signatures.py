@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.nvidia import ParamPlace
 
 _DEFINE = re.compile(r'^define\b[^@\n]*@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))\(', re.MULTILINE)

@@ -21,8 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from devmod.backend import CompileRequest
-    from devmod_targets.authoring import ReflectedFunction, SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, ReflectedFunction, SelfContainedSource
     from devmod_targets.cuda._mangled_type import TypeNode
 
 #: The variable of the probe.

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from devmod.backend import CompileRequest
-    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")

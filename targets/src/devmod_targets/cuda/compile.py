@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
 from devmod.targets.cuda.spec import SPEC
-from devmod_targets.authoring import complete_source, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.llvm import LlvmToolchain
 
 _SUFFIXES = {"c": ".c", "c++": ".cpp", "ir": ".ll"}

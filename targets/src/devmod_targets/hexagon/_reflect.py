@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang import Libclang
     from devmod_targets.authoring.llvm import LlvmToolchain
 

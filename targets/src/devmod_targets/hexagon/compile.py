@@ -6,10 +6,9 @@ import re
 from tempfile import TemporaryDirectory
 
 from devmod import Origin
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets.hexagon.spec import SPEC
-from devmod_targets.authoring import merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
 from devmod_targets.authoring.llvm import find_toolchain
 from devmod_targets.hexagon._build import HexagonBuild
 from devmod_targets.hexagon._reflect import read_functions

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from devmod import Origin
-from devmod.backend import Payload
 from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod_targets.authoring import Payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod.backend import CompileRequest
-    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 _METAL = ("-sdk", "macosx", "metal")
 _ERROR = re.compile(r"error:")

@@ -17,8 +17,7 @@ from devmod_targets.metal._program import ARRAY_PARAMETER, diagnostics, parse_pr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod.backend import CompileRequest
-    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 
 def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str, ReflectedFunction], list[str], str]:

@@ -17,10 +17,17 @@ from __future__ import annotations
 
 import re
 
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets.metal.spec import SPEC
-from devmod_targets.authoring import ReflectedFunction, SelfContainedSource, complete_source, source_payload, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    ReflectedFunction,
+    SelfContainedSource,
+    complete_source,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.metal._reflect import read
 
 TYPE_CHECKING = False

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from devmod.backend import CompileRequest
-    from devmod_targets.authoring import SelfContainedSource
+    from devmod_targets.authoring import CompileRequest, SelfContainedSource
 
 _DEFINES = "defines"
 #: Compiler options that change macros and types.

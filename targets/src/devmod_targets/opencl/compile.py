@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets.opencl.spec import SPEC
-from devmod_targets.authoring import ReflectedFunction, complete_source, source_payload, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, ReflectedFunction, complete_source, source_payload, warn_caller
 from devmod_targets.opencl._reflect import read
 
 TYPE_CHECKING = False

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
 
 _ENTRY = re.compile(r"\[\s*numthreads\b[^\]]*\](?:\s*\[[^\]]*\])*\s*(?:\w+\s+)*?void\s+(\w+)\s*\(", re.IGNORECASE)
 

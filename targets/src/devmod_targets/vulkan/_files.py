@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod.backend import CompileRequest
+    from devmod_targets.authoring import CompileRequest
 
 #: The messages of compilers: glslang prints the severity first, shaderc and dxc print the location first.
 _SEVERITY_FIRST = re.compile(r"(?P<severity>ERROR|WARNING): (?:(?P<file>[^:\n]*):(?P<line>\d+): )?(?P<text>.*)")

@@ -7,10 +7,9 @@ import re
 from tempfile import TemporaryDirectory
 
 from devmod import Origin
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets.vulkan.spec import SPEC
-from devmod_targets.authoring import merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
 from devmod_targets.vulkan._build import Build
 from devmod_targets.vulkan._tools import Environment
 

@@ -18,10 +18,9 @@ A runtime uses these parts of a function's interface:
 from __future__ import annotations
 
 from devmod import Origin
-from devmod.backend import CompileRequest, Payload
 from devmod.errors import CompileError
 from devmod.targets.webgpu.spec import SPEC
-from devmod_targets.authoring import merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.webgpu._naga import check
 from devmod_targets.wgsl import survey_wgsl
 

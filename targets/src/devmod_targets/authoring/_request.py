@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from devmod._values.value import Value
+from devmod.backend import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from devmod._values.code import Code, Source
-    from devmod._values.info import FunctionInfo
-    from devmod._values.origin import Origin
+    from devmod import FunctionInfo, Origin
+    from devmod.backend import Code, Source
 
 
 class CompileRequest(Value):
