@@ -70,7 +70,9 @@ def read_kernels(
     standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
     entries = [read_ptx(ptx) for ptx, _ in images]
-    expressions += _instances({*entries[0]} - {*images[0][1].values()}) if images else []
+    expressions += _instances(
+        {symbol for kernels in entries for symbol in kernels} - {symbol for _, lowered in images for symbol in lowered.values()}
+    )
     source_kernels = read_source(request, source, standard=standard, macros=_macros(target, version), expressions=expressions)
     matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
