@@ -371,7 +371,7 @@ def read_source(target: str, data: bytes) -> None:
 
 def read_cuda(data: bytes) -> None:
     """A CUDA C++ source that libclang reads, without NVRTC."""
-    from devmod_targets.authoring import complete_source
+    from devmod_targets.authoring import CompileRequest, complete_source
     from devmod_targets.cuda._kernels import match_kernels
     from devmod_targets.cuda._reflect_clang import read_source as read_kernels
     from devmod_targets.nvidia import KernelEntry
@@ -379,7 +379,7 @@ def read_cuda(data: bytes) -> None:
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
         return
-    request = devmod.backend.CompileRequest(text, devmod.Target("cuda"))
+    request = CompileRequest(text, devmod.Target("cuda"))
     source = attempt(lambda: complete_source(request, lambda _: True))
     kernels = source and attempt(lambda: read_kernels(request, source, standard="c++17", macros=(), expressions=("g<float>",)))
     if kernels:
