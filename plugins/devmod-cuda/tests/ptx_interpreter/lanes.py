@@ -39,7 +39,7 @@ class Frame:
 class Lanes:
     """Lanes of a frame at the same place: all of them (`index` is None), or those at the positions in `index`."""
 
-    __slots__ = ("cache", "columns", "count", "dirty", "frame", "index", "r")
+    __slots__ = ("columns", "count", "dirty", "frame", "index", "r")
 
     def __init__(self, frame: Frame, index: Array | None) -> None:
         self.frame = frame

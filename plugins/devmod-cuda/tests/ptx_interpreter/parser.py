@@ -110,13 +110,13 @@ class Parser(VariableParser):
     def parameters(self) -> list[Variable]:
         """Parse parameters in parentheses."""
         self.expect("(")
-        found = []
+        variables = []
         while not self.accept(")"):
             if self.tokens[self.at] == ".reg":
                 raise self.fail("parameters in registers are not supported")
-            found.append(self.variable())
+            variables.append(self.variable())
             self.accept(",")
-        return found
+        return variables
 
     def block(self) -> None:
         """Parse a group of statements in braces."""

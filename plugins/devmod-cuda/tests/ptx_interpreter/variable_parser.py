@@ -13,12 +13,12 @@ class VariableParser(OperandParser):
 
     def variables(self) -> list[Variable]:
         """Parse the variables of one statement, and its semicolon."""
-        found = [self.variable()]
-        first = found[0]
+        variables = [self.variable()]
+        first = variables[0]
         while self.accept(","):
-            found.append(self.variable_name(first.space, first.type, first.align, 1))
+            variables.append(self.variable_name(first.space, first.type, first.align, 1))
         self.expect(";")
-        return found
+        return variables
 
     def variable(self) -> Variable:
         """Parse one variable or parameter."""
