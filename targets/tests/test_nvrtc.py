@@ -217,3 +217,19 @@ def test_symbols_of_anonymous_namespaces_have_no_random_part() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == compile_sm90(text, name_expressions=["hidden<int>"]).lowered["hidden<int>"]
+
+
+@pytest.mark.parametrize(
+    ("header", "distribution"),
+    [("cuda_fp16.h", "nvidia-cuda-runtime"), ("cuda/std/atomic", "nvidia-cuda-cccl"), ("crt/mma.h", "nvidia-cuda-crt")],
+)
+def test_a_missing_wheel_with_headers_names_its_install(header: str, distribution: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "_loaded", {})
+    monkeypatch.setattr(_wheels, "include_folders", lambda major: ())
+    monkeypatch.setattr(_wheels, "version", lambda name: "")
+    with pytest.raises(devmod.CompileError) as caught:
+        compile_sm90(f"#include <{header}>\n{SAXPY}")
+    assert str(caught.value) == (
+        f'the CUDA C++ source does not compile: k.cu:1: error: could not open source file "{header}" (no directories in search list). '
+        f"To add NVIDIA's headers: pip install {distribution}"
+    )

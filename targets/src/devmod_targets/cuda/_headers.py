@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 
+from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._host_headers import host_headers
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ def missing_header(name: str, folders: Sequence[str]) -> str:
     if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
         return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
     for prefixes, distribution in _DISTRIBUTIONS:
-        if name.startswith(prefixes):
+        if name.startswith(prefixes) and not _wheels.version(distribution):
             return f"To add NVIDIA's headers: pip install {distribution}"
     return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
 

@@ -21,13 +21,11 @@ def _packages() -> Iterator[str]:
     yield from (spec.submodule_search_locations or ()) if spec else ()
 
 
-@cache
 def folders(major: int) -> tuple[str, ...]:
     """Return the folders of the wheels for one major version of CUDA."""
     return tuple(folder for package in _packages() if os.path.isdir(folder := os.path.join(package, f"cu{major}")))
 
 
-@cache
 def include_folders(major: int) -> tuple[str, ...]:
     """Return the folders with headers: CUDA's own, then those of CCCL, which are a folder lower."""
     own = [path for folder in folders(major) if os.path.isdir(path := os.path.join(folder, "include"))]

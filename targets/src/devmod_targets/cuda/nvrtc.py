@@ -70,7 +70,7 @@ class Program(Value):
 class _Library:
     """cuda.bindings.nvrtc with the library of the wheel."""
 
-    __slots__ = ("api", "archs", "major", "version")
+    __slots__ = ("api", "archs", "folders", "version")
 
     def __init__(self, install: str) -> None:
         try:
@@ -78,8 +78,8 @@ class _Library:
             self.api: Any = import_module("cuda.bindings.nvrtc")
         except ImportError as error:
             raise _missing("cuda-bindings, through which NVRTC is called,", install) from error
-        self.major = int(bindings_version.partition(".")[0])
-        path = _wheels.library(self.major)
+        major = int(bindings_version.partition(".")[0])
+        path = _wheels.library(major)
         if not path:
             raise _missing(f"NVRTC (the wheel nvidia-cuda-nvrtc, for cuda-bindings {bindings_version})", install)
         try:
@@ -98,6 +98,7 @@ class _Library:
                 kind="cuda",
             )
         self.archs = tuple(sorted(int(number) for number in numbers))
+        self.folders = _wheels.include_folders(major)
 
     def call(self, name: str, *arguments: object) -> Any:
         """Call a function of NVRTC and return its values without the status. Raise RuntimeError for a failure."""
@@ -156,7 +157,7 @@ def toolchain(*, install: str = INSTALL_BUILD) -> str:
 
 def include_folders(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
     """Return the folders of the headers in NVIDIA's wheels."""
-    return _wheels.include_folders(_load(install).major)
+    return _load(install).folders
 
 
 def arch_names(*, install: str = INSTALL_BUILD) -> tuple[str, ...]:
@@ -218,7 +219,7 @@ def compile_program(
     in_memory = {**host_headers(), **(headers or {})}
     # Without a seed, the symbols of anonymous namespaces contain random numbers.
     arguments = [*options, "--no-cache", "-frandom-seed=devmod"]
-    paths = _wheels.include_folders(library.major) if folders is None else tuple(folders)
+    paths = library.folders if folders is None else tuple(folders)
     arguments += [f"-I{folder}" for folder in paths]
     program = library.call(
         "nvrtcCreateProgram",
