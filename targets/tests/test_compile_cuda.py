@@ -420,7 +420,7 @@ def test_constants_of_the_host_need_no_include() -> None:
     [
         ("vector", "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="),
         ("tuple", "NVRTC has no headers of the host's compiler; <cuda/std/tuple> has the same names in the namespace cuda::std"),
-        ("curand_kernel.h", "To add NVIDIA's headers: pip install nvidia-curand"),
+        ("curand_kernel.h", "It is in the wheel nvidia-curand, which is not installed. To add it: pip install nvidia-curand"),
         ("cuda_own.h", "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="),
     ],
 )

@@ -231,5 +231,5 @@ def test_a_missing_wheel_with_headers_names_its_install(header: str, distributio
         compile_sm90(f"#include <{header}>\n{SAXPY}")
     assert str(caught.value) == (
         f'the CUDA C++ source does not compile: k.cu:1: error: could not open source file "{header}" (no directories in search list). '
-        f"To add NVIDIA's headers: pip install {distribution}"
+        f'It is in the wheel {distribution}, which is not installed. To add it: pip install "devmod-core[build-cuda]"'
     )

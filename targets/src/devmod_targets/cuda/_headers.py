@@ -34,13 +34,14 @@ def has_header(name: str, folders: Sequence[str]) -> bool:
     return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
 
 
-def missing_header(name: str, folders: Sequence[str]) -> str:
-    """Return the sentence that says how to get a header that NVRTC did not find."""
+def missing_header(name: str, folders: Sequence[str], install: str) -> str:
+    """Return the sentence that says how to get a header that NVRTC did not find. `install` installs the compiler and its headers."""
     if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
         return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
     for prefixes, distribution in _DISTRIBUTIONS:
         if name.startswith(prefixes) and not _wheels.version(distribution):
-            return f"To add NVIDIA's headers: pip install {distribution}"
+            command = install if distribution in _wheels.HEADERS.values() else f"pip install {distribution}"
+            return f"It is in the wheel {distribution}, which is not installed. To add it: {command}"
     return "NVRTC has no headers of the host's compiler. For a header of your own, add its folder to include="
 
 

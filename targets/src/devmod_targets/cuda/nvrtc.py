@@ -235,7 +235,7 @@ def compile_program(
         (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
         log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
         if status.value:
-            raise _compile_error(status.name, log, expressions, paths)
+            raise _compile_error(status.name, log, expressions, paths, install)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
         cubin = library.output("CUBIN", program)
@@ -244,11 +244,11 @@ def compile_program(
     return Program(ptx, cubin, log, lowered, library.version)
 
 
-def _compile_error(status: str, log: str, expressions: tuple[str, ...], folders: Sequence[str]) -> CompileError:
+def _compile_error(status: str, log: str, expressions: tuple[str, ...], folders: Sequence[str], install: str) -> CompileError:
     errors, _ = diagnostics(log)
     header = _MISSING_HEADER.search(errors[0]) if errors else None
     if header:
-        errors[0] += f". {missing_header(header[1], folders)}"
+        errors[0] += f". {missing_header(header[1], folders, install)}"
     if not errors:
         return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.
