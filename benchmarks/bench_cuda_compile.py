@@ -5,8 +5,8 @@
 Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by devmod.compile. The reading of the
 signature (libclang and the PTX) is measured apart. The contenders take turns in each round; the figures are medians, and the ratios
 medians of the rounds' ratios. The receiver's rows are the time from `devmod.create` to the kernel on the stand-in driver: with CUDA C++
-whose module is cached on disk, and with the same module's PTX, which the driver loads in both; they are processor time. Exits with 1 when a figure is over its
-bound.
+whose module is cached on disk, and with the same module's PTX, which the driver loads in both; they are processor time. Exits with 1 when
+a figure is over its bound.
 """
 
 from __future__ import annotations

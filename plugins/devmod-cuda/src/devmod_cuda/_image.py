@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from devmod.backend import find_spec, source_text
 from devmod.errors import FormatError, list_names
-from devmod_targets.nvidia import KernelEntry, fatbin_members, read_cubin, read_ptx
+from devmod_targets.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +70,8 @@ def read_image(fmt: str, code: bytes | memoryview, device: CudaDevice, names: Co
         data = bytes(text) + b"\0"
     elif fmt == "cubin":
         _check_elf(code)
-        kernels, data = read_cubin(code), bytes(code)
+        data = bytes(code)
+        kernels = index_cubin(data)
     else:
         kernels, data = _read_fatbin(code, device), bytes(code)
     if kernels is not None:
@@ -154,7 +157,11 @@ def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, K
     if best.kind == "ptx":
         return read_ptx(str(_text_of(best.data), "utf-8", "replace"))
     _check_elf(best.data)
-    return read_cubin(best.data)
+    return index_cubin(best.data)
+
+
+#: The type, the offset and the size of a section, and the offset and the size of a segment.
+_SECTION, _SEGMENT = Struct("<4xI16xQQ"), Struct("<8xQ16xQ")
 
 
 def _check_elf(code: bytes | memoryview) -> None:
@@ -179,12 +186,12 @@ def _check_elf(code: bytes | memoryview) -> None:
                 problem = f"its table of {title}s is outside of the file"
                 break
             for number in range(count):
-                at = start + step * number
                 # A section of type 8 (NOBITS) takes no bytes of the file.
                 if title == "section":
-                    offset, length = (0, 0) if field(at + 4, 4) == 8 else (field(at + 24, 8), field(at + 32, 8))
+                    kind, offset, length = _SECTION.unpack_from(view, start + step * number)
+                    offset, length = (0, 0) if kind == 8 else (offset, length)
                 else:
-                    offset, length = field(at + 8, 8), field(at + 32, 8)
+                    offset, length = _SEGMENT.unpack_from(view, start + step * number)
                 if offset + length > size:
                     problem = f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
                     break

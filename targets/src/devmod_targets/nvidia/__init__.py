@@ -1,6 +1,7 @@
 """Readers of NVIDIA's images: PTX, cubins and fatbins. They need no driver and no toolkit.
 
-- `read_ptx` and `read_cubin` return the kernels of an image with the places of their parameters and their limits.
+- `read_ptx` and `read_cubin` return the kernels of an image with the places of their parameters and their limits. `index_cubin` reads
+  each of them when it is used.
 - `check_declared` compares the declared signature of a kernel with its image.
 - `fatbin_members` returns the images in a fatbin.
 
@@ -9,6 +10,7 @@ All raise `devmod.FormatError` for an image that is damaged. They take time in p
 
 from __future__ import annotations
 
+from devmod_targets.nvidia._cubin import index_cubin as index_cubin
 from devmod_targets.nvidia._cubin import read_cubin as read_cubin
 from devmod_targets.nvidia._declared import check_declared as check_declared
 from devmod_targets.nvidia._entry import KernelEntry as KernelEntry
@@ -17,4 +19,4 @@ from devmod_targets.nvidia._fatbin import FatbinMember as FatbinMember
 from devmod_targets.nvidia._fatbin import fatbin_members as fatbin_members
 from devmod_targets.nvidia._ptx import read_ptx as read_ptx
 
-__all__ = ["FatbinMember", "KernelEntry", "ParamPlace", "check_declared", "fatbin_members", "read_cubin", "read_ptx"]
+__all__ = ["FatbinMember", "KernelEntry", "ParamPlace", "check_declared", "fatbin_members", "index_cubin", "read_cubin", "read_ptx"]

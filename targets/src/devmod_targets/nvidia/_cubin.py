@@ -14,6 +14,7 @@ Sections of functions of the device have none of these. The symbol of a kernel h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import iter_unpack, unpack_from
 
 from devmod_targets.nvidia._elf import Sections, error
@@ -51,21 +52,55 @@ def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, K
     FormatError
         The bytes are not a 64-bit cubin, or a part that this function reads is damaged.
     """
-    sections = Sections(data)
-    kernels: dict[str, KernelEntry] = {}
-    code: set[int] | None = None
-    for number in sections.of_type(_INFO):
-        section = sections.name(number)
-        name = section.removeprefix(_PREFIX)
-        if name == section or (names is not None and name not in names):
-            continue
-        if name in kernels:
-            raise error(f"it has two sections {section!r}")
-        if code is None:
-            code = _entries(sections)
-        if sections.info(number) in code:
-            kernels[name] = _kernel(name, sections.contents(number))
-    return kernels
+    return dict(_CubinKernels(data, names))
+
+
+def index_cubin(data: Binary) -> Mapping[str, KernelEntry]:
+    """Return the kernels of a cubin by name. The record of a kernel is read when it is used.
+
+    Parameters
+    ----------
+    data
+        The cubin.
+
+    Raises
+    ------
+    FormatError
+        The bytes are not a 64-bit cubin, or its tables are damaged. A damaged record raises it when it is used.
+    """
+    return _CubinKernels(data)
+
+
+class _CubinKernels(Mapping[str, "KernelEntry"]):
+    """The kernels of a cubin, which are read when they are used."""
+
+    def __init__(self, data: Binary, names: Container[str] | None = None) -> None:
+        sections = Sections(data)
+        self._contents: dict[str, memoryview] = {}
+        code: set[int] | None = None
+        for number in sections.of_type(_INFO):
+            section = sections.name(number)
+            name = section.removeprefix(_PREFIX)
+            if name == section or (names is not None and name not in names):
+                continue
+            if name in self._contents:
+                raise error(f"it has two sections {section!r}")
+            if code is None:
+                code = _entries(sections)
+            if sections.info(number) in code:
+                self._contents[name] = sections.contents(number)
+
+    def __getitem__(self, name: str) -> KernelEntry:
+        return _kernel(name, self._contents[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._contents
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    def __len__(self) -> int:
+        return len(self._contents)
 
 
 def _kernel(name: str, contents: memoryview) -> KernelEntry:
