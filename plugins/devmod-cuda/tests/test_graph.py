@@ -97,7 +97,7 @@ WAITS: dict[str, Callable[[Any, Any, Any], object]] = {
 
 @pytest.mark.row("R37")
 @pytest.mark.parametrize("name", WAITS)
-def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any) -> None:
+def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any, standin: Any) -> None:
     x = device.zeros(4, "int32")
     with stream, stream.batch():
         run(step, x, 1)
@@ -109,6 +109,8 @@ def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: 
         run(step, y, 5)  # a host array: copied in and back
         assert y.tolist() == [5] * 4
         run(step, x, 3)
+        graphs = standin.calls("cuGraphLaunch")
+    assert standin.calls("cuGraphLaunch") == graphs + 1  # the launches after the operation are one graph again
     stream.synchronize()
     assert x.numpy().tolist() == [11] * 4
 
@@ -193,6 +195,17 @@ def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step
     del graph
     gc.collect()
     assert standin.calls("cuGraphExecDestroy") == destroyed + 1
+
+
+def test_a_graph_that_is_made_within_a_batch(device: Any, stream: Any, step: Any) -> None:
+    x = device.zeros(4, "int32")
+    with stream.batch():
+        run(step, x, 1, stream=stream)
+        graph = stream.graph([step.bind(x, 2, grid=1, block=4, stream=stream)])
+        graph()
+        run(step, x, 3, stream=stream)
+    stream.synchronize()
+    assert x.numpy().tolist() == [11] * 4
 
 
 def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: Any) -> None:

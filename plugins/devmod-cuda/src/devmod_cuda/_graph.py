@@ -188,7 +188,7 @@ class Graph:
         context = stream.device.context
         driver = context.driver
         try:
-            with context:
+            with stream.uncaptured(), context:
                 driver.begin_capture(stream.handle)
                 try:
                     for each in self._launches:
