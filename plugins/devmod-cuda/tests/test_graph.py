@@ -26,6 +26,9 @@ def step(device: Any) -> Any:
 
 @pytest.fixture
 def stream(device: Any) -> Any:
+    # A module of the other driver's tests is unloaded when it is collected, after a wait for the context, which ends a capture. A process of
+    # a user has one driver, and that one unloads nothing within a batch.
+    gc.collect()
     return device.stream()
 
 

@@ -1,6 +1,7 @@
 """The stand-in CUDA driver itself, through cuda-bindings: memory, handles and the order of streams."""
 
 import ctypes
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,3 +247,13 @@ def test_a_call_fails_on_demand(standin: Standin) -> None:
     assert code(cuda.cuStreamCreate(0)) == "CUDA_ERROR_UNKNOWN"
     standin.set("fail", None)
     assert code(cuda.cuStreamCreate(0)) == "CUDA_SUCCESS"
+
+
+def test_a_stream_has_its_context_where_none_is_current(context: Any) -> None:
+    stream = check(cuda.cuStreamCreate(0))
+    check(cuda.cuCtxSetCurrent(cuda.CUcontext(0)))
+    assert int(check(cuda.cuStreamGetCtx(stream))) == int(context)
+    assert code(cuda.cuStreamGetCtx(0)) == "CUDA_ERROR_INVALID_CONTEXT"
+    assert code(cuda.cuStreamSynchronize(stream)) == "CUDA_ERROR_INVALID_CONTEXT"
+    check(cuda.cuCtxSetCurrent(context))
+    check(cuda.cuStreamDestroy(stream))

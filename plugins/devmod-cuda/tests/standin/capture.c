@@ -47,6 +47,7 @@ bool capture_forbids(const Stream *stream, CUstreamCaptureMode thread_mode)
 
 void capture_invalidate(Stream *stream)
 {
+    explain("%s ends the capture of a stream", current_call());
     ((Side *)stream->capture)->capture->invalid = true;
 }
 

@@ -75,6 +75,8 @@ Context *current_context(void);
             return try_;         \
     } while (0)
 
+/* Return the name of the function of the API that this thread is in. */
+const char *current_call(void);
 /* Note the reason of the last error that has a text of its own. The report has it. */
 void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -13,6 +13,7 @@ const Codes codes = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE, CUDA_ER
 static bool ready, forked, ended;
 static Counter *counters;
 static char reason[4096];
+static __thread const char *call; /* the function of the API that this thread is in */
 
 /* Return how often a function of the API was called, by its name without _v2. */
 uint64_t standin_calls(const char *name);
@@ -26,6 +27,11 @@ void explain(const char *format, ...)
     for (char *mark = reason; *mark; mark++)
         if (*mark == '\n')
             *mark = ' ';
+}
+
+const char *current_call(void)
+{
+    return call;
 }
 
 /* Compare an exported name with a public one: cuMemAlloc_v2 is cuMemAlloc. */
@@ -75,6 +81,7 @@ CUresult enter(Entry *entry, Counter *counter, const char *name, Need need)
     }
     pthread_mutex_lock(&big_lock);
     entry->locked = true;
+    call = name;
     if (!counter->name) {
         *counter = (Counter){name, 0, counters};
         counters = counter;

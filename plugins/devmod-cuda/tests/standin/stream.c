@@ -191,9 +191,11 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority)
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
-    ENTER(CURRENT);
+    ENTER(READY);
     Stream *stream;
+    bool special = !hStream || hStream == CU_STREAM_LEGACY || hStream == CU_STREAM_PER_THREAD;
     CHECK(pctx, CUDA_ERROR_INVALID_VALUE);
+    CHECK(!special || current_context(), CUDA_ERROR_INVALID_CONTEXT); /* these alone are the current context's */
     TRY(stream_of(hStream, &stream));
     *pctx = context_of_stream(stream)->handle;
     return CUDA_SUCCESS;
