@@ -12,8 +12,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import rows  # noqa: E402 - tools/rows.py, which writes the page
 from devmod._plugins.specs import find_spec  # noqa: E402
-from devmod._values.tags import DYNAMIC_SHARED_MEMORY, FLAGS, SCOPES, WRITE_ACCESS  # noqa: E402
+from devmod._values.tags import DYNAMIC_SHARED_MEMORY, SCOPES, WRITE_ACCESS  # noqa: E402
 from devmod.targets import KINDS  # noqa: E402
+from devmod_targets.interop._tvm_calls import _FLAGS as FLAGS  # noqa: E402
 
 
 def listed_tests() -> dict[str, dict[str, list[str]]]:
