@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import starmap
-from operator import itemgetter
-
 from cuda.bindings import driver as cuda
 
 from devmod_cuda._interface import Driver, DriverError
@@ -14,7 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
-
 
 #: The parameters that cuda-bindings takes as members of an enumeration, by function: the position and the enumeration.
 _ENUMERATIONS = {
@@ -25,9 +20,6 @@ _ENUMERATIONS = {
 }
 #: Names that cuda-bindings spells otherwise.
 _NAMES = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
-#: The handle in the result of a call.
-_handle_of = itemgetter(1)
-_SUCCESS = (cuda.CUresult.CUDA_SUCCESS,)
 
 
 class BindingsDriver(Driver):
@@ -48,25 +40,6 @@ class BindingsDriver(Driver):
         if not results:
             return None
         return int(results[0]) if len(results) == 1 else tuple(map(int, results))
-
-    def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
-        cell.extend(starmap(getattr(cuda, _NAMES.get(name, name)), (arguments,)))
-        status = cell[0][0]
-        if status:
-            cell.clear()
-            raise _error(name, status)
-        return int(cell[0][1])
-
-    def destroy_from(self, cell: list[Any], name: str) -> None:
-        deque(map(getattr(cuda, name), map(_handle_of, map(list.pop, (cell,)))), 0)
-
-    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
-        ((status, _),) = list(zip(starmap(cuda.cuGraphLaunch, ((executable, stream),)), map(list.pop, (cell,)), strict=True))
-        if status[0]:
-            raise _error("cuGraphLaunch", status[0])
-
-    def handle_in(self, cell: Sequence[Any]) -> int:
-        return int(cell[0][1] if type(cell[0]) is tuple else cell[0])
 
     def device_name(self, device: int) -> str:
         status, name = cuda.cuDeviceGetName(256, device)

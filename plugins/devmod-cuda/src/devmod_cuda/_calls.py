@@ -7,7 +7,8 @@ from ctypes import POINTER, byref, c_float, c_void_p, py_object
 from functools import partial
 from itertools import repeat, starmap
 
-from devmod_cuda._library import DriverError, Failures, Symbols
+from devmod_cuda._handle_calls import HandleCalls
+from devmod_cuda._library import DriverError, Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ NON_BLOCKING, DISABLE_TIMING = 1, 2
 PORTABLE = 1
 
 
-class Calls(Symbols, ABC):
+class Calls(HandleCalls, ABC):
     """One opened driver of CUDA.
 
     The methods work on the thread's current context, unless they have a parameter `context`. They raise DriverError.
@@ -51,36 +52,6 @@ class Calls(Symbols, ABC):
         arguments
             Its input parameters in their order; pointers are addresses.
         """
-
-    @abstractmethod
-    def create_into(self, cell: list[Any], name: str, *arguments: Any) -> int:
-        """Call a function that creates a handle, and return the handle. No interrupt comes between the creation and its place in `cell`.
-
-        Parameters
-        ----------
-        cell
-            An empty list, which gets the driver's result. It stays empty if the call fails.
-        name, arguments
-            As for `call`.
-        """
-
-    @abstractmethod
-    def destroy_from(self, cell: list[Any], name: str) -> None:
-        """Remove the result of `create_into` from `cell` and destroy its handle with one call of C. The driver's error is ignored.
-
-        Raises
-        ------
-        IndexError
-            The cell is empty.
-        """
-
-    @abstractmethod
-    def launch_graph_of(self, cell: list[Any], executable: int, stream: int) -> None:
-        """Queue an executable graph and remove its graph, the result of `create_into`, from `cell`, with one call of C."""
-
-    @abstractmethod
-    def handle_in(self, cell: Sequence[Any]) -> int:
-        """Return the handle of a result of `create_into`; also of a list with a plain handle."""
 
     @abstractmethod
     def device_name(self, device: int) -> str:

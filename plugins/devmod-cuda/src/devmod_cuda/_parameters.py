@@ -51,10 +51,13 @@ class ParameterLayout:
     pack: Callable[..., bytes]
 
     def __init__(self, places: Sequence[tuple[int, int]], pointers: Sequence[bool]) -> None:
-        end, layout = 0, "<"
+        # "N" is faster than "Q". It is native, and so aligned to 8 bytes, as pointers are in CUDA's C++.
+        is_aligned = all(offset % 8 == 0 for (offset, _), is_pointer in zip(places, pointers, strict=True) if is_pointer)
+        order, pointer = ("@", "N") if is_aligned else ("<", "Q")
+        end, layout = 0, order
         for (offset, size), is_pointer in zip(places, pointers, strict=True):
             layout += f"{offset - end}x" if offset > end else ""
-            layout += "Q" if is_pointer else f"{size}s"
+            layout += pointer if is_pointer else f"{size}s"
             end = offset + size
         self.size = end
         self.pack = Struct(layout).pack
