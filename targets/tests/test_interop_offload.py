@@ -23,6 +23,7 @@ HSACO = (TRITON / "add.hip.hsaco").read_bytes()
 CUBIN = (TRITON / "add.cuda.cubin").read_bytes()
 PTX = (TRITON / "add.cuda.ptx").read_bytes()
 PLAIN = (FOLDER / "plain.bundle").read_bytes()
+ZSTD = (FOLDER / "zstd.bundle").read_bytes()
 BINARY = (FOLDER / "images.offloadbinary").read_bytes()
 FATBIN = (FOLDER / "images.fatbin").read_bytes()
 HIP = ("rocm", "hsaco", "hipv4-amdgcn-amd-amdhsa--gfx1100", HSACO)
@@ -51,8 +52,8 @@ def compressed(version: int, method: int = 0, contents: bytes = PLAIN, **sizes: 
     [
         (PLAIN, [HIP]),
         (PLAIN + bytes(4096) + PLAIN, [HIP, HIP]),
-        pytest.param((FOLDER / "zstd.bundle").read_bytes(), [HIP], marks=needs_zstd),
-        pytest.param((FOLDER / "zstd.bundle").read_bytes() + bytes(9) + PLAIN, [HIP, HIP], marks=needs_zstd),
+        pytest.param(ZSTD, [HIP], marks=needs_zstd),
+        pytest.param(ZSTD + bytes(9) + PLAIN, [HIP, HIP], marks=needs_zstd),
         (compressed(1), [HIP]),
         (compressed(2), [HIP]),
         (compressed(3) + compressed(2), [HIP, HIP]),
@@ -150,6 +151,12 @@ def bundle(*entries: tuple[int, int, bytes], count: int | None = None, data: byt
             "the compressed offload bundle at byte 0 has 2147483648 bytes after decompression of {data}, which is over the limit",
         ),
         (compressed(1)[:-300], "the compressed offload bundle at byte 0 is damaged: expected 4172 bytes after decompression, got {short}"),
+        (compressed(1)[:-2], "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"),
+        pytest.param(
+            ZSTD[:12] + pack("<I", 4171) + ZSTD[16:],
+            "the compressed offload bundle at byte 0 is damaged: expected 4171 bytes after decompression, got 4172",
+            marks=needs_zstd,
+        ),
         (pack_binary(CUBIN, version=3), "the OffloadBinary at byte 0 has version 3; devmod reads version 1"),
         (pack_binary(CUBIN)[:-1], "the OffloadBinary at byte 0 is outside of the file: bytes 0 to 4223 of 4222"),
         (pack_binary(CUBIN, size=20), "the OffloadBinary at byte 0 is invalid: its size is 20 bytes, and that of its entry 40"),
@@ -183,6 +190,23 @@ def test_a_damaged_container_is_an_error(data: bytes, message: str) -> None:
     short = len(zlib.decompressobj().decompress(compressed(1)[20:-300]))
     sizes = {"size": len(data), "data": len(data) - 24, "short": short} if "{" in message else {}
     assert str(caught.value) == (message.format(**sizes) if sizes else message)
+
+
+@needs_zstd
+def test_zstd_without_its_checksum_is_an_error() -> None:
+    from backports.zstd import CompressionParameter, compress
+
+    data = compress(PLAIN, options={CompressionParameter.checksum_flag: 1})[:-2]
+    with pytest.raises(devmod.FormatError) as caught:
+        offload.read_images(pack("<4sHHIIQ", b"CCOB", 2, 1, 24 + len(data), len(PLAIN), 7) + data)
+    assert str(caught.value) == "the compressed offload bundle at byte 0 is damaged: its compressed data has no end"
+
+
+def test_the_entry_of_the_host_is_no_image() -> None:
+    names = [b"host-x86_64-unknown-linux-gnu-", HIP[2].encode()]
+    start = 32 + sum(24 + len(name) for name in names)
+    data = bundle((start, 4, names[0]), (start + 4, len(HSACO), names[1]), data=b"host" + HSACO)
+    assert images(data) == [HIP]
 
 
 def test_containers_nested_too_deep_are_an_error() -> None:

@@ -531,6 +531,21 @@ def check_kernels(kernels: Any) -> None:
             end = place.offset + place.size
 
 
+def read_warp(data: bytes) -> None:
+    """Read the kernels in a source of Warp: each argument has the size of its layout."""
+    from devmod_targets.interop._warp_source import read_block, read_kernels
+
+    text = data.decode("utf-8", "replace")
+    attempt(partial(read_block, text))
+    for kernel in attempt(lambda: list(read_kernels(text))) or ():
+        for name, layout in kernel.params:
+            argument = attempt(partial(layout.param, name)) if layout is not None else None
+            if layout is not None and argument is not None:
+                code, bits, lanes = devmod.backend.parse_dtype(argument[0])
+                if devmod.backend.array_bytes((code, bits, lanes)) != layout.size:
+                    raise Breach(f"a parameter of {layout.size} bytes has the type {argument[0]}")
+
+
 # -- files
 
 
@@ -611,6 +626,9 @@ def _readers() -> Iterator[Reader]:
             f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
         )
     yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
+    warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
+    words = seeds.words_of([warp])
+    yield Reader("warp-source", read_warp, mutation.mutate_text(words), lambda: [warp], passes=10, weight=1, executions=300)
     yield Reader("tvm-library", read_library, elf, seeds.libraries, passes=2, executions=200)
     yield from _source_readers()
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)

@@ -28,6 +28,8 @@ def decompress_zstd(data: bytes | memoryview, size: int, what: str) -> bytes:
         result: bytes = decompressor.decompress(data, max_length=size + 1)
     except zstd.ZstdError as error:
         raise FormatError(f"{what} is damaged: {error}") from None
-    if len(result) != size or not decompressor.eof:
+    if len(result) != size:
         raise FormatError(f"{what} is damaged: expected {size} bytes after decompression, got {len(result)}")
+    if not decompressor.eof:
+        raise FormatError(f"{what} is damaged: its compressed data has no end")
     return result

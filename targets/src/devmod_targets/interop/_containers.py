@@ -112,8 +112,10 @@ def _inflate(data: memoryview, length: int, what: str) -> bytes:
         result = decompressor.decompress(data, length + 1)
     except zlib.error as error:
         raise FormatError(f"{what} is damaged: {error}") from None
-    if len(result) != length or not decompressor.eof:
+    if len(result) != length:
         raise FormatError(f"{what} is damaged: expected {length} bytes after decompression, got {len(result)}")
+    if not decompressor.eof:
+        raise FormatError(f"{what} is damaged: its compressed data has no end")
     return result
 
 

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_KERNEL = re.compile(r'^extern "C" __global__ void (\w{1,1024})\(([^)]{0,65536})\)\s*\{', re.MULTILINE)
+_KERNEL = re.compile(r'^extern "C" __global__ void (\w{1,1024})\(([^()";{}]{0,65536})\)\s*\{', re.MULTILINE)
 _STRUCT = re.compile(r"^struct (\w{1,1024})\n\{\n((?: {4}[^\n]{1,2048};\n){0,4096})", re.MULTILINE)
 _BLOCK = re.compile(r"^#define WP_TILE_BLOCK_DIM (\d{1,4})$", re.MULTILINE)
 _NUMBERS = {
