@@ -133,6 +133,9 @@ def main() -> int:
         print(
             f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' if ratio > MOST_RATIO else ''}"
         )
+    if reason := cuda_driver.missing():
+        print(f"not measured: {reason}")
+        return int(over)
     with tempfile.TemporaryDirectory() as cache:
         os.environ |= cuda_driver.environment("cuda-bindings") | {"DEVMOD_CACHE_DIR": cache}
         first, cached, ptx = measure_receiver(10 * options.rounds)

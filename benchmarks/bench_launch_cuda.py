@@ -128,6 +128,9 @@ def main() -> int:
     if options.json:
         print(json.dumps(measure(options.rounds, options.launches, options.arch)))
         return 0
+    if reason := cuda_driver.missing():
+        print(f"not measured: {reason}")
+        return 0
     over = False
     print(f"{cuda_driver.place():<46} {'µs':>7} {'ratio':>6} {'most':>5}")
     for driver in DRIVERS:

@@ -10,9 +10,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-cuda/tests", "tests/standin")]
 
+import pytest  # noqa: E402 - standin_cuda skips with the reason
 from standin_cuda import child_environment, missing_driver, on_hardware, standin  # noqa: E402 - the line above finds it
 
-__all__ = ["add_kernel", "environment", "launch_nothing", "missing_driver", "on_hardware", "place", "show"]
+__all__ = ["add_kernel", "environment", "launch_nothing", "missing", "missing_driver", "on_hardware", "place", "show"]
 
 #: Adds n floats; NVRTC's output for it is a few lines of PTX.
 SOURCE = """
@@ -41,6 +42,16 @@ def launch_nothing() -> None:
     if not on_hardware():
         show()
         standin().skip_launches()
+
+
+def missing() -> str:
+    """Return why there is no CUDA driver, not even the stand-in driver; "" if there is one."""
+    if not on_hardware():
+        try:
+            child_environment()
+        except pytest.skip.Exception as error:
+            return str(error)
+    return ""
 
 
 def place() -> str:

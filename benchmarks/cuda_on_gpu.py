@@ -142,6 +142,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=51)
     rounds = parser.parse_args().rounds
+    if reason := cuda_driver.missing():
+        print(f"not measured: {reason}")
+        return 0
     os.environ |= cuda_driver.environment(os.environ.get("DEVMOD_CUDA_DRIVER", "cuda-bindings"))
     cuda_driver.show()
     if not cuda_driver.on_hardware():
