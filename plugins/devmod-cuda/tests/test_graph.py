@@ -267,3 +267,20 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
     with context:
         driver.destroy_executable(executable)
         driver.destroy_graph(graph)
+
+
+@pytest.mark.row("R37")
+def test_memory_that_is_freed_does_not_invalidate_the_capture_of_another_library(device: Any, stream: Any, step: Any, standin: Any) -> None:
+    driver, context = device.driver, device.context
+    x, y, other = device.zeros(4, "int32"), device.zeros(4, "int32"), device.stream()
+    gc.collect()
+    with context:
+        driver.begin_capture(stream.handle, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch
+    run(step, x, 1, stream=stream)
+    freed = standin.calls("cuMemFree")
+    del y, other
+    gc.collect()
+    assert standin.calls("cuMemFree") == freed + 1
+    with context:
+        graph = driver.end_capture(stream.handle)
+        driver.destroy_graph(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from ctypes import POINTER, byref, c_float, c_void_p, py_object
+from ctypes import POINTER, byref, c_float, c_int, c_void_p, py_object
 from functools import partial
 from itertools import repeat, starmap
 
@@ -60,6 +60,12 @@ class Calls(HandleCalls, ABC):
     @abstractmethod
     def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
         """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
+
+    def exchange_capture_mode(self, mode: int) -> int:
+        """Set the thread's capture mode and return the one before. In the relaxed mode, calls do not invalidate captures of others."""
+        value = c_int(mode)
+        self.check("cuThreadExchangeStreamCaptureMode", byref(value))
+        return value.value
 
     # -- process and devices
 

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 
 from devmod.backend import lend
-from devmod_cuda._interface import LEGACY_STREAM, DriverError
+from devmod_cuda._interface import LEGACY_STREAM, RELAXED_CAPTURE, DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,12 @@ class Handles:
         if self._context.captures:
             return  # a captured launch may use it; `drain` destroys it later
         with suppress(DriverError, IndexError), self._context:
-            self._end(cell)
+            # A free is unsafe in CUDA's terms: while another library captures a stream, it would invalidate the capture.
+            mode = self._driver.exchange_capture_mode(RELAXED_CAPTURE)
+            try:
+                self._end(cell)
+            finally:
+                self._driver.exchange_capture_mode(mode)
 
     def drain(self) -> None:
         """Destroy what an interrupt or the capture of a batch has left."""
