@@ -70,7 +70,7 @@ def main() -> int:
         install(python_of(VENV), [str(wheels[0]), *pins()])
     except (InstallError, OSError) as error:
         reason = str(error).strip()
-        report(f"pycuda cannot be built, so its tests are skipped:\n{reason[-2000:]}")
+        report(f"pycuda cannot be built, so its tests are skipped (tools/build_pycuda.py --force tries again):\n{reason[-2000:]}")
         stamp.write_text(f"{inputs}\n{reason}")
         return 0
     stamp.write_text(f"{inputs}\n")
