@@ -16,7 +16,7 @@ import devmod
 from devmod._device.array import Array
 from devmod._device.buffer import Pinned
 from devmod._device.device_array import DeviceArray
-from devmod._device.dlpack import _capsule, host_capsule
+from devmod._device.dlpack import Versioned, _capsule, host_capsule
 from devmod._values.dtypes import parse_dtype
 
 USED = "has a DLPack capsule that was used before; a capsule can be used once: export the array again"
@@ -146,6 +146,16 @@ class Foreign(Tensor):
         return new(("PyCapsule_New", ctypes.pythonapi))(1, b"other", None)
 
 
+class Later(Tensor):
+    """A tensor of a library with DLPack 2."""
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = super().__dlpack__(**{**options, "max_version": (1, 0)})
+        _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+        Versioned.from_address(_pointer(capsule, b"dltensor_versioned")).major = 2
+        return capsule
+
+
 class Refusing(Tensor):
     def __dlpack__(self, **_: Any) -> object:
         raise BufferError("use tensor.detach()")
@@ -168,6 +178,7 @@ ELSEWHERE = (
     [
         (repeated, USED),
         (lambda: Foreign(bytes(8), (2,), "float32"), "exports a capsule named 'other', expected 'dltensor' or 'dltensor_versioned'"),
+        (lambda: Later(bytes(8), (2,), "float32"), "exports DLPack 2.0; this devmod reads version 1 and older"),
         (
             lambda: Refusing(bytes(8), (2,), "float32"),
             "is an array of shape (2,) that NumPy cannot import by DLPack: use tensor.detach()",

@@ -11,10 +11,12 @@ from devmod import _resolve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod._device.device_array import DeviceArray as DeviceArray
+    from devmod._device.dlpack_import import read_capsule as read_capsule
     from devmod._device.elements import dtype_name_of as dtype_name_of
     from devmod._device.event import check_earlier_event as check_earlier_event
     from devmod._device.event import check_event as check_event
     from devmod._device.find import devices_of as devices_of
+    from devmod._device.variables import global_array as global_array
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from devmod._modules.module import RUNNABLE as RUNNABLE
     from devmod._modules.payload import PayloadModule as PayloadModule
     from devmod._modules.payload import check_fmap as check_fmap
+    from devmod._modules.programs import Programs as Programs
     from devmod._modules.runtime import RuntimeModule as RuntimeModule
     from devmod._modules.runtime import source_text as source_text
     from devmod._modules.tree import walk as walk
@@ -91,6 +94,7 @@ _HOME = {
     "PayloadModule": "_modules.payload",
     "PipelineConstant": "_values.constant",
     "Pool": "_util.leases",
+    "Programs": "_modules.programs",
     "RUNNABLE": "_modules.module",
     "RuntimeModule": "_modules.runtime",
     "SpecializedInterface": "_launch.constants",
@@ -117,12 +121,14 @@ _HOME = {
     "fork_safe": "_util.fork",
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
+    "global_array": "_device.variables",
     "is_valid_name": "_util.names",
     "lend": "_util.leases",
     "open_driver": "_util.fork",
     "open_regular": "_util.regular_files",
     "parse_dtype": "_values.dtypes",
     "payload_of": "_modules.variant",
+    "read_capsule": "_device.dlpack_import",
     "read_payload": "_formats.raw",
     "run_compiler": "_plugins.hooks",
     "source_constants": "_launch.specialize",

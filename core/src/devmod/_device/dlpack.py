@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from devmod._values.dtypes import DType
 
 CPU = (1, 0)
-_READ_ONLY, _IS_COPIED = 1, 2
+READ_ONLY, _IS_COPIED = 1, 2
 
 
 class Tensor(ctypes.Structure):
@@ -132,7 +132,7 @@ def host_capsule(
         raise _read_only_error("pass max_version=(1, 0), or allow a copy")
     is_copy = bool(copy) or (not versioned and data.readonly)
     pinned = Pinned(bytearray(data) if is_copy else data)
-    flags = _IS_COPIED if is_copy else _READ_ONLY if data.readonly else 0
+    flags = _IS_COPIED if is_copy else READ_ONLY if data.readonly else 0
     return _capsule(pinned, CPU, pinned.address, 0, shape, dtype, flags, versioned)
 
 
@@ -151,7 +151,7 @@ def device_capsule(
     versioned = _is_versioned(max_version)
     if array.read_only and not versioned:
         raise _read_only_error("pass max_version=(1, 0)")
-    flags = _READ_ONLY if array.read_only else 0
+    flags = READ_ONLY if array.read_only else 0
     return _capsule(array, device, address, byte_offset, array.shape, dtype, flags, versioned)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import pythonapi
 
-from devmod._device.dlpack import Managed, Tensor, Versioned
+from devmod._device.dlpack import READ_ONLY, Managed, Tensor, Versioned
 from devmod._values.conversion import ConversionError
 from devmod._values.dtypes import dtype_name
 
@@ -73,27 +73,27 @@ class Import:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         if is_capsule(self._value):
-            tensor = _tensor(self._value)
+            tensor, _ = read_capsule(self._value)
             return tensor.device_type, tensor.device_id
         device_type, number = self._value.__dlpack_device__()
         return int(device_type), int(number)
 
     def __dlpack__(self, **options: Any) -> object:
         capsule = self._value if is_capsule(self._value) else self._value.__dlpack__(**options)
-        tensor = _tensor(capsule)
+        tensor, _ = read_capsule(capsule)
         if tensor.code not in _NUMPY_CODES and tensor.lanes == 1 and tensor.bits in (8, 16, 32, 64):
             self.dtype = dtype_name((tensor.code, tensor.bits, 1))
             tensor.code = _UINT
         return capsule
 
 
-def _tensor(capsule: object) -> Tensor:
-    """Return the structure of a capsule, in place.
+def read_capsule(capsule: object) -> tuple[Tensor, bool]:
+    """Return the structure of a capsule, in place, and whether the capsule marks the memory as read-only.
 
     Raises
     ------
     ConversionError
-        The capsule was used before, or is not one of DLPack.
+        The capsule was used before, is not one of DLPack, or has another major version.
     """
     name = _name(capsule)
     if name in (b"used_dltensor", b"used_dltensor_versioned"):
@@ -101,6 +101,9 @@ def _tensor(capsule: object) -> Tensor:
     if name not in (b"dltensor", b"dltensor_versioned"):
         capsule_name = repr((name or b"").decode(errors="replace"))
         raise ConversionError(f"exports a capsule named {capsule_name}, expected 'dltensor' or 'dltensor_versioned'")
-    layout = Versioned if name == b"dltensor_versioned" else Managed
-    tensor: Tensor = layout.from_address(_pointer(capsule, name)).tensor
-    return tensor
+    if name == b"dltensor":
+        return Managed.from_address(_pointer(capsule, name)).tensor, False
+    versioned = Versioned.from_address(_pointer(capsule, name))
+    if versioned.major != 1:
+        raise ConversionError(f"exports DLPack {versioned.major}.{versioned.minor}; this devmod reads version 1 and older")
+    return versioned.tensor, bool(versioned.flags & READ_ONLY)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 
-from devmod.backend import Once, compile_error, source_constants, specialize_source, split_options
-from devmod.errors import CompileError, FormatError, FunctionNotFoundError, LaunchError
+from devmod.backend import Once, Programs, compile_error
+from devmod.errors import CompileError, FormatError, FunctionNotFoundError
 from devmod_cuda._errors import OUT_OF_MEMORY, STICKY, describe, driver_error
 from devmod_cuda._image import read_image
 from devmod_cuda._interface import DriverError
@@ -31,7 +31,7 @@ def open_arch() -> str:
     return devices[0].arch if devices else ""
 
 
-class Images:
+class Images(Programs):
     """The images of one payload and set of constants, one for each device.
 
     Parameters
@@ -46,52 +46,24 @@ class Images:
         The architectures of the program's target, for a source.
     """
 
+    kind = "cuda"
+    source_format = "cuda"
+
     def __init__(
         self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None, archs: Sequence[str] = ()
     ) -> None:
-        self.fmt = fmt
+        super().__init__(fmt, code, constants)
         self._code = code
         self._names = names
         self._archs = archs
-        self._options: tuple[str, ...] = ()
-        self._text = ""
-        self._specialized: dict[tuple[tuple[str, object], ...], Images] = {}
         self._compiled, self._loaded = Once(), Once()
         if fmt == "cuda":
             from devmod_cuda._jit import check_options
 
-            self._options, self._text = split_options(code.decode())
-            check_options(self._options)
-            if constants:
-                self._text = specialize_source("cuda", self._text, constants)
+            check_options(self.options)
 
-    @property
-    def constants(self) -> Sequence[str]:
-        """The names of the constants that the source defines."""
-        return source_constants(self._text)
-
-    def specialize(self, constants: Mapping[str, object]) -> Images:
-        """Return the images with values for constants. Equal values give the same object.
-
-        Raises
-        ------
-        ArgumentError
-            The source has no such constant, or C cannot represent a value.
-        LaunchError
-            The payload is not source.
-        """
-        if self.fmt != "cuda":
-            raise LaunchError(
-                f"a cuda function of format {self.fmt!r} cannot be specialized: its constants were fixed when it was built. "
-                "Use the source (format 'cuda')",
-                kind="cuda",
-            )
-        key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
-        images = self._specialized.get(key)
-        if images is None:
-            made = Images(self.fmt, self._code, self._names, constants, self._archs)
-            images = self._specialized.setdefault(key, made)
-        return images
+    def with_constants(self, constants: Mapping[str, object]) -> Images:
+        return Images(self.fmt, self._code, self._names, constants, self._archs)
 
     def compile(self, device_arch: str) -> tuple[str, bytes]:
         """Return the format and the bytes of the image for an architecture. A source is compiled, once for all threads.
@@ -111,7 +83,7 @@ class Images:
         from devmod_cuda._jit import compile_source
 
         result: tuple[str, bytes] = self._compiled.get(
-            device_arch, lambda: compile_source(self._text, self._options, self._archs, device_arch)
+            device_arch, lambda: compile_source(self.text, self.options, self._archs, device_arch)
         )
         return result
 

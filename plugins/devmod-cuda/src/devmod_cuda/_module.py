@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from devmod import Target
-from devmod.backend import RuntimeModule, run_compiler
-from devmod.errors import ArgumentError
+from devmod.backend import RuntimeModule, global_array, run_compiler
 from devmod_cuda._image import check_payload
 
 TYPE_CHECKING = False
@@ -84,11 +83,14 @@ class CudaModule(RuntimeModule):
         ArgumentError
             `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
         """
-        from devmod_cuda._global import get_global
+        from devmod_cuda._memory import Memory
 
-        if options:
-            raise ArgumentError(f"get_global of a cuda module takes the option dtype=, got {list(options)}", kind="cuda")
-        return get_global(self, name, device, dtype)
+        def find(device: Any) -> tuple[Memory, int, object]:
+            image = self.images().get(device)
+            address, nbytes = image.variable(name)
+            return Memory(address, image), nbytes, image  # the image owns the memory, so the array keeps it loaded
+
+        return global_array("cuda", name, device, dtype, options, find)
 
     def _images_of(self, fmt: str, code: Binary) -> Images:
         from devmod_cuda._images import Images

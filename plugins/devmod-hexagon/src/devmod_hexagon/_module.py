@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from devmod.backend import RuntimeModule, find_spec
-from devmod.errors import ArgumentError, FormatError
+from devmod.backend import RuntimeModule, find_spec, global_array
+from devmod.errors import FormatError, FunctionNotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,21 @@ class HexagonModule(RuntimeModule):
         ArgumentError
             `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
         """
-        from devmod_hexagon._global import get_global
+        from devmod_hexagon._memory import Part
 
-        if options:
-            raise ArgumentError(f"get_global of a hexagon module takes the option dtype=, got {list(options)}", kind="hexagon")
-        return get_global(self, name, device, dtype)
+        def find(device: Any) -> tuple[Part, int, None]:
+            runner = device.runner()
+            image = self.image(runner, device)
+            address, nbytes = runner.symbol(image, name)
+            if not nbytes:
+                raise FunctionNotFoundError(
+                    f"the hexagon module has no global {name!r}; it exports the variables of its source that are not static",
+                    kind="hexagon",
+                    function=name,
+                )
+            return Part(runner, address, nbytes, image), nbytes, None
+
+        return global_array("hexagon", name, device, dtype, options, find)
 
     def image(self, runner: Runner, device: HexagonDevice) -> Image:
         """Return the image of the module in a runner. It is loaded once for all threads."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from devmod import FunctionInfo, Stream
     from devmod_opencl._device import OpenCLDevice
-    from devmod_opencl._program import Programs
+    from devmod_opencl._program import OpenCLPrograms
 
 # pyopencl's stubs do not allow all arguments by position.
 _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
@@ -28,7 +28,7 @@ _enqueue: Callable[..., Any] = cl.enqueue_nd_range_kernel
 class OpenCLKernel(Kernel):
     """A kernel on one device. clSetKernelArg is not thread-safe, so each call and each prepared launch has its own kernel object."""
 
-    def __init__(self, info: FunctionInfo, programs: Programs, device: OpenCLDevice) -> None:
+    def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, device: OpenCLDevice) -> None:
         self._program = programs.get(device)
         self._device = device
         self._name = info.name

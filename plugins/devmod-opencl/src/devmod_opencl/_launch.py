@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod import Device, FunctionInfo, Stream
-    from devmod_opencl._program import Programs
+    from devmod_opencl._program import OpenCLPrograms
 
 
 class OpenCLLauncher(Launcher):
@@ -25,7 +25,7 @@ class OpenCLLauncher(Launcher):
     kind = "opencl"
     no_shared_memory = "in OpenCL the shared memory of a block is an argument; pass devmod.Local(nbytes)"
 
-    def __init__(self, info: FunctionInfo, programs: Programs, interface: Interface | None = None) -> None:
+    def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, interface: Interface | None = None) -> None:
         self._info = info
         self._programs = programs
         self._interface = interface

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from devmod import FunctionInfo
     from devmod.backend import Launcher
-    from devmod_opencl._program import Programs
+    from devmod_opencl._program import OpenCLPrograms
 
 #: The first bytes of the vendors' binaries.
 _VENDOR_MAGIC = {"xclbin": b"xclbin2", "awsxclbin": b"xclbin2", "aocx": b"\x7fELF"}
@@ -26,7 +26,7 @@ class OpenCLModule(RuntimeModule):
 
         return OpenCLLauncher(info, programs)
 
-    def programs(self) -> Programs:
+    def programs(self) -> OpenCLPrograms:
         """Return the module's programs, one for each device. The first call checks the payload, without a driver.
 
         Raises
@@ -35,14 +35,14 @@ class OpenCLModule(RuntimeModule):
             The payload is not valid for OpenCL.
         """
 
-        def create() -> Programs:
+        def create() -> OpenCLPrograms:
             fmt, code = self.payload()
             check_payload(fmt, code)
-            from devmod_opencl._program import Programs
+            from devmod_opencl._program import OpenCLPrograms
 
-            return Programs(fmt, bytes(code), functions=list(self.functions.values()))
+            return OpenCLPrograms(fmt, bytes(code), functions=list(self.functions.values()))
 
-        programs: Programs = self.once("programs", create)
+        programs: OpenCLPrograms = self.once("programs", create)
         return programs
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from devmod.backend import DiskCache, Once, source_constants, specialize_source, split_options
-from devmod.errors import DeviceNotFoundError, FormatError, LaunchError
+from devmod.backend import DiskCache, Once, Programs
+from devmod.errors import DeviceNotFoundError, FormatError
 from devmod_opencl import _driver
 from devmod_opencl._device import devices
 
@@ -24,7 +24,7 @@ _FORM = "arguments and binary"
 _BINARIES = DiskCache("opencl")
 
 
-class Programs:
+class OpenCLPrograms(Programs):
     """The programs of one payload, one for each device and set of constants.
 
     Parameters
@@ -37,46 +37,20 @@ class Programs:
         The functions of the module, which the trial of a binary runs.
     """
 
+    kind = "opencl"
+    source_format = "cl"
+
     def __init__(
         self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None, functions: Sequence[FunctionInfo] = ()
     ) -> None:
-        self.fmt = fmt
+        super().__init__(fmt, code, constants)
         self._code = code
         self._functions = functions
-        self._options: tuple[str, ...] = ()
-        self._text = ""
-        self._specialized: dict[tuple[tuple[str, object], ...], Programs] = {}
         self._built = Once()
         self._arguments: dict[OpenCLDevice, Mapping[str, Sequence[Sequence[str]]]] = {}
-        if fmt == "cl":
-            self._options, self._text = split_options(code.decode())
-            if constants:
-                self._text = specialize_source("opencl", self._text, constants)
 
-    @property
-    def constants(self) -> Sequence[str]:
-        """The names of the constants that the source defines."""
-        return source_constants(self._text)
-
-    def specialize(self, constants: Mapping[str, object]) -> Programs:
-        """Return the programs with values for constants. Equal values give the same object.
-
-        Raises
-        ------
-        ArgumentError
-            The source has no such constant, or C cannot represent a value.
-        LaunchError
-            The payload is not source.
-        """
-        if self.fmt != "cl":
-            raise LaunchError(
-                f"an opencl function of format {self.fmt!r} cannot be specialized: its constants were fixed when it was built. "
-                "Use the source (format 'cl')",
-                kind="opencl",
-            )
-        key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
-        programs = self._specialized.get(key)
-        return programs if programs is not None else self._specialized.setdefault(key, Programs(self.fmt, self._code, constants))
+    def with_constants(self, constants: Mapping[str, object]) -> OpenCLPrograms:
+        return OpenCLPrograms(self.fmt, self._code, constants)
 
     def default_device(self) -> OpenCLDevice:
         """Return the first device; for a vendor's binary, the first device of that vendor.
@@ -125,7 +99,7 @@ class Programs:
         return _driver.build_binary(device.context, device.handle, self._code)
 
     def _build_source(self, device: OpenCLDevice) -> Any:
-        key = _BINARIES.key(_FORM, device.identity, "\0".join(self._options), self._text)
+        key = _BINARIES.key(_FORM, device.identity, "\0".join(self.options), self.text)
         line, _, binary = (_BINARIES.read(key) or b"").partition(b"\n")
         if binary:
             try:
@@ -134,7 +108,7 @@ class Programs:
                 return program
             except FormatError:
                 pass  # the driver changed without a new version and refuses its old binaries
-        program = _driver.build_source(device.context, device.handle, self._text, self._options, "the opencl source")
+        program = _driver.build_source(device.context, device.handle, self.text, self.options, "the opencl source")
         self._arguments[device] = arguments = _driver.arguments_of(program)
         binary = _driver.binary_of(program)
         if binary:

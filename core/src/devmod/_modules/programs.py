@@ -1,0 +1,78 @@
+"""The programs of a payload whose source has a C preprocessor, one for each set of constants."""
+
+from __future__ import annotations
+
+from devmod._formats.source_options import split_options
+from devmod._launch.specialize import source_constants, specialize_source
+from devmod.errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+
+class Programs:
+    """Base class of the programs of one payload and set of constants. A backend builds them for its devices.
+
+    A subclass sets `kind` and `source_format`, and defines `with_constants`.
+
+    Parameters
+    ----------
+    fmt, code
+        The payload, or the result of a replaced compiler for it.
+    constants
+        Values for constants of the source.
+
+    Attributes
+    ----------
+    kind, source_format : str
+        The kind, and its format of source payloads.
+    options : tuple of str
+        The options in the first line of the source; empty for other formats.
+    text : str
+        The source with the values of the constants; "" for other formats.
+    """
+
+    kind = ""
+    source_format = ""
+
+    def __init__(self, fmt: str, code: bytes, constants: Mapping[str, object] | None = None) -> None:
+        self.fmt = fmt
+        self.options: tuple[str, ...] = ()
+        self.text = ""
+        self._specialized: dict[tuple[tuple[str, str], ...], Self] = {}
+        if fmt == self.source_format:
+            self.options, self.text = split_options(code.decode())
+            if constants:
+                self.text = specialize_source(self.kind, self.text, constants)
+
+    @property
+    def constants(self) -> Sequence[str]:
+        """The names of the constants that the source defines."""
+        return source_constants(self.text)
+
+    def specialize(self, constants: Mapping[str, object]) -> Self:
+        """Return the programs with values for constants. Equal values give the same object.
+
+        Raises
+        ------
+        ArgumentError
+            The source has no such constant, or C cannot represent a value.
+        LaunchError
+            The payload is not source.
+        """
+        if self.fmt != self.source_format:
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise LaunchError(
+                f"{article} {self.kind} function of format {self.fmt!r} cannot be specialized: its constants were fixed when it was built. "
+                f"Use the source (format {self.source_format!r})",
+                kind=self.kind,
+            )
+        key = tuple(sorted((name, repr(value)) for name, value in constants.items()))
+        programs = self._specialized.get(key)
+        return programs if programs is not None else self._specialized.setdefault(key, self.with_constants(constants))
+
+    def with_constants(self, constants: Mapping[str, object]) -> Self:
+        """Return new programs of the payload with values for constants."""
+        raise NotImplementedError
