@@ -86,8 +86,14 @@ def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: Stand
         host = np.frombuffer((ctypes.c_char * (4 * count)).from_address(address), "float32")
         host[:] = np.arange(count)
         array, back = device.empty(count, "float32"), np.empty(count, "float32")
+        device.transfers.release()
         pieces = standin.calls("cuMemHostAlloc")
-        array.copy_from(host, wait=False).synchronize()
+        standin.set("fail", "cuEventQuery=600")  # CUDA_ERROR_NOT_READY
+        event = array.copy_from(host, wait=False)
+        assert len(device.transfers) == 1  # keeps the host array
+        standin.set("fail", None)
+        event.synchronize()
+        assert len(device.transfers) == 0
         host[:] = 0
         array.copy_to(host, wait=False).synchronize()
         np.testing.assert_array_equal(host, np.arange(count))
@@ -97,6 +103,25 @@ def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: Stand
     finally:
         with device.context:
             driver.free_host(address)
+
+
+@pytest.mark.parametrize(("nbytes", "most"), [(1 << 10, 32), (1 << 20, 8)])
+def test_the_page_locked_memory_of_copies_in_flight_is_bounded(device: Any, standin: Standin, nbytes: int, most: int) -> None:
+    source, stream = device.from_numpy(np.arange(nbytes, dtype="uint8")), device.stream()
+    device.synchronize()
+    device.transfers.release()
+    gc.collect()
+    before = standin.report.get("host-blocks", 0)
+    results = [np.zeros(nbytes, "uint8") for _ in range(40)]
+    standin.set("fail", "cuEventQuery=600")  # CUDA_ERROR_NOT_READY
+    for back in results:
+        source.copy_to(back, stream=stream, wait=False)
+    assert standin.report["host-blocks"] - before == most
+    assert len(device.transfers) == most
+    standin.set("fail", None)
+    stream.synchronize()
+    for back in results:
+        np.testing.assert_array_equal(back, np.arange(nbytes, dtype="uint8"))
 
 
 def test_memory_is_freed_with_its_arrays(device: Any) -> None:
@@ -169,6 +194,16 @@ def test_the_threads_context_is_the_same_afterwards(device: Any, add: Any) -> No
     thread.join()
     # A launch leaves the context current in a thread that had none: the next launch succeeds at once.
     assert current == [0, device.context.handle]
+
+
+def test_a_module_is_unloaded_after_its_launches(device: Any, standin: Standin) -> None:
+    twice, x, stream = adder()["twice"], device.from_numpy(np.ones(64, "float32")), device.stream()
+    twice(x, grid=1, block=64, stream=stream)
+    waits, unloads = standin.calls("cuCtxSynchronize"), standin.calls("cuModuleUnload")
+    del twice
+    gc.collect()
+    assert (standin.calls("cuCtxSynchronize"), standin.calls("cuModuleUnload")) == (waits + 1, unloads + 1)
+    assert x.numpy().tolist() == [2] * 64
 
 
 # -- memory

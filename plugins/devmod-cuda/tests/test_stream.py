@@ -53,13 +53,16 @@ def test_streams_and_events_are_destroyed_with_their_objects(device: Any, standi
 
 
 def test_the_work_of_a_deleted_stream_is_before_that_of_the_default_stream(device: Any, add: Any) -> None:
-    a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
+    twice = adder()["twice"]
+    ones, c = device.from_numpy(np.ones(64, "float32")), device.zeros(64, "float32")
     stream = device.stream()
+    launch = add.bind(ones, c, c, 64, grid=1, block=64, stream=stream)
     for _ in range(8):
-        add(a, c, c, 64, grid=1, block=64, stream=stream)
-    del stream
-    add(b, c, c, 64, grid=1, block=64)
-    assert c.numpy().tolist() == [10] * 64
+        launch()
+    del launch, stream
+    gc.collect()
+    twice(c, grid=1, block=64)
+    assert c.numpy().tolist() == [16] * 64
 
 
 def test_an_event_of_a_thread_without_a_context(device: Any) -> None:

@@ -185,6 +185,7 @@ class Transfers:
         users = [each for each in tuple(self._pending) if each.size == size]
         if len(users) >= MAX_PENDING[size]:
             self._finish(users[0])
+        del users  # the piece of a finished copy is free when nothing references the copy
         pool = self._pools[size]
         try:
             piece: Handle = pool.take()
