@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,23 @@ VECTORS = FOLDER.parent
 rng = np.random.default_rng(7)
 
 
-def ptx(name: str, **changes: Any) -> devmod.Module:
-    """Return a recorded kernel of Triton as PTX for the oldest device that runs it."""
-    kernel = recorded_kernel(name, **changes)
-    kernel.asm["ptx"] = kernel.asm["ptx"].replace(".target sm_90a", ".target sm_90")
+def ptx(name: str, device: Any, arch: int = 80) -> devmod.Module:
+    """Return a recorded kernel of Triton as PTX for an older device and driver; skip the test if this device is older still."""
+    check(device, arch, 8.0)
+    kernel = recorded_kernel(name)
+    kernel.asm["ptx"] = kernel.asm["ptx"].replace(".target sm_90a", f".target sm_{arch}").replace(".version 9.4", ".version 8.0")
     return triton.load(kernel, "ptx")
 
 
+def check(device: Any, arch: int, version: float) -> None:
+    """Skip the test if the device or its driver does not run such PTX."""
+    number, _, supported = device.arch.removeprefix("sm_").partition(":ptx")
+    if int(number.rstrip("af")) < arch or float(supported or 99) < version:
+        pytest.skip(f"needs PTX {version} for sm_{arch}, and the device is {device.arch}")
+
+
 def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(device: Any) -> None:
-    f = ptx("add")["add"]
+    f = ptx("add", device)["add"]
     n = 1000
     x, y = (rng.random(n, np.float32) for _ in range(2))
     out = np.zeros(n, np.float32)
@@ -39,7 +46,7 @@ def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(device: Any) -
 
 
 def test_the_shared_memory_of_a_kernel_of_triton_is_passed(device: Any) -> None:
-    f = ptx("softmax")["softmax"]
+    f = ptx("softmax", device)["softmax"]
     x = rng.standard_normal((6, 100)).astype(np.float32)
     out = np.zeros_like(x)
     f(out, x, 100, 100, grid=6)
@@ -48,7 +55,7 @@ def test_the_shared_memory_of_a_kernel_of_triton_is_passed(device: Any) -> None:
 
 
 def test_a_kernel_of_triton_with_a_tuple_and_a_cluster(device: Any) -> None:
-    f = ptx("line")["line"]
+    f = ptx("line", device, 90)["line"]
     x = np.zeros(300, np.float32)
     f(x, 0.5, 3, 2.0, True, 300, grid=6)  # three programs, each a cluster of two blocks
     assert np.array_equal(x, -(0.5 + 3 * np.arange(300, dtype=np.float32) + 2.0))
@@ -58,7 +65,7 @@ def test_a_kernel_of_triton_with_a_tuple_and_a_cluster(device: Any) -> None:
 
 @pytest.mark.row("R34")
 def test_a_wrong_number_of_arguments_of_triton_is_an_error(device: Any) -> None:
-    f = ptx("add")["add"]
+    f = ptx("add", device)["add"]
     x = np.zeros(8, np.float32)
     with pytest.raises(devmod.ArgumentError) as caught:
         f(x, x, x, 8, 0, 0, grid=1)
@@ -77,8 +84,9 @@ def test_a_wrong_number_of_arguments_of_triton_is_an_error(device: Any) -> None:
 
 
 def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
+    check(device, 90, 9.4)
     data = (VECTORS / "offload/images.fatbin").read_bytes().replace(b"sm_90a", b"sm_90 ")
-    module = offload.load(data, ptx("add").functions)
+    module = offload.load(data, ptx("add", device).functions)
     images = [each for each in module.imports if each.format == "ptx"]
     x = np.arange(10, dtype=np.float32)
     out = np.zeros(10, np.float32)
@@ -87,6 +95,7 @@ def test_a_fatbin_is_taken_apart_and_its_ptx_runs(device: Any) -> None:
 
 
 def test_a_kernel_of_warp_with_a_struct_and_a_matrix(device: Any) -> None:
+    check(device, 80, 9.4)
     module = next(each for each in warp.load(VECTORS / "warp").imports if each.format == "ptx")
     n = 70
     positions, speeds = (rng.random((n, 3), np.float32) for _ in range(2))
@@ -100,7 +109,8 @@ def test_a_kernel_of_warp_with_a_struct_and_a_matrix(device: Any) -> None:
 
 
 def test_a_kernel_of_warp_with_two_dimensions(device: Any) -> None:
-    module = next(each for each in warp.load(Path(VECTORS / "warp")).imports if each.format == "ptx")
+    check(device, 80, 9.4)
+    module = next(each for each in warp.load(VECTORS / "warp").imports if each.format == "ptx")
     grid = device.zeros((9, 14), "int32")
     module["fill"](warp.bounds((9, 14)), warp.array(grid), threads=9 * 14)
     assert np.array_equal(grid.numpy(), np.arange(9)[:, None] * 100 + np.arange(14))
