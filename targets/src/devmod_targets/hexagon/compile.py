@@ -9,8 +9,9 @@ from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.hexagon.spec import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.llvm import find_toolchain
-from devmod_targets.hexagon._build import HexagonBuild
+from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
 from devmod_targets.hexagon._symbols import exported_functions
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
 _LANGUAGES = {"C": ("c", "-std=gnu17"), "C++": ("c++", "-std=gnu++20"), "LLVM IR": ("ir", "")}
 _TOOLCHAIN = "-toolchain="
+#: A symbol without a definition is one that the runner has, or an error when the module is loaded, which names it.
+_LINK = ("-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack")
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
@@ -68,9 +71,12 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     flags += [standard] if standard and not any(option.startswith("-std=") for option in options) else []
     flags += options
     with TemporaryDirectory(prefix="devmod-") as folder:
-        build = HexagonBuild(request, toolchain, arch, language, folder)
-        assembly, log = build.compile(flags, defines)
-        code = build.link()
+        build = ClangBuild(request, toolchain, language, _headers.files(), folder)
+        machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
+        freestanding = ["-ffreestanding"] if language != "ir" else []
+        assembly, log = build.compile([*machine, *freestanding, *flags], defines)
+        # The assembler needs the options of the processor too, such as -mhvx.
+        code = build.link([*machine, *(flag for flag in flags if flag.startswith("-m"))], _LINK)
         sources = build.sources()
     symbols = exported_functions(code)
     reflected: Mapping[str, ReflectedFunction] | None = None

@@ -1,4 +1,4 @@
-"""Run clang and ld.lld on one source in a temporary folder. Every name in their output is one of the source's, never a path."""
+"""Compile one source with clang and ld.lld for a device. Every name in their output is one of the source's, never a path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 from devmod.errors import compile_error
-from devmod_targets.hexagon import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,32 +16,42 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.llvm import LlvmToolchain
 
-_SUFFIXES = {"c": ".c", "c++": ".cpp", "ir": ".ll"}
-_OWN_HEADERS = "devmod-headers"
+_SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll"}
+#: The folder of the target's own headers, in the temporary folder.
+HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
 _WARNING = re.compile(r": warning: ")
 _SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.$")
 
 
-class HexagonBuild:
+class ClangBuild:
     """The compilation of one source.
 
     Parameters
     ----------
-    request, toolchain, arch
-        The source, the compiler, and the version of Hexagon, such as "v66".
+    request, toolchain
+        The source, and the compiler.
     language
-        clang's name of the language: "c", "c++" or "ir".
+        clang's name of the language: "c", "c++", "hip" or "ir".
+    headers
+        The target's own headers, name to text.
     folder
         An empty folder, which the caller removes.
     """
 
-    def __init__(self, request: CompileRequest, toolchain: LlvmToolchain, arch: str, language: str, folder: str) -> None:
-        self._request, self._toolchain, self._arch, self._language, self._folder = request, toolchain, arch, language, folder
-        self._features: list[str] = []
+    def __init__(self, request: CompileRequest, toolchain: LlvmToolchain, language: str, headers: Mapping[str, str], folder: str) -> None:
+        self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
+        self._kind = str(request.target.kind)
 
     def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str]]:
         """Compile the source to assembly.
+
+        Parameters
+        ----------
+        flags
+            clang's flags, with those of the processor.
+        defines
+            The macros, name to text.
 
         Returns
         -------
@@ -57,41 +66,43 @@ class HexagonBuild:
             The source has errors.
         """
         request = self._request
-        self._features = [flag for flag in flags if flag.startswith("-m")]  # the assembler needs those of the processor too
         name = self._write_source()
-        arguments = ["-x", self._language, *self._machine(), *flags]
+        arguments = ["-x", self._language, *flags]
         if self._language != "ir":
             arguments += self._preprocessor(defines)
-        code, output = self._toolchain.clang([*arguments, "-S", name, "-o", "devmod.s"], self._folder, "hexagon")
+        code, output = self._toolchain.clang([*arguments, "-S", name, "-o", "devmod.s"], self._folder, self._kind)
         lines = self._user_lines(output, name)
         if code:
             errors = [line for line in lines if _ERROR.search(line)]
-            raise compile_error("hexagon", request.language, errors or lines or [f"clang ends with status {code}"], "\n".join(lines))
+            raise compile_error(self._kind, request.language, errors or lines or [f"clang ends with status {code}"], "\n".join(lines))
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings = [line for line in lines if _WARNING.search(line)]
         return text, ["\n".join(lines)] if warnings else []
 
-    def link(self) -> bytes:
-        """Assemble and link what `compile` wrote. Return the shared object.
+    def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
+        """Assemble and link what `compile` wrote. Return the linked file.
+
+        Parameters
+        ----------
+        flags
+            clang's flags for the processor.
+        link_flags
+            ld.lld's flags.
 
         Raises
         ------
         CompileError
-            The linker refuses it.
+            The assembler or the linker refuses it.
         """
         steps = (
-            (self._toolchain.clang, ["-x", "assembler", *self._machine(), *self._features, "-c", "devmod.s", "-o", "devmod.o"]),
-            # A symbol without a definition is one that the runner has, or an error when the module is loaded, which names it.
-            (
-                self._toolchain.link,
-                ["-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack", "devmod.o", "-o", "devmod.so"],
-            ),
+            (self._toolchain.clang, ["-x", "assembler", *flags, "-c", "devmod.s", "-o", "devmod.o"]),
+            (self._toolchain.link, [*link_flags, "devmod.o", "-o", "devmod.so"]),
         )
         for run, arguments in steps:
-            code, output = run(arguments, self._folder, "hexagon")
+            code, output = run(arguments, self._folder, self._kind)
             if code:
                 lines = output.splitlines()
-                raise compile_error("hexagon", self._request.language, lines[:1] or [f"the status is {code}"], output)
+                raise compile_error(self._kind, self._request.language, lines[:1] or [f"the status is {code}"], output)
         return Path(self._folder, "devmod.so").read_bytes()
 
     def sources(self) -> dict[str, str]:
@@ -129,22 +140,19 @@ class HexagonBuild:
             path.write_text(request.text, encoding="utf-8", newline="")
         return name
 
-    def _machine(self) -> list[str]:
-        return ["-target", "hexagon-unknown-none-elf", f"-m{self._arch}", "-fPIC"]
-
     def _preprocessor(self, defines: Mapping[str, str]) -> list[str]:
         request = self._request
-        headers = Path(self._folder, _OWN_HEADERS)
-        headers.mkdir()
-        for name, text in _headers.files().items():
-            headers.joinpath(name).write_text(text, encoding="utf-8", newline="")
+        for name, text in self._headers.items():
+            path = Path(self._folder, HEADERS, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="")
         folders = [os.path.abspath(each) for each in (request.folder, *request.include) if each]
         return [
-            *("-ffreestanding", "-fno-ident", "-nostdinc"),
+            *("-fno-ident", "-nostdinc"),
             *(f"-D{name}={value}" for name, value in defines.items()),
             *(f"-iquote{each}" for each in folders[:1] if request.folder),
             *(f"-I{os.path.abspath(each)}" for each in request.include),
-            *("-isystem", _OWN_HEADERS, "-isystem", self._toolchain.include),
+            *("-isystem", HEADERS, "-isystem", self._toolchain.include),
             # __FILE__ has the header's name without its folder.
             *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
             *("-MMD", "-MF", "devmod.d"),
