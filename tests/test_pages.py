@@ -42,6 +42,7 @@ NOT_RUN = {
     "errors.md": 0,
     "hexagon.md": 1,
     "moving-from-pyopencl.md": 1,
+    "rocm.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
 MISSING = {"bundles.md": "devmod-cuda", "errors.md": "devmod-cuda"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 #: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
 NAMES = {
     "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
-    "rocm": ("hip", "hsaco"),
+    "rocm": ("hip", "hsaco", "ll"),
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "xclbin"),

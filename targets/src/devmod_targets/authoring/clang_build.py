@@ -155,7 +155,8 @@ class ClangBuild:
             *("-isystem", HEADERS, "-isystem", self._toolchain.include),
             # __FILE__ has the header's name without its folder.
             *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
-            *("-MMD", "-MF", "devmod.d"),
+            # clang's driver has an option for this, which it ignores for HIP.
+            *("-Xclang", "-dependency-file", "-Xclang", "devmod.d", "-Xclang", "-MT", "-Xclang", "devmod"),
         ]
 
     def _user_lines(self, output: str, name: str) -> list[str]:

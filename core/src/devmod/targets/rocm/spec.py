@@ -16,7 +16,9 @@ SPEC = TargetSpec(
     source_keys=("hip", "asm", "ll"),
     default_source=("hip", "asm", "ll"),
     aliases=("hsaco", "hip"),
-    languages={"hip": "HIP"},
+    languages={"hip": "HIP", "ll": "LLVM IR"},
+    compiler="devmod_targets.rocm.compile:compile",
+    build_extra="build-rocm",
     compiled_as={
         "elf": "hsaco",
         "offload_bundle": "hsaco",

@@ -1,0 +1,127 @@
+"""Functions of a C or C++ source that libclang has parsed: their names, and their parameters as a call passes them.
+
+The compiler has accepted the source before, so libclang's errors are those of an older clang: they matter only where they concern
+the types of a function's parameters.
+"""
+
+from __future__ import annotations
+
+import os
+
+from devmod import Param
+from devmod.errors import CompileError
+from devmod_targets.authoring._clang_records import record_members, uses_location
+from devmod_targets.authoring._members import with_members
+from devmod_targets.authoring.clang import LocationSet, element_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from devmod_targets.authoring.clang import Libclang
+
+_ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+_SCOPES = ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
+
+
+class CFunctions:
+    """The function definitions of a translation unit.
+
+    Parameters
+    ----------
+    library, unit
+        libclang, and the unit that it has parsed.
+    kind, noun
+        The target's kind, and its word for a function in errors, such as "kernel".
+    """
+
+    def __init__(self, library: Libclang, unit: Any, kind: str, noun: str) -> None:
+        self._library, self._unit, self._kind, self._noun = library, unit, kind, noun
+        self._unknown = LocationSet(
+            (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
+        )
+
+    def definitions(self) -> Iterator[Any]:
+        """Yield the cursor of each function with a body, also in namespaces, in the order of the source."""
+        yield from self._definitions(self._unit.cursor)
+
+    def _definitions(self, parent: Any) -> Iterator[Any]:
+        for cursor in parent.get_children():
+            kind = cursor.kind.name
+            if kind == "FUNCTION_DECL" and cursor.is_definition():
+                yield cursor
+            elif kind in _SCOPES:
+                yield from self._definitions(cursor)
+
+    @staticmethod
+    def qualified_name(cursor: Any) -> str:
+        """Return a function's name with its namespaces."""
+        parts = [cursor.spelling]
+        scope = cursor.semantic_parent
+        while scope is not None and scope.kind.name == "NAMESPACE":
+            parts.append(scope.spelling)
+            scope = scope.semantic_parent
+        return "::".join(reversed(parts))
+
+    def location(self, cursor: Any) -> str:
+        """Return where a function is, such as "k.c:12"."""
+        file, line, _ = self._library.location(cursor.location)
+        return f"{os.path.basename(file)}:{line}"
+
+    def parameters(self, cursor: Any) -> tuple[list[str], list[Param]]:
+        """Return the types for arg_types and the params of a function.
+
+        Raises
+        ------
+        CompileError
+            devmod cannot pass a parameter.
+        """
+        types: list[str] = []
+        params: list[Param] = []
+        for number, argument in enumerate(cursor.get_arguments(), 1):
+            type_, param = self._param(argument)
+            if not type_:
+                raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {argument.spelling!r}", argument)
+            types.append(type_)
+            params.append(param)
+        return types, params
+
+    def unsupported(self, cursor: Any, problem: str, argument: Any = None) -> CompileError:
+        """Return the error for a function that devmod cannot call. `problem` follows the function's name."""
+        return CompileError(
+            f"{self.location(cursor)}: the {self._noun} {cursor.spelling!r} {problem}, which devmod cannot pass; expected a number, a "
+            "struct, or a pointer. A helper that is no kernel is static",
+            kind=self._kind,
+            function=cursor.spelling,
+            argument=argument.spelling if argument is not None else "",
+        )
+
+    def _param(self, argument: Any) -> tuple[str, Param]:
+        """Return the type for arg_types ("" if devmod cannot pass it) and the Param of one argument."""
+        unknown = self._unknown
+        name, type_ = argument.spelling, argument.type.get_canonical()
+        is_unknown = unknown.intersects(argument.extent)
+        is_array = _kind(type_) in _ARRAYS
+        if _kind(type_) in ("POINTER", "LVALUEREFERENCE") or is_array:
+            target = type_.element_type if is_array else type_.get_pointee()
+            const = target.is_const_qualified()
+            while _kind(target) in _ARRAYS:
+                target = target.element_type
+                const = const or target.is_const_qualified()
+            element, align = ("", 0) if is_unknown else element_type(target.get_canonical())
+            size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
+            return "handle", Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
+        if is_unknown or uses_location(type_, unknown):
+            return "", Param(name, "scalar")
+        element, align = element_type(type_)
+        param = Param(name, "scalar", element, align=align)
+        return element, with_members(param, record_members(type_)) if align else param
+
+
+def _kind(type_: Any) -> str:
+    """Return the name of a type's kind; "" for kinds that cindex does not define, such as half."""
+    try:
+        return str(type_.kind.name)
+    except ValueError:
+        return ""

@@ -1,0 +1,1 @@
+"""The compiler of HIP and LLVM IR for AMD GPUs."""

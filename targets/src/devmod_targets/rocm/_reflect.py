@@ -1,0 +1,94 @@
+"""Read the signatures of the kernels of a HIP source with libclang, and compare them with the code object."""
+
+from __future__ import annotations
+
+import os
+
+from devmod.backend import array_bytes, parse_dtype
+from devmod.errors import CompileError
+from devmod.targets.rocm.spec import SPEC
+from devmod_targets.authoring import ReflectedFunction
+from devmod_targets.authoring.c_functions import CFunctions
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
+from devmod_targets.cuda._open_block import open_kernels
+from devmod_targets.rocm import _headers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod_targets.amdgpu import CodeObjectKernel
+    from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring.llvm import LlvmToolchain
+
+_FRONTEND_OPTIONS = ("-std=", "-U", "-f")
+
+
+def read_kernels(
+    request: CompileRequest,
+    toolchain: LlvmToolchain,
+    flags: Sequence[str],
+    defines: Mapping[str, str],
+    kernels: Mapping[str, CodeObjectKernel],
+) -> tuple[dict[str, ReflectedFunction], str]:
+    """Read the kernels of a source.
+
+    Parameters
+    ----------
+    request, toolchain, flags, defines
+        The source, and how clang has compiled it.
+    kernels
+        The kernels of the code object.
+
+    Returns
+    -------
+    dict of str to ReflectedFunction
+        The kernels by qualified name, in the order of the source.
+    str
+        The reader, such as "libclang 18.1.1".
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        libclang is not installed, or cannot be loaded.
+    CompileError
+        A kernel has a parameter that devmod does not support, or contradicts the code object.
+    """
+    library = load_libclang(SPEC, "HIP")
+    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
+    arguments = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-nostdinc", "-fdeclspec", "-w"]
+    arguments += ["-ferror-limit=0", *(option for option in flags if option.startswith(_FRONTEND_OPTIONS))]
+    arguments += [f"-D{name}={value}" for name, value in defines.items()]
+    arguments += [f"-I{folder}" for folder in request.include]
+    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", toolchain.include, "-include", "devmod_hip.h"]
+    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in _headers.files().items())]
+    unit = library.parse(main, arguments, files, kind="rocm", description=f"the HIP source {request.name}")
+    source = CFunctions(library, unit, "rocm", "kernel")
+    open_names = open_kernels(request.text)
+    functions: dict[str, ReflectedFunction] = {}
+    for cursor in source.definitions():
+        kernel = kernels.get(cursor.mangled_name) or kernels.get(cursor.spelling)
+        if kernel is None or not any(child.kind.name == "CUDAGLOBAL_ATTR" for child in cursor.get_children()):
+            continue
+        types, params = source.parameters(cursor)
+        location = source.location(cursor)
+        _check_places(cursor.spelling, location, types, kernel)
+        name = source.qualified_name(cursor)
+        is_open = cursor.spelling in open_names and kernel.block is None
+        functions[kernel.name if name in functions else name] = ReflectedFunction(
+            kernel.name, types, params, kernel.block, location, open_block=is_open
+        )
+    return functions, library.toolchain
+
+
+def _check_places(name: str, location: str, types: Sequence[str], kernel: CodeObjectKernel) -> None:
+    """Raise CompileError if the sizes of the arguments are not those of the code object."""
+    sizes = [8 if each == "handle" else array_bytes(parse_dtype(each)) for each in types]
+    actual = [each.size for each in kernel.visible_arguments]
+    if sizes != actual:
+        raise CompileError(
+            f"{location}: the arguments of the kernel {name!r} have {sizes} bytes in the source and {actual} in the code object. Declare "
+            "the kernel: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+            kind="rocm",
+            function=name,
+        )

@@ -1,0 +1,189 @@
+"""The compiler of ROCm: HIP and LLVM IR to a code object, with the clang and lld of the wheel ziglang. ROCm is not needed."""
+
+from __future__ import annotations
+
+import re
+from tempfile import TemporaryDirectory
+
+from devmod import Origin
+from devmod.errors import CompileError
+from devmod.targets.rocm.spec import SPEC
+from devmod_targets.amdgpu import read_code_object
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring.clang_build import ClangBuild
+from devmod_targets.authoring.llvm import find_toolchain
+from devmod_targets.rocm import _headers
+from devmod_targets.rocm._reflect import read_kernels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod import FunctionInfo
+    from devmod_targets.amdgpu import CodeObjectKernel
+    from devmod_targets.authoring import ReflectedFunction
+
+_LANGUAGES = {"HIP": "hip", "LLVM IR": "ir"}
+_TOOLCHAIN = "-toolchain="
+_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+#: Options that devmod sets itself, or that change the kind of output.
+_RESERVED = re.compile(
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|"
+    r"f?plugin.*|emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
+)
+#: lld leaves a symbol without a definition as a hole unless it is told not to.
+_LINK = ("-shared", "-s", "--no-undefined")
+_ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
+_UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (\S+)")
+
+
+def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
+    """Compile a source to a code object.
+
+    Parameters
+    ----------
+    request
+        The compile request. Its fmap is merged with the kernels that libclang reads.
+
+    Returns
+    -------
+    Payload
+        The code object, of kind "rocm"; the source and the assembly are in `source`.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        ziglang is not installed, or libclang is not installed and no fmap is declared.
+    CompileError
+        The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
+    """
+    if request.name_expressions:
+        raise CompileError(
+            "name_expressions= is not supported for rocm yet; instantiate the template in the source: "
+            "template __global__ void scale<float>(float *, float);",
+            kind="rocm",
+        )
+    arch = _arch(request)
+    language = _LANGUAGES[request.language]
+    wanted = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
+    rest = request.replace(options=[option for option in request.options if not option.startswith(_TOOLCHAIN)])
+    options, defines = options_and_defines(rest)
+    _check_options(options)
+    if language == "ir" and (defines or request.include):
+        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind="rocm")
+    toolchain = find_toolchain(SPEC, request.language, wanted[-1] if wanted else "")
+    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
+    flags += ["-std=gnu++20"] if language == "hip" and not any(option.startswith("-std=") for option in options) else []
+    flags += options
+    machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
+    version = [] if any(option.startswith("-mcode-object-version=") for option in options) else [_object_version(arch)]
+    with TemporaryDirectory(prefix="devmod-") as folder:
+        build = ClangBuild(request, toolchain, language, _headers.files() if language == "hip" else {}, folder)
+        assembly, warnings = build.compile(
+            [*(_hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]), *version, *flags], defines
+        )
+        try:
+            code = build.link([*machine, *version], _LINK)
+        except CompileError as error:
+            raise _explain_undefined(error, request) from None
+        sources = build.sources()
+    kernels = read_code_object(code)
+    if not kernels:
+        raise CompileError(f"the {request.language} source {request.name} has no kernel: mark a function with __global__", kind="rocm")
+    reflected: Mapping[str, ReflectedFunction] | None = None
+    readers: list[str] = []
+    declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
+    if language == "hip":
+        try:
+            reflected, reader = read_kernels(request, toolchain, flags, defines, kernels)
+            readers.append(reader)
+        except CompileError:
+            if not declared >= set(kernels):
+                raise
+    fmap = _fmap(request, kernels, reflected)
+    origin = Origin(
+        str(request.target),
+        ", ".join([toolchain.name, *readers]),
+        (*options, *(f"-D{name}={value}" for name, value in defines.items())),
+        sources,
+    )
+    warn_caller(request, warnings)
+    text = {"hip": request.text} if language == "hip" else {"ll": request.text} if request.text else {}
+    return Payload("rocm", code, "hsaco", fmap, text | {"asm": assembly}, origin)
+
+
+def _hip_flags(arch: str) -> list[str]:
+    return [
+        *("--cuda-device-only", f"--offload-arch={arch}", "--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-fdeclspec"),
+        "-fuse-cuid=none",  # the symbol __hip_cuid_… depends on paths
+        *("-include", "devmod_hip.h"),
+    ]
+
+
+def _object_version(arch: str) -> str:
+    """Return the option of the code object's version: 5, which every ROCm since 5.6 loads, and 6 for generic processors."""
+    return f"-mcode-object-version={6 if arch.endswith('-generic') else 5}"
+
+
+def _fmap(
+    request: CompileRequest, kernels: Mapping[str, CodeObjectKernel], reflected: Mapping[str, ReflectedFunction] | None
+) -> dict[str, FunctionInfo]:
+    """Return the fmap of the payload. Every kernel of the code object has a signature, reflected or declared."""
+    known = {function.symbol for function in (reflected or {}).values()}
+    declared = {info.name for info in (request.fmap or {}).values()}
+    missing = [name for name in kernels if name not in known | declared]
+    if missing:
+        raise CompileError(
+            f"the signatures of {', '.join(missing)} in {request.name} are unknown. Declare them: devmod.compile(..., "
+            "fmap={name: devmod.FunctionInfo(name, arg_types)})",
+            kind="rocm",
+        )
+    for name, info in (request.fmap or {}).items():
+        if info.name not in kernels:
+            raise CompileError(
+                f"the declared fmap names the rocm kernel {info.name!r}, which {request.name} does not have. It has {', '.join(kernels)}",
+                kind="rocm",
+                function=name,
+            )
+    if not declared <= known:
+        return merge_declared(SPEC, None, request.fmap)
+    return merge_declared(SPEC, reflected, request.fmap)
+
+
+def _arch(request: CompileRequest) -> str:
+    target = request.target
+    if not target.archs:
+        raise CompileError(
+            f"the target {str(target)!r} names no architecture. Name those of the devices: 'rocm -arch=gfx90a', or 'rocm "
+            "-arch=gfx90a,gfx1100' for a variant of each",
+            kind="rocm",
+        )
+    if not _ARCH.fullmatch(target.arch):
+        raise CompileError(
+            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "
+            "gfx942:xnack- or gfx11-generic",
+            kind="rocm",
+        )
+    return str(target.arch)
+
+
+def _check_options(options: Sequence[str]) -> None:
+    for option in options:
+        if _RESERVED.match(option):
+            raise CompileError(
+                f"the rocm option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of output "
+                "itself",
+                kind="rocm",
+            )
+
+
+def _explain_undefined(error: CompileError, request: CompileRequest) -> CompileError:
+    names = list(dict.fromkeys(_UNDEFINED.findall(error.log)))
+    if not names:
+        return error
+    return CompileError(
+        f"the {request.language} source {request.name} uses {', '.join(names)}, which amdgcn does not compute by itself. The functions "
+        "__ocml_… are those of ROCm's device library, which is not supported yet: use the float functions that docs/rocm.md lists",
+        kind="rocm",
+        log=error.log,
+    )

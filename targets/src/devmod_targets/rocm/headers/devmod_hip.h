@@ -1,0 +1,239 @@
+/* HIP for kernels, without ROCm: the words of the language, the ids of threads, vectors, barriers, shuffles, atomics and math.
+ *
+ * It is written for clang's built-in functions of amdgcn. docs/rocm.md lists what it has, and the errors of the math functions.
+ */
+#pragma once
+#include <float.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(threads, ...) \
+    __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#define HIP_DYNAMIC_SHARED(type, name) extern __shared__ type name[];
+#define __HIP_DEVICE_COMPILE__ 1
+#define __HIP_PLATFORM_AMD__ 1
+#define devmod_function static __attribute__((device, always_inline, unused)) inline
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+/* -- vectors: structs with named members, as in HIP */
+
+#define DEVMOD_VECTOR(type, name, alignment)                                                                     \
+    struct name##1 { type x; };                                                                                  \
+    struct __attribute__((aligned(2 * alignment))) name##2 { type x, y; };                                       \
+    struct name##3 { type x, y, z; };                                                                            \
+    struct __attribute__((aligned(4 * alignment > 16 ? 16 : 4 * alignment))) name##4 { type x, y, z, w; };       \
+    devmod_function name##1 make_##name##1(type x) { return name##1{x}; }                                        \
+    devmod_function name##2 make_##name##2(type x, type y) { return name##2{x, y}; }                             \
+    devmod_function name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }                  \
+    devmod_function name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
+#define DEVMOD_ARITHMETIC(name, symbol)                                                                          \
+    devmod_function name##2 operator symbol(name##2 a, name##2 b) { return name##2{a.x symbol b.x, a.y symbol b.y}; } \
+    devmod_function name##3 operator symbol(name##3 a, name##3 b) { return name##3{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z}; } \
+    devmod_function name##4 operator symbol(name##4 a, name##4 b) { return name##4{a.x symbol b.x, a.y symbol b.y, a.z symbol b.z, a.w symbol b.w}; } \
+    devmod_function name##2 &operator symbol##=(name##2 &a, name##2 b) { return a = a symbol b; }                \
+    devmod_function name##3 &operator symbol##=(name##3 &a, name##3 b) { return a = a symbol b; }                \
+    devmod_function name##4 &operator symbol##=(name##4 &a, name##4 b) { return a = a symbol b; }
+DEVMOD_VECTOR(char, char, 1)
+DEVMOD_VECTOR(unsigned char, uchar, 1)
+DEVMOD_VECTOR(short, short, 2)
+DEVMOD_VECTOR(unsigned short, ushort, 2)
+DEVMOD_VECTOR(int, int, 4)
+DEVMOD_VECTOR(unsigned int, uint, 4)
+DEVMOD_VECTOR(long, long, 8)
+DEVMOD_VECTOR(unsigned long, ulong, 8)
+DEVMOD_VECTOR(float, float, 4)
+DEVMOD_VECTOR(double, double, 8)
+DEVMOD_ARITHMETIC(float, +)
+DEVMOD_ARITHMETIC(float, -)
+DEVMOD_ARITHMETIC(float, *)
+DEVMOD_ARITHMETIC(float, /)
+DEVMOD_ARITHMETIC(double, +)
+DEVMOD_ARITHMETIC(double, -)
+DEVMOD_ARITHMETIC(double, *)
+DEVMOD_ARITHMETIC(double, /)
+DEVMOD_ARITHMETIC(int, +)
+DEVMOD_ARITHMETIC(int, -)
+DEVMOD_ARITHMETIC(int, *)
+
+struct dim3 {
+    unsigned x, y, z;
+    __attribute__((host, device)) constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+/* -- ids: objects whose members are built-in functions */
+
+#define DEVMOD_ID(name, from_x, from_y, from_z)                                                                  \
+    struct devmod_##name {                                                                                       \
+        __declspec(property(get = get_x)) unsigned x;                                                            \
+        __declspec(property(get = get_y)) unsigned y;                                                            \
+        __declspec(property(get = get_z)) unsigned z;                                                            \
+        static __device__ __forceinline__ unsigned get_x() { return from_x; }                                    \
+        static __device__ __forceinline__ unsigned get_y() { return from_y; }                                    \
+        static __device__ __forceinline__ unsigned get_z() { return from_z; }                                    \
+        __device__ operator dim3() const { return dim3(get_x(), get_y(), get_z()); }                             \
+    };                                                                                                           \
+    extern const __device__ __attribute__((weak)) devmod_##name name;
+/* The blocks of the grid are the first hidden arguments (code object version 5). */
+devmod_function unsigned devmod_blocks(int axis)
+{
+    return ((const __attribute__((address_space(4))) unsigned *)__builtin_amdgcn_implicitarg_ptr())[axis];
+}
+DEVMOD_ID(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())
+DEVMOD_ID(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
+DEVMOD_ID(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
+DEVMOD_ID(gridDim, devmod_blocks(0), devmod_blocks(1), devmod_blocks(2))
+#define warpSize __builtin_amdgcn_wavefrontsize()
+
+/* -- barriers and fences */
+
+devmod_function void __syncthreads()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+devmod_function void __syncwarp() { __builtin_amdgcn_wave_barrier(); }
+devmod_function void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
+devmod_function void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+devmod_function void __threadfence_system() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, ""); }
+
+/* -- the lanes of a wave */
+
+devmod_function unsigned __lane_id()
+{
+    unsigned low = __builtin_amdgcn_mbcnt_lo(~0u, 0);
+    return __builtin_amdgcn_wavefrontsize() == 64 ? __builtin_amdgcn_mbcnt_hi(~0u, low) : low;
+}
+devmod_function unsigned long __ballot(int predicate) { return __builtin_amdgcn_uicmp(predicate, 0, 33); }
+devmod_function int __any(int predicate) { return __ballot(predicate) != 0; }
+devmod_function int __all(int predicate) { return __ballot(!predicate) == 0; }
+devmod_function unsigned long __activemask() { return __ballot(1); }
+devmod_function int devmod_permute(int lane, int value) { return __builtin_amdgcn_ds_bpermute(lane << 2, value); }
+devmod_function int devmod_source(int lane, int width, bool is_inside) { return is_inside ? lane : (int)__lane_id(); }
+template <class T> devmod_function T devmod_shuffle(T value, int lane)
+{
+    static_assert(sizeof(T) % 4 == 0, "a shuffle takes values of 4, 8, … bytes");
+    union { T value; int words[sizeof(T) / 4]; } from, to;
+    from.value = value;
+    for (unsigned word = 0; word < sizeof(T) / 4; word++)
+        to.words[word] = devmod_permute(lane, from.words[word]);
+    return to.value;
+}
+template <class T> devmod_function T __shfl(T value, int source, int width = warpSize)
+{
+    int self = __lane_id();
+    return devmod_shuffle(value, (source & (width - 1)) + (self & ~(width - 1)));
+}
+template <class T> devmod_function T __shfl_up(T value, unsigned delta, int width = warpSize)
+{
+    int self = __lane_id(), source = self - (int)delta;
+    return devmod_shuffle(value, devmod_source(source, width, source >= (self & ~(width - 1))));
+}
+template <class T> devmod_function T __shfl_down(T value, unsigned delta, int width = warpSize)
+{
+    int self = __lane_id();
+    return devmod_shuffle(value, devmod_source(self + (int)delta, width, (self & (width - 1)) + (int)delta < width));
+}
+template <class T> devmod_function T __shfl_xor(T value, int mask, int width = warpSize)
+{
+    int self = __lane_id(), source = self ^ mask;
+    return devmod_shuffle(value, devmod_source(source, width, source < ((self + width) & ~(width - 1))));
+}
+template <class M, class T> devmod_function T __shfl_sync(M, T value, int source, int width = warpSize) { return __shfl(value, source, width); }
+template <class M, class T> devmod_function T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_up(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) { return __shfl_down(value, delta, width); }
+template <class M, class T> devmod_function T __shfl_xor_sync(M, T value, int mask, int width = warpSize) { return __shfl_xor(value, mask, width); }
+
+/* -- atomics: relaxed, for the whole device, as in HIP */
+
+#define DEVMOD_ATOMIC(name, operation, type)                                                                     \
+    devmod_function type name(type *address, type value)                                                         \
+    {                                                                                                            \
+        return operation(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);                            \
+    }
+#define DEVMOD_ATOMICS(type)                                                                                     \
+    DEVMOD_ATOMIC(atomicAdd, __hip_atomic_fetch_add, type)                                                       \
+    DEVMOD_ATOMIC(atomicExch, __hip_atomic_exchange, type)                                                       \
+    DEVMOD_ATOMIC(atomicMin, __hip_atomic_fetch_min, type)                                                       \
+    DEVMOD_ATOMIC(atomicMax, __hip_atomic_fetch_max, type)                                                       \
+    devmod_function type atomicSub(type *address, type value) { return atomicAdd(address, (type)-value); }
+#define DEVMOD_BITWISE(type)                                                                                     \
+    DEVMOD_ATOMIC(atomicAnd, __hip_atomic_fetch_and, type)                                                       \
+    DEVMOD_ATOMIC(atomicOr, __hip_atomic_fetch_or, type)                                                         \
+    DEVMOD_ATOMIC(atomicXor, __hip_atomic_fetch_xor, type)                                                       \
+    devmod_function type atomicCAS(type *address, type expected, type desired)                                   \
+    {                                                                                                            \
+        __hip_atomic_compare_exchange_strong(address, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,    \
+                                             __HIP_MEMORY_SCOPE_AGENT);                                          \
+        return expected;                                                                                         \
+    }
+DEVMOD_ATOMICS(int)
+DEVMOD_ATOMICS(unsigned)
+DEVMOD_ATOMICS(unsigned long)
+DEVMOD_ATOMICS(unsigned long long)
+DEVMOD_ATOMICS(float)
+DEVMOD_ATOMICS(double)
+DEVMOD_BITWISE(int)
+DEVMOD_BITWISE(unsigned)
+DEVMOD_BITWISE(unsigned long)
+DEVMOD_BITWISE(unsigned long long)
+devmod_function unsigned atomicInc(unsigned *address, unsigned limit)
+{
+    unsigned before = *address, seen;
+    do {
+        seen = before;
+        before = atomicCAS(address, seen, seen >= limit ? 0 : seen + 1);
+    } while (before != seen);
+    return before;
+}
+devmod_function unsigned atomicDec(unsigned *address, unsigned limit)
+{
+    unsigned before = *address, seen;
+    do {
+        seen = before;
+        before = atomicCAS(address, seen, seen == 0 || seen > limit ? limit : seen - 1);
+    } while (before != seen);
+    return before;
+}
+
+/* -- integers */
+
+devmod_function int __popc(unsigned x) { return __builtin_popcount(x); }
+devmod_function int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+devmod_function int __clz(int x) { return x ? __builtin_clz(x) : 32; }
+devmod_function int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
+devmod_function int __ffs(int x) { return __builtin_ffs(x); }
+devmod_function unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+devmod_function unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+devmod_function int __mul24(int a, int b) { return a * b; }
+devmod_function int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+devmod_function unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+devmod_function int min(int a, int b) { return a < b ? a : b; }
+devmod_function int max(int a, int b) { return a > b ? a : b; }
+devmod_function unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+devmod_function unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
+devmod_function long min(long a, long b) { return a < b ? a : b; }
+devmod_function long max(long a, long b) { return a > b ? a : b; }
+devmod_function float min(float a, float b) { return __builtin_fminf(a, b); }
+devmod_function float max(float a, float b) { return __builtin_fmaxf(a, b); }
+devmod_function double min(double a, double b) { return __builtin_fmin(a, b); }
+devmod_function double max(double a, double b) { return __builtin_fmax(a, b); }
+devmod_function int abs(int x) { return x < 0 ? -x : x; }
+devmod_function int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+devmod_function unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+devmod_function float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+devmod_function float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
+
+#include "devmod_hip_math.h"

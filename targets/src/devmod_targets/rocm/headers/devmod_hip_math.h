@@ -1,0 +1,172 @@
+/* The math functions of HIP that amdgcn computes without a device library. */
+#pragma once
+
+#ifndef INFINITY
+#define INFINITY __builtin_inff()
+#endif
+#ifndef NAN
+#define NAN __builtin_nanf("")
+#endif
+#define HUGE_VALF __builtin_inff()
+#define M_E 2.71828182845904523536
+#define M_LOG2E 1.44269504088896340736
+#define M_LN2 0.69314718055994530942
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_SQRT2 1.41421356237309504880
+
+#define DEVMOD_UNARY(name) \
+    devmod_function float name##f(float x) { return __builtin_##name##f(x); }
+#define DEVMOD_BOTH(name)                                                     \
+    DEVMOD_UNARY(name)                                                        \
+    devmod_function float name(float x) { return __builtin_##name##f(x); }    \
+    devmod_function double name(double x) { return __builtin_##name(x); }
+#define DEVMOD_BINARY(name)                                                             \
+    devmod_function float name##f(float x, float y) { return __builtin_##name##f(x, y); } \
+    devmod_function float name(float x, float y) { return __builtin_##name##f(x, y); }  \
+    devmod_function double name(double x, double y) { return __builtin_##name(x, y); }
+/* LLVM computes these for both types. */
+DEVMOD_BOTH(fabs)
+DEVMOD_BOTH(floor)
+DEVMOD_BOTH(ceil)
+DEVMOD_BOTH(trunc)
+DEVMOD_BOTH(rint)
+DEVMOD_BOTH(nearbyint)
+DEVMOD_BOTH(round)
+DEVMOD_BOTH(sqrt)
+DEVMOD_BINARY(fmin)
+DEVMOD_BINARY(fmax)
+DEVMOD_BINARY(copysign)
+devmod_function float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+devmod_function float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+devmod_function double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+devmod_function float ldexpf(float x, int n) { return __builtin_ldexpf(x, n); }
+devmod_function float fmodf(float x, float y) { return __builtin_fmodf(x, y); }
+devmod_function float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+devmod_function double fmod(double x, double y) { return __builtin_fmod(x, y); }
+devmod_function bool isnan(float x) { return __builtin_isnan(x); }
+devmod_function bool isinf(float x) { return __builtin_isinf(x); }
+devmod_function bool isfinite(float x) { return __builtin_isfinite(x); }
+/* And these for float. */
+#define DEVMOD_FLOAT(name)                                                    \
+    DEVMOD_UNARY(name)                                                        \
+    devmod_function float name(float x) { return __builtin_##name##f(x); }
+DEVMOD_FLOAT(exp)
+DEVMOD_FLOAT(exp2)
+DEVMOD_FLOAT(log)
+DEVMOD_FLOAT(log2)
+DEVMOD_FLOAT(log10)
+devmod_function float exp10f(float x) { return __builtin_exp10f(x); }
+devmod_function float rsqrtf(float x) { return 1 / __builtin_sqrtf(x); }
+devmod_function float rsqrt(float x) { return 1 / __builtin_sqrtf(x); }
+devmod_function double rsqrt(double x) { return 1 / __builtin_sqrt(x); }
+devmod_function float __frcp_rn(float x) { return 1 / x; }
+devmod_function float __fdividef(float x, float y) { return x * __builtin_amdgcn_rcpf(y); }
+devmod_function float __expf(float x) { return __builtin_amdgcn_exp2f(x * (float)M_LOG2E); }
+devmod_function float __logf(float x) { return __builtin_amdgcn_logf(x) * (float)M_LN2; }
+devmod_function float __log2f(float x) { return __builtin_amdgcn_logf(x); }
+/* The angle minus a multiple of π/2, by three constants whose sum is π/2 to 70 bits. The quadrant is the multiple modulo 4. */
+devmod_function float devmod_reduce(float x, int *quadrant)
+{
+    const float high = 1.5703125f, middle = 4.837512969970703125e-4f, low = 7.54978995489188e-8f;
+    float whole = __builtin_rintf(x * 0.636619772f);
+    *quadrant = (int)whole & 3;
+    return __builtin_fmaf(-whole, low, __builtin_fmaf(-whole, middle, __builtin_fmaf(-whole, high, x)));
+}
+/* The polynomials of the Cephes library, for angles up to π/4. */
+devmod_function float devmod_sine(float x)
+{
+    float square = x * x;
+    float sum = __builtin_fmaf(square, __builtin_fmaf(square, -1.9515295891e-4f, 8.3321608736e-3f), -1.6666654611e-1f);
+    return __builtin_fmaf(x * square, sum, x);
+}
+devmod_function float devmod_cosine(float x)
+{
+    float square = x * x;
+    float sum = __builtin_fmaf(square, __builtin_fmaf(square, 2.443315711809948e-5f, -1.388731625493765e-3f), 4.166664568298827e-2f);
+    return __builtin_fmaf(square * square, sum, __builtin_fmaf(square, -0.5f, 1));
+}
+devmod_function float sinf(float x)
+{
+    int quadrant;
+    float rest = devmod_reduce(x, &quadrant);
+    float result = quadrant & 1 ? devmod_cosine(rest) : devmod_sine(rest);
+    return quadrant & 2 ? -result : result;
+}
+devmod_function float cosf(float x)
+{
+    int quadrant;
+    float rest = devmod_reduce(x, &quadrant);
+    float result = quadrant & 1 ? devmod_sine(rest) : devmod_cosine(rest);
+    return quadrant == 1 || quadrant == 2 ? -result : result;
+}
+devmod_function float sin(float x) { return sinf(x); }
+devmod_function float cos(float x) { return cosf(x); }
+devmod_function float tanf(float x) { return sinf(x) / cosf(x); }
+/* The processor's own take turns. */
+devmod_function float __sinf(float x) { return __builtin_amdgcn_sinf(x * 0.159154943f); }
+devmod_function float __cosf(float x) { return __builtin_amdgcn_cosf(x * 0.159154943f); }
+devmod_function void sincosf(float x, float *sine, float *cosine)
+{
+    *sine = sinf(x);
+    *cosine = cosf(x);
+}
+/* An exponent of an integer keeps the sign of the base. */
+devmod_function float powf(float x, float y)
+{
+    float result = __builtin_exp2f(y * __builtin_log2f(__builtin_fabsf(x)));
+    bool is_whole = __builtin_truncf(y) == y, is_odd = is_whole && __builtin_fabsf(__builtin_fmodf(y, 2)) == 1;
+    if (y == 0 || x == 1)
+        return 1;
+    if (x < 0)
+        return is_whole ? (is_odd ? -result : result) : NAN;
+    return result;
+}
+devmod_function float pow(float x, float y) { return powf(x, y); }
+devmod_function float tanhf(float x)
+{
+    float size = __builtin_fabsf(x), twice = __builtin_expf(-2 * size);
+    float result = size < 0.02f ? size - size * size * size * (1.0f / 3) : (1 - twice) / (1 + twice);
+    return __builtin_copysignf(result, x);
+}
+devmod_function float coshf(float x) { return 0.5f * (__builtin_expf(x) + __builtin_expf(-x)); }
+devmod_function float sinhf(float x)
+{
+    float size = __builtin_fabsf(x);
+    float result = size < 0.02f ? size + size * size * size * (1.0f / 6) : 0.5f * (__builtin_expf(size) - __builtin_expf(-size));
+    return __builtin_copysignf(result, x);
+}
+/* The minimax polynomial of Abramowitz and Stegun, 7.1.26, has an error of 1.5e-7. */
+devmod_function float erff(float x)
+{
+    float size = __builtin_fabsf(x), t = 1 / (1 + 0.3275911f * size);
+    float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    return __builtin_copysignf(1 - sum * __builtin_expf(-size * size), x);
+}
+/* Functions of double that amdgcn does not compute: the error of the linker names them, and -device-libs= has them. */
+extern "C" __device__ double __ocml_exp_f64(double);
+extern "C" __device__ double __ocml_log_f64(double);
+extern "C" __device__ double __ocml_sin_f64(double);
+extern "C" __device__ double __ocml_cos_f64(double);
+extern "C" __device__ double __ocml_pow_f64(double, double);
+extern "C" __device__ double __ocml_tanh_f64(double);
+extern "C" __device__ float __ocml_atan2_f32(float, float);
+extern "C" __device__ float __ocml_atan_f32(float);
+extern "C" __device__ float __ocml_asin_f32(float);
+extern "C" __device__ float __ocml_acos_f32(float);
+extern "C" __device__ float __ocml_cbrt_f32(float);
+extern "C" __device__ float __ocml_expm1_f32(float);
+extern "C" __device__ float __ocml_log1p_f32(float);
+devmod_function double exp(double x) { return __ocml_exp_f64(x); }
+devmod_function double log(double x) { return __ocml_log_f64(x); }
+devmod_function double sin(double x) { return __ocml_sin_f64(x); }
+devmod_function double cos(double x) { return __ocml_cos_f64(x); }
+devmod_function double pow(double x, double y) { return __ocml_pow_f64(x, y); }
+devmod_function double tanh(double x) { return __ocml_tanh_f64(x); }
+devmod_function float atan2f(float y, float x) { return __ocml_atan2_f32(y, x); }
+devmod_function float atanf(float x) { return __ocml_atan_f32(x); }
+devmod_function float asinf(float x) { return __ocml_asin_f32(x); }
+devmod_function float acosf(float x) { return __ocml_acos_f32(x); }
+devmod_function float cbrtf(float x) { return __ocml_cbrt_f32(x); }
+devmod_function float expm1f(float x) { return __ocml_expm1_f32(x); }
+devmod_function float log1pf(float x) { return __ocml_log1p_f32(x); }

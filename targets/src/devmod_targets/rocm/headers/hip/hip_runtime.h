@@ -1,0 +1,2 @@
+#pragma once
+#include <devmod_hip.h>

@@ -1,0 +1,125 @@
+"""Run kernels of a gfx1100 code object on an emulator of AMD's instructions, in a process of its own: a wrong address ends it.
+
+The emulator is no part of this repository. DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VARIABLE = "DEVMOD_RDNA3_EMULATOR"
+_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "emulators" / "rdna3"
+_PROGRAM = """
+import json, struct, sys
+folder, code, calls = json.loads(sys.stdin.readline())
+sys.path.insert(0, folder)
+import numpy as np
+from rdna3 import CodeObject
+
+kernels = CodeObject(open(code, "rb").read())
+for call in calls:
+    arrays = [np.load(each) for each in call["arrays"]]
+    buffer = bytearray.fromhex(call["buffer"])
+    for offset, array in zip(call["pointers"], arrays, strict=True):
+        struct.pack_into("<Q", buffer, offset, array.ctypes.data)
+    kernels.launch(call["name"], bytes(buffer), tuple(call["grid"]), tuple(call["block"]), call["shared_memory"])
+    for path, array in zip(call["arrays"], arrays, strict=True):
+        np.save(path, array)
+"""
+
+
+def missing() -> str:
+    """Return why the emulator cannot run here; "" if it can."""
+    if not (emulator() / "rdna3.py").exists():
+        return f"there is no emulator of RDNA3 here; {VARIABLE} names the folder of one"
+    for name in ("tinygrad", "elftools", "ziglang"):
+        if importlib.util.find_spec(name) is None:
+            return f"the emulator of RDNA3 needs {name}, which is not installed"
+    return ""
+
+
+def emulator() -> Path:
+    """Return the folder of the emulator."""
+    return Path(os.environ.get(VARIABLE) or _BESIDE)
+
+
+class Emulator:
+    """Launches of the kernels of one code object.
+
+    Parameters
+    ----------
+    code
+        The code object, for gfx1100.
+    folder
+        A folder for the files of both processes.
+    """
+
+    def __init__(self, code: bytes, folder: Path) -> None:
+        from devmod_targets.amdgpu import read_code_object
+
+        self._kernels = read_code_object(code)
+        self._folder = folder
+        self._code = folder / "kernels.hsaco"
+        self._code.write_bytes(code)
+        self._calls: list[dict[str, Any]] = []
+        self._results: list[tuple[Path, np.ndarray[Any, Any]]] = []
+
+    def add(self, name: str, *args: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_memory: int = 0) -> None:
+        """Add a launch. Arrays are NumPy's; scalars are NumPy scalars or bytes, whose sizes are those of the code object."""
+        kernel = self._kernels[name]
+        buffer = bytearray(kernel.argument_bytes)
+        pointers, arrays = [], []
+        for number, (place, value) in enumerate(zip(kernel.visible_arguments, args, strict=True)):
+            if isinstance(value, np.ndarray):
+                path = self._folder / f"{len(self._calls)}-{number}.npy"
+                np.save(path, value)
+                pointers.append(place.offset)
+                arrays.append(str(path))
+                self._results.append((path, value))
+            else:
+                data = value if isinstance(value, bytes) else value.tobytes()
+                assert len(data) == place.size, f"{name}: argument {number} has {place.size} bytes, got {len(data)}"
+                buffer[place.offset : place.offset + place.size] = data
+        for place in kernel.arguments:
+            if place.kind.startswith(("hidden_block_count_", "hidden_group_size_")):
+                dims = grid if "block_count" in place.kind else block
+                struct.pack_into("<I" if place.size == 4 else "<H", buffer, place.offset, dims["xyz".index(place.kind[-1])])
+        self._calls.append(
+            {"name": name, "buffer": buffer.hex(), "pointers": pointers, "arrays": arrays, "grid": grid, "block": block}
+            | {"shared_memory": shared_memory}
+        )
+
+    def run(self) -> None:
+        """Launch everything in order, and copy the results to the arrays."""
+        from devmod_targets.authoring.zig import find_zig
+
+        compiler = self._folder / "cc"
+        compiler.write_text(f'#!/bin/sh\nexec "{find_zig(kind="rocm")}" clang "$@"\n')
+        compiler.chmod(0o755)
+        environment = os.environ | {
+            "CC": str(compiler),
+            "ZIG_GLOBAL_CACHE_DIR": str(self._folder),
+            "ZIG_LOCAL_CACHE_DIR": str(self._folder),
+        }
+        request = json.dumps([str(emulator()), str(self._code), self._calls])
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
+            input=request,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr
+        for path, array in self._results:
+            array[...] = np.load(path)

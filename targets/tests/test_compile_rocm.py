@@ -1,0 +1,323 @@
+"""ROCm: HIP and LLVM IR compile to code objects with the clang and lld of the wheel ziglang, and the machine code is executed."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rdna3_runner
+
+import devmod
+from devmod import FunctionInfo
+from devmod.backend import payload_of
+from devmod_conformance.checks import check_error
+from devmod_targets.amdgpu import read_code_object
+
+KERNELS = """
+#include <hip/hip_runtime.h>
+#include <hip/hip_fp16.h>
+
+struct How { float factor; int count; };
+namespace shapes { __global__ void fill(float *x, float value) { x[threadIdx.x + blockIdx.x * blockDim.x] = value; } }
+
+extern "C" __global__ void axpy(const float *__restrict x, float *y, How how)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < how.count)
+        y[i] += how.factor * x[i];
+}
+
+extern "C" __global__ __launch_bounds__(256) void softmax(const float *x, float *y, int columns)
+{
+    __shared__ float part[64];
+    int t = threadIdx.x;
+    const float *row = x + blockIdx.x * columns;
+    float most = -INFINITY, sum = 0;
+    for (int i = t; i < columns; i += blockDim.x)
+        most = fmaxf(most, row[i]);
+    part[t] = most;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half; half /= 2) {
+        if (t < half)
+            part[t] = fmaxf(part[t], part[t + half]);
+        __syncthreads();
+    }
+    most = part[0];
+    __syncthreads();
+    for (int i = t; i < columns; i += blockDim.x)
+        sum += expf(row[i] - most);
+    part[t] = sum;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half; half /= 2) {
+        if (t < half)
+            part[t] += part[t + half];
+        __syncthreads();
+    }
+    for (int i = t; i < columns; i += blockDim.x)
+        y[blockIdx.x * columns + i] = expf(row[i] - most) / part[0];
+}
+
+extern "C" __global__ void lanes(const int *x, int *y)
+{
+    int t = threadIdx.x, v = x[t];
+    y[t] = __shfl_xor(v, 1);
+    y[64 + t] = __shfl_up(v, 2);
+    y[128 + t] = __shfl_down(v, 3);
+    y[192 + t] = __shfl(v, 5);
+    y[256 + t] = __popcll(__ballot(v & 1));
+    y[320 + t] = gridDim.x * 100 + blockDim.x;
+    y[384 + t] = __shfl_up(v, 1, 8);
+}
+
+extern "C" __global__ void count(const int *values, unsigned *counts, float *sum, __half *h)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicAdd(&counts[values[i] & 7], 1u);
+    atomicMax(&counts[8], (unsigned)values[i]);
+    atomicInc(&counts[9], 9);
+    atomicAdd(sum, 0.5f);
+    h[i] = __float2half(__half2float(h[i]) * 2);
+}
+"""
+#: Each function of the prelude with its reference and the error that docs/rocm.md gives, relative to 1 + |reference|.
+MATH = {
+    "expf(v)": (np.exp, 2e-7),
+    "exp2f(v)": (np.exp2, 2e-7),
+    "logf(fabsf(v) + 0.5f)": (lambda v: np.log(np.abs(v) + 0.5), 4e-7),
+    "log10f(fabsf(v) + 1)": (lambda v: np.log10(np.abs(v) + 1), 2e-7),
+    "sqrtf(fabsf(v))": (lambda v: np.sqrt(np.abs(v)), 2e-7),
+    "rsqrtf(fabsf(v) + 1)": (lambda v: 1 / np.sqrt(np.abs(v) + 1), 2e-7),
+    "sinf(v)": (np.sin, 2e-7),
+    "cosf(v)": (np.cos, 2e-7),
+    "tanhf(v)": (np.tanh, 2e-7),
+    "sinhf(v)": (np.sinh, 4e-7),
+    "coshf(v)": (np.cosh, 2e-7),
+    "erff(v)": (np.vectorize(math.erf), 5e-7),
+    "powf(fabsf(v) + 0.25f, 1.75f)": (lambda v: (np.abs(v) + 0.25) ** 1.75, 6e-7),
+    "powf(-2.0f, (float)((int)v))": (lambda v: (-2.0) ** np.trunc(v), 0),
+    "fmodf(v, 0.75f)": (lambda v: np.fmod(v, 0.75), 0),
+    "fmaf(v, v, 1.5f)": (lambda v: v * v + 1.5, 2e-7),
+    "roundf(v)": (lambda v: np.trunc(v + np.copysign(0.5, v)), 0),
+    "floorf(v) + ceilf(v) + truncf(v)": (lambda v: np.floor(v) + np.ceil(v) + np.trunc(v), 0),
+}
+ARCHS = ("gfx906", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic")
+
+
+def code_of(module: devmod.Module) -> bytes:
+    payload = payload_of(module)
+    assert payload is not None
+    assert isinstance(payload[3], (bytes, memoryview))
+    return bytes(payload[3])
+
+
+@pytest.fixture(scope="module")
+def kernels() -> devmod.Module:
+    return devmod.compile(KERNELS, "rocm -arch=gfx1100", language="HIP")
+
+
+def test_signatures_come_from_the_source(kernels: devmod.Module) -> None:
+    assert [f"{name} {info}" for name, info in kernels.functions.items()] == [
+        "shapes::fill <FunctionInfo _ZN6shapes4fillEPff(x: float32* rw, value: float32) any block>",
+        "axpy <FunctionInfo axpy(x: float32* r, y: float32* rw, how: {factor: float32, count: int32}) any block>",
+        "softmax <FunctionInfo softmax(x: float32* r, y: float32* rw, columns: int32)>",
+        "lanes <FunctionInfo lanes(x: int32* r, y: int32* rw)>",
+        "count <FunctionInfo count(values: int32* r, counts: uint32* rw, sum: float32* rw, h: float16* rw) any block>",
+    ]
+    assert list(kernels.source) == ["hip", "asm"]
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("arch", ARCHS)
+def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:
+    from devmod.plugins import find_spec
+
+    spec = find_spec("rocm")
+    assert spec is not None
+    assert spec.architecture is not None
+    module = devmod.compile(KERNELS, f"rocm -arch={arch}", language="HIP")
+    assert spec.architecture("hsaco", code_of(module)) == arch
+
+
+def test_several_architectures_are_variants() -> None:
+    module = devmod.compile(KERNELS, "rocm -arch=gfx90a,gfx1100", language="HIP")
+    assert module.kind == "bundle"
+    assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1100"]
+
+
+def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -> None:
+    found = read_code_object(code_of(kernels))
+    assert found["softmax"].max_threads == 256
+    assert found["softmax"].shared_bytes == 256
+    assert [(each.offset, each.size, each.kind) for each in found["axpy"].visible_arguments] == [
+        (0, 8, "global_buffer"),
+        (8, 8, "global_buffer"),
+        (16, 8, "by_value"),
+    ]
+    assert found["axpy"].symbol == "axpy.kd"
+
+
+@pytest.mark.parametrize("damage", [lambda code: code[:50], lambda code: b"MZ" + code[2:], lambda code: code[: len(code) // 2]])
+def test_a_damaged_code_object_is_refused(kernels: devmod.Module, damage: Any) -> None:
+    with pytest.raises(devmod.FormatError, match="the rocm payload of format 'hsaco' is damaged, or is no code object: "):
+        read_code_object(damage(code_of(kernels)))
+
+
+def test_llvm_ir_needs_declared_kernels() -> None:
+    text = 'target triple = "amdgcn-amd-amdhsa"\ndefine amdgpu_kernel void @k(ptr addrspace(1) %x) {\n  store i32 1, ptr addrspace(1) %x\n  ret void\n}\n'
+    module = devmod.compile(text, "rocm -arch=gfx90a", language="LLVM IR", fmap={"k": FunctionInfo("k", ["handle"])})
+    assert list(module.functions) == ["k"]
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(text, "rocm -arch=gfx90a", language="LLVM IR"),
+        "the signatures of k in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+    )
+
+
+ERRORS: dict[str, tuple[dict[str, Any], str]] = {
+    "a mistake": (
+        {"source": "__global__ void k(int *x) { x[0] = nonsense; }"},
+        "the HIP source does not compile: <text>:1:36: error: use of undeclared identifier 'nonsense'",
+    ),
+    "no architecture": (
+        {"target": "rocm"},
+        "the target 'rocm' names no architecture. Name those of the devices: 'rocm -arch=gfx90a', or 'rocm -arch=gfx90a,gfx1100' for a variant "
+        "of each",
+    ),
+    "an unknown architecture": (
+        {"target": "rocm -arch=sm_90"},
+        "the target 'rocm -arch=sm_90' has the unknown architecture 'sm_90'; expected a name such as gfx90a, gfx1100, gfx942:xnack- or "
+        "gfx11-generic",
+    ),
+    "no kernel": ({"source": "__device__ int k;"}, "the HIP source <text> has no kernel: mark a function with __global__"),
+    "a function of the device library": (
+        {"source": "__global__ void k(double *x) { x[0] = exp(x[0]); }"},
+        "the HIP source <text> uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
+        "library, which is not supported yet: use the float functions that docs/rocm.md lists",
+    ),
+    "a header of the host": (
+        {"source": "#include <stdio.h>\n__global__ void k(int *x) {}"},
+        "the HIP source does not compile: <text>:1:10: fatal error: 'stdio.h' file not found",
+    ),
+    "an option for the target": (
+        {"options": ["-march=gfx90a"]},
+        "the rocm option '-march=gfx90a' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
+    ),
+    "name expressions": (
+        {"name_expressions": ["k<int>"]},
+        "name_expressions= is not supported for rocm yet; instantiate the template in the source: "
+        "template __global__ void scale<float>(float *, float);",
+    ),
+    "a template without a declaration": (
+        {"source": "template <class T> __global__ void k(T *x) { x[0] = 1; }\ntemplate __global__ void k<int>(int *);"},
+        "the signatures of _Z1kIiEvPT_ in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, "
+        "arg_types)})",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_say_what_to_do(name: str) -> None:
+    arguments, text = ERRORS[name]
+    call = {"source": "__global__ void k(int *x) { x[0] = 1; }", "target": "rocm -arch=gfx90a", "language": "HIP"} | arguments
+    check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)
+
+
+@pytest.mark.row("R38")
+def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
+    program = (
+        "import devmod, hashlib, pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "module = devmod.compile(folder / 'k.hip', 'rocm -arch=gfx90a', include=[str(folder / 'include')], defines={'N': '3'})\n"
+        "print(hashlib.sha256(devmod.dumps(module)).hexdigest(), sorted(module.origin.sources), module.origin.options)\n"
+    )
+    results = set()
+    for name in ("one", "another place"):
+        folder = tmp_path / name
+        (folder / "include").mkdir(parents=True)
+        (folder / "k.hip").write_text(
+            '#include "near.h"\n#include <far.h>\n__global__ void k(int *x) { x[0] = NEAR + FAR + N + __FILE__[0]; }\n'
+        )
+        (folder / "near.h").write_text("#define NEAR 1\n")
+        (folder / "include" / "far.h").write_text("#define FAR 2\n")
+        environment = os.environ | {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "CPATH": str(tmp_path),
+            "HIP_PATH": str(folder),
+            "ROCM_PATH": name,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(folder)], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        )
+        results.add(done.stdout)
+    assert len(results) == 1
+    assert results.pop().split(" ", 1)[1] == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)\n"
+
+
+@pytest.mark.row("R18")
+def test_a_fallback_saves_loads_and_names_its_runtime() -> None:
+    module = devmod.compile(KERNELS, "rocm -arch=gfx1100", language="HIP")
+    loaded = devmod.loads(devmod.dumps(module))
+    assert loaded.save_to_bytes() == module.save_to_bytes()
+    with pytest.raises(devmod.NotRegisteredError, match="pip install devmod-rocm"):
+        loaded["axpy"]
+
+
+needs_emulator = pytest.mark.skipif(bool(rdna3_runner.missing()), reason=rdna3_runner.missing() or "-")
+
+
+@needs_emulator
+@pytest.mark.row("R37")
+def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    emulator = rdna3_runner.Emulator(code_of(kernels), tmp_path)
+    x, y = rng.random(200, "float32"), rng.random(200, "float32")
+    expected = y.copy()
+    expected[:190] += np.float32(2.5) * x[:190]
+    emulator.add("axpy", x, y, np.float32(2.5).tobytes() + np.int32(190).tobytes(), grid=(4, 1, 1), block=(64, 1, 1))
+    a, b = rng.standard_normal((3, 100), "float32") * 3, np.zeros((3, 100), "float32")
+    emulator.add("softmax", a, b, np.int32(100), grid=(3, 1, 1), block=(64, 1, 1))
+    v, out = (np.arange(64, dtype="int32") * 3) % 17, np.zeros(64 * 7, "int32")
+    emulator.add("lanes", v, out, grid=(1, 1, 1), block=(64, 1, 1))
+    values, counts, total = rng.integers(0, 99, 128, "int32"), np.zeros(10, "uint32"), np.zeros(1, "float32")
+    halves = rng.random(128).astype("float16")
+    doubled = halves * np.float16(2)
+    emulator.add("count", values, counts, total, halves, grid=(2, 1, 1), block=(64, 1, 1))
+    emulator.run()
+
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    powers = np.exp(a - a.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(b, powers / powers.sum(axis=1, keepdims=True), atol=1e-6)
+    t = np.arange(64)
+    lane, wave = t & 31, t & ~31
+    odd = np.repeat([(v[:32] & 1).sum(), (v[32:] & 1).sum()], 32)
+    rows = [v[t ^ 1], v[np.where(lane >= 2, t - 2, t)], v[np.where(lane + 3 < 32, t + 3, t)], v[wave + 5], odd, np.full(64, 164)]
+    np.testing.assert_array_equal(out.reshape(7, 64), [*rows, v[np.where(t & 7, t - 1, t)]])
+    np.testing.assert_array_equal(counts[:8], np.bincount(values & 7, minlength=8))
+    assert counts[8] == values.max()
+    assert counts[9] == 128 % 10
+    assert total[0] == 64
+    np.testing.assert_array_equal(halves, doubled)
+
+
+@needs_emulator
+def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
+    lines = "".join(f"    y[{number} * n + i] = {text};\n" for number, text in enumerate(MATH))
+    source = f"__global__ void maths(const float *x, float *y, int n)\n{{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    float v = x[i];\n{lines}}}\n"
+    module = devmod.compile(source, "rocm -arch=gfx1100", language="HIP")
+    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    x = np.linspace(-7, 7, 256, dtype="float32")
+    y = np.zeros((len(MATH), 256), "float32")
+    name = next(iter(module.functions.values())).name
+    emulator.add(name, x, y, np.int32(256), grid=(4, 1, 1), block=(64, 1, 1))
+    emulator.run()
+    for row, (text, (reference, bound)) in zip(y, MATH.items(), strict=True):
+        expected = reference(x.astype("float64"))
+        error = np.abs(row - expected) / (1 + np.abs(expected))
+        assert error.max() <= bound, f"{text}: {error.max():.3g} at {x[error.argmax()]}"
