@@ -106,7 +106,7 @@ def measure_receiver(rounds: int) -> tuple[float, float, float]:
 
     cuda_driver.launch_nothing()
     source = devmod.compile(cuda_driver.SOURCE, "cuda -arch=sm_80 -format=cuda")
-    ptx = cuda_driver.add_kernel("80")
+    ptx = cuda_driver.add_kernel()
     devmod.device("cuda")
 
     def load(module: Any) -> None:

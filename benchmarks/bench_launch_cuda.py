@@ -37,11 +37,11 @@ HARDWARE = {PREPARED: 1.0, GENERAL: 1.5}
 Loop = Callable[[int], None]
 
 
-def contenders(arch: str) -> tuple[dict[str, Loop], Callable[[], None]]:
+def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
     """Return a loop of launches for each contender, and the function that waits for all of them."""
     import devmod
 
-    module = cuda_driver.add_kernel(arch)
+    module = cuda_driver.add_kernel()
     device = devmod.device("cuda")
     function = module["add"]
     a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
@@ -51,7 +51,8 @@ def contenders(arch: str) -> tuple[dict[str, Loop], Callable[[], None]]:
     core = Device(0)
     core.set_current()
     stream = core.create_stream()
-    kernel = ObjectCode.from_ptx(bytes(module.code)).get_kernel("add")
+    load = ObjectCode.from_ptx if module.format == "ptx" else ObjectCode.from_cubin
+    kernel = load(bytes(module.code)).get_kernel("add")
     config = LaunchConfig(grid=1, block=N)
     count = np.int32(N)
     u, v, w = (core.allocate(4 * N, stream=stream) for _ in range(3))
@@ -101,10 +102,10 @@ def cupy_loop() -> dict[str, Loop]:
     return {CUPY: call_cupy}
 
 
-def measure(rounds: int, launches: int, arch: str) -> dict[str, float]:
+def measure(rounds: int, launches: int) -> dict[str, float]:
     """Return the microseconds of one launch of each contender."""
     cuda_driver.launch_nothing()
-    loops, wait = contenders(arch)
+    loops, wait = contenders()
     times: dict[str, list[float]] = {name: [] for name in loops}
     for number in range(rounds + 2):
         for name, loop in loops.items():
@@ -122,11 +123,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--launches", type=int, default=200)
-    parser.add_argument("--arch", default="80", help="the architecture of the PTX")
     parser.add_argument("--json", action="store_true", help="measure with the driver of DEVMOD_CUDA_DRIVER alone, and print JSON")
     options = parser.parse_args()
     if options.json:
-        print(json.dumps(measure(options.rounds, options.launches, options.arch)))
+        print(json.dumps(measure(options.rounds, options.launches)))
         return 0
     if reason := cuda_driver.missing():
         print(f"not measured: {reason}")

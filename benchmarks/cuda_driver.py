@@ -59,8 +59,8 @@ def place() -> str:
     return "with the driver of NVIDIA" if on_hardware() else "on the stand-in driver"
 
 
-def add_kernel(arch: str) -> Any:
-    """Return the module of `SOURCE` as PTX."""
+def add_kernel() -> Any:
+    """Return the module of `SOURCE`: PTX for the stand-in driver, and a cubin for a card, whose driver may be older than NVRTC's PTX."""
     import devmod
 
-    return devmod.compile(SOURCE, f"cuda -arch=compute_{arch}")
+    return devmod.compile(SOURCE, f"cuda -arch={devmod.device('cuda').arch.partition(':')[0] if on_hardware() else 'compute_80'}")

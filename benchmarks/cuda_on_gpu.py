@@ -67,7 +67,7 @@ def measure_graph(rounds: int) -> tuple[float, float]:
     import devmod
 
     device: Any = devmod.device("cuda")
-    function = cuda_driver.add_kernel("75")["add"]
+    function = cuda_driver.add_kernel()["add"]
     stream = device.stream()
     arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(3)]
     launches = [function.bind(*arrays, 64, grid=1, block=64, stream=stream) for _ in range(64)]
