@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import weakref
-from pathlib import Path
 from typing import Any
 
 import metal_double
 import numpy as np
 import pytest
 from metal_kernels import ADD, CONSTANTS, adder, kernel
+from tvm_vectors import check_matmul, check_vadd, only_function
 
 import devmod
 from devmod import Block, Interface, Param
 from devmod_conformance.checks import check_calls, check_foreign_events, host_arrays, run_in_threads
 
-VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 TAKES = "#include <metal_stdlib>\nusing namespace metal;\nkernel void takes({}) {{}}"
 
 
@@ -121,17 +120,9 @@ def test_scalars_of_tvm_are_one_struct_after_the_buffers(double: Any) -> None:
 
 
 @pytest.mark.row("R35", "R37")
-@pytest.mark.parametrize("name", ["vadd", "matmul"])
-def test_tvms_modules(name: str, device: Any) -> None:
-    tree = devmod.interop.tvm.load_imports((VECTORS / f"{name}.metal.tvmimports").read_bytes())
-    module = next(each for each in [tree, *tree.imports] if each.kind == "metal")
-    ((key, info),) = module.functions.items()
-    shape = (1024,) if name == "vadd" else (64, 64)
-    a, b = np.random.default_rng(0).random((2, *shape), "float32")
-    c = np.zeros(shape, "float32")
-    values = {"blockIdx.x": 16, "threadIdx.x": 64} if name == "vadd" else dict.fromkeys(info.launch_param_tags, 8)
-    module[key](a, b, c, *(values[tag] for tag in info.launch_param_tags))
-    np.testing.assert_allclose(c, a + b if name == "vadd" else a @ b, rtol=1e-5)
+def test_tvms_modules(device: Any) -> None:
+    check_vadd(only_function("vadd", "metal")[0], block=64)
+    check_matmul(*only_function("matmul", "metal"), device, block=(8, 8))
 
 
 def test_functions_with_images_and_samplers_are_listed_and_refused(double: Any) -> None:

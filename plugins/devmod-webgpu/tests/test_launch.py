@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvm_vectors import check_matmul, check_vadd, only_function
 from webgpu_shaders import ADD, adder, function
 
 import devmod
@@ -375,7 +376,6 @@ def test_one_buffer_as_read_only_and_writable_argument(device: Any) -> None:
 # -- modules of TVM
 
 
-VECTORS = Path(__file__).parents[3] / "core" / "tests" / "vectors" / "tvm"
 FOLDED = b"""
 @group(0) @binding(0) var<storage, read_write> seen : array<atomic<u32>>;
 struct PODArgs { n: i32, packGridDimX: u32 }
@@ -388,41 +388,20 @@ fn k(@builtin(workgroup_id) blockIdx : vec3<u32>, @builtin(num_workgroups) gridD
 """
 
 
-def only_function(name: str) -> tuple[Any, Any]:
-    tree = devmod.interop.tvm.load_imports((VECTORS / name).read_bytes())
-    module = next(each for each in [tree, *tree.imports] if each.kind == "webgpu")
-    ((key, info),) = module.functions.items()
-    return module[key], info
-
-
 @pytest.mark.row("R35", "R37")
 def test_tvms_vadd(device: Any) -> None:
-    f, info = only_function("vadd.webgpu.tvmimports")
-    a, b = np.random.default_rng(0).random((2, 1024), "float32")
-    c = np.zeros(1024, "float32")
+    f, info = only_function("vadd", "webgpu")
     assert info.launch_param_tags == ("blockIdx.x", "threadIdx.x", "paramWriteAccess:[0,0,1]")
-    f(a, b, c, 16, 64)  # TVM's calling convention
-    np.testing.assert_array_equal(c, a + b)
-    c[:] = 0
-    a.flags.writeable = False  # the tag marks it as read-only
-    f(a, b, c, grid=16)
-    np.testing.assert_array_equal(c, a + b)
-    assert message_of(devmod.ArgumentError, f, a, b, c, grid=16, block=32) == (
+    check_vadd(f, read_only=True)
+    a = np.zeros(1024, "float32")
+    assert message_of(devmod.ArgumentError, f, a, a, np.zeros(1024, "float32"), grid=16, block=32) == (
         "the webgpu function 'vadd_kernel' is built for blocks of (64, 1, 1) threads, and (32, 1, 1) was given; omit block="
     )
 
 
 @pytest.mark.row("R35", "R37")
 def test_tvms_matmul(device: Any) -> None:
-    f, info = only_function("matmul.webgpu.tvmimports")
-    a, b = np.random.default_rng(0).random((2, 64, 64), "float32")
-    c = np.zeros((64, 64), "float32")
-    values = {"blockIdx.y": 8, "blockIdx.x": 8, "threadIdx.y": 8, "threadIdx.x": 8}
-    f(a, b, c, *(values[tag] for tag in info.launch_param_tags if tag in values))
-    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
-    on_device = [device.from_numpy(each) for each in (a, b, c)]
-    f.bind(*on_device, grid=(8, 8), block=(8, 8))()
-    np.testing.assert_allclose(on_device[2].numpy(), a @ b, rtol=1e-5)
+    check_matmul(*only_function("matmul", "webgpu"), device)
 
 
 @pytest.mark.row("R35")
