@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from devmod._values.code import Source as Source
     from devmod._values.constant import PipelineConstant as PipelineConstant
     from devmod._values.conversion import ConversionError as ConversionError
+    from devmod._values.dtypes import STRUCT_FORMATS as STRUCT_FORMATS
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
@@ -97,6 +98,7 @@ _HOME = {
     "Programs": "_modules.programs",
     "RUNNABLE": "_modules.module",
     "RuntimeModule": "_modules.runtime",
+    "STRUCT_FORMATS": "_values.dtypes",
     "SpecializedInterface": "_launch.constants",
     "Value": "_values.value",
     "array_bytes": "_values.dtypes",

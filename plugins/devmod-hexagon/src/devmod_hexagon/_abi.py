@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 
-from devmod.backend import array_bytes, parse_dtype
+from devmod.backend import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -23,19 +23,12 @@ if TYPE_CHECKING:
 
 REGISTER_BYTES = 24
 #: The struct module's format of each type that a function may return.
-_RESULTS: dict[str, str] = {
-    "bool": "?",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "uint64": "Q",
-    "float16": "e",
-    "float32": "f",
-    "float64": "d",
+_RESULTS = {
+    name: STRUCT_FORMATS[name]
+    for name in (
+        *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
+        *("float16", "float32", "float64"),
+    )
 }
 MAX_STACK_BYTES = 65536
 
