@@ -32,10 +32,11 @@ def attempt(call):
 def made():
     spec = devmod.backend.find_spec(kind)
     return devmod.create_with_fallback(kind, {} if spec.shader_map else b"// code", spec.formats[0], {})
+other = ("rocm", b"", "hsaco", {}) if kind == "hexagon" else ("hexagon", b"", "so", {})
 print(json.dumps({
     "made": attempt(made),
     "loaded": attempt(lambda: devmod.load_from_bytes(kind, b"")) if sys.argv[2] not in attempt(made) else "",
-    "other": attempt(lambda: devmod.loads(devmod.dumps(devmod.create_with_fallback("hexagon", b"", "so", {})))),
+    "other": attempt(lambda: devmod.loads(devmod.dumps(devmod.create_with_fallback(*other)))),
     "imported": sorted(name for name in sys.modules if name.partition(".")[0] == package),
 }))
 """

@@ -57,13 +57,20 @@ def driver_name() -> str:
     """
     name = environment_text(VARIABLE)
     if not name:
-        return "pycuda" if find_spec("pycuda") is not None else "cuda-bindings"
+        return "pycuda" if _is_installed("pycuda") else "cuda-bindings"
     if name not in _NAMES:
         raise DeviceNotFoundError(
             f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'cuda-bindings' or 'pycuda', or unset it",
             kind="cuda",
         )
     return name
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # another finder refuses it
+        return False
 
 
 def _open() -> Driver:
