@@ -9,6 +9,7 @@ import numpy as np
 
 from devmod import FunctionInfo
 from devmod_conformance import Call, Conformance, Sample
+from devmod_hexagon._samples import axpy_code, axpy_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,11 +125,12 @@ _CALLS = (
 
 
 class HexagonConformance(Conformance):
-    """C with an interface, and LLVM IR without one, compiled by devmod."""
+    """A shared object; C with an interface, and LLVM IR without one, compiled by devmod."""
 
     kind = "hexagon"
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (
+        Sample(axpy_code(), "so", {"axpy": axpy_info()}, calls=_CALLS[:1]),
         Sample.compiled(_SOURCE, _TARGET, language="C", calls=_CALLS, global_arrays={"table": _table}),
         Sample.compiled(
             _IR,
