@@ -23,11 +23,10 @@ Sources: the files that LLVM 19 writes, and LLVM's documentation of versions 1 a
 
 from __future__ import annotations
 
-import zlib
 from struct import Struct, iter_unpack, unpack_from
 
 from devmod.errors import FormatError, quote_name
-from devmod_targets._zstd import decompress_zstd
+from devmod_targets._decompress import decompress_zlib, decompress_zstd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,25 +97,12 @@ def read_compressed_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]
         raise FormatError(f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit")
     if method not in (0, 1):
         raise FormatError(f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)")
-    contents = decompress_zstd(data, length, what) if method else _inflate(data, length, what)
+    contents = decompress_zstd(data, length, what) if method else decompress_zlib(data, length, what)
     return [("", memoryview(contents))], at + total
 
 
 #: The reader of each container, by its magic.
 READERS = ((OFFLOAD_BINARY, read_offload_binary), (BUNDLE, read_bundle), (COMPRESSED, read_compressed_bundle))
-
-
-def _inflate(data: memoryview, length: int, what: str) -> bytes:
-    decompressor = zlib.decompressobj()
-    try:
-        result = decompressor.decompress(data, length + 1)
-    except zlib.error as error:
-        raise FormatError(f"{what} is damaged: {error}") from None
-    if len(result) != length:
-        raise FormatError(f"{what} is damaged: expected {length} bytes after decompression, got {len(result)}")
-    if not decompressor.eof:
-        raise FormatError(f"{what} is damaged: its compressed data has no end")
-    return result
 
 
 def _part(view: memoryview, start: int, size: int, what: str) -> memoryview:

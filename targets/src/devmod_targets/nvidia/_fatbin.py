@@ -8,13 +8,12 @@ each other. Source: the files that fatbinary 12.4 and 13.5 write.
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from struct import unpack_from
 
 from devmod.backend import escape
-from devmod.errors import FormatError, ToolchainNotFoundError
+from devmod.errors import FormatError
 from devmod.targets.cuda.spec import SPEC
+from devmod_targets._decompress import decompress_zstd
 from devmod_targets.nvidia._lz4 import decompress_block
 
 TYPE_CHECKING = False
@@ -32,6 +31,9 @@ _MAX_MEMBERS = 4096
 _MAX_BYTES = 1 << 28
 #: The limits of the formats on decompressed bytes for each byte.
 _RATIOS = {"": 1, "lz4": 256, "zstd": 1 << 15}
+#: A compressed member in messages, and how a fatbin is made without one.
+_COMPRESSED = "a member of the CUDA fatbin"
+_ALTERNATIVE = ", or make the fatbin with --compress-mode=none"
 
 
 class FatbinMember:
@@ -69,7 +71,7 @@ class FatbinMember:
         elif self.compression == "lz4":
             data = decompress_block(self._stored, self.size)
         else:
-            data = _decompress_zstd(bytes(self._stored), self.size)
+            data = decompress_zstd(self._stored, self.size, _COMPRESSED, kind="cuda", alternative=_ALTERNATIVE)
         return data.rstrip(b"\0") if self.kind == "ptx" else data
 
     @property
@@ -130,24 +132,6 @@ def _member(view: memoryview, at: int, end: int) -> tuple[FatbinMember, int]:
     letter = "a" if flags >> 20 & 1 else "f" if flags >> 21 & 1 else ""
     name = _KINDS.get(kind, f"type{kind}")
     return FatbinMember(name, f"{'compute' if kind == 1 else 'sm'}_{number}{letter}", compression, length, stored), start + size
-
-
-def _decompress_zstd(data: bytes, size: int) -> bytes:
-    try:
-        zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
-    except ImportError as error:
-        raise ToolchainNotFoundError(
-            "cannot decompress a member of the CUDA fatbin: it is compressed with zstd, and backports.zstd is not installed. "
-            'Run pip install "devmod-targets[zstd]", or make the fatbin with --compress-mode=none',
-            kind="cuda",
-        ) from error
-    try:
-        result: bytes = zstd.ZstdDecompressor().decompress(data, max_length=size)
-    except zstd.ZstdError as error:
-        raise _error(f"a member compressed with zstd is damaged ({error})") from error
-    if len(result) != size:
-        raise _error(f"a member compressed with zstd has {len(result)} bytes; expected {size}")
-    return result
 
 
 def _error(problem: str) -> FormatError:
