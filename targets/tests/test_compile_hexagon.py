@@ -191,6 +191,11 @@ def test_another_clang_is_used_when_it_is_named(tmp_path: Path, monkeypatch: pyt
     expected = devmod.dumps(devmod.compile(SOURCE, TARGET, language="C"))
     named = devmod.compile(SOURCE, TARGET, language="C", options=[f"-toolchain={tmp_path / 'clang-99'}"])
     assert named.save_to_bytes() == devmod.loads(expected).save_to_bytes()
+    with monkeypatch.context() as context:
+        context.chdir(tmp_path)
+        relative = devmod.compile(SOURCE, TARGET, language="C", options=["-toolchain=./clang-99"])
+    assert relative.save_to_bytes() == named.save_to_bytes()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["clang-99", "ld.lld-99"]
     assert named.origin is not None
     assert "ziglang" not in named.origin.toolchain
     assert str(tmp_path) not in repr(named.origin)

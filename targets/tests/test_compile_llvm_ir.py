@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import devmod
-from devmod_targets.authoring import zig
+from devmod_targets.authoring import _process, zig
 from devmod_targets.nvidia import read_ptx
 
 SCALE = Path(__file__).parent / "kernels" / "cuda_build" / "scale.ll"
@@ -167,7 +167,7 @@ def test_zig_writes_nothing_into_its_wheel(tmp_path: Path) -> None:
 
 
 def test_a_program_of_zig_that_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zig, "TIMEOUT", 0)
+    monkeypatch.setattr(_process, "TIMEOUT", 0)
     with pytest.raises(devmod.CompileError) as caught:
         zig.run_zig(["clang", "--version"], {}, kind="cuda")
     assert str(caught.value) == "zig clang was stopped: it exceeded the time limit of 0 seconds"

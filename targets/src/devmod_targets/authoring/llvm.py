@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from devmod.backend import environment_text
-from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.errors import ToolchainNotFoundError
+from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring.zig import find_zig, toolchain
 
 TYPE_CHECKING = False
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 #: The environment variable that names a clang.
 VARIABLE = "DEVMOD_CLANG"
-#: The time limit of one program in seconds.
-TIMEOUT = 300
-_MAX_OUTPUT = 64 << 20
 _VERSION = re.compile(r"clang version (\d+(?:\.\d+)+)")
 
 
@@ -85,7 +82,7 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
         path = shutil.which(wanted)
         linker = path and _linker_beside(path)
         if path and linker:
-            return _named(path, linker, os.stat(path).st_mtime_ns)
+            return _named(os.path.abspath(path), os.path.abspath(linker), os.stat(path).st_mtime_ns)
         source = f"the option -toolchain={wanted}" if program else f"{VARIABLE}={wanted}"
         problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
         raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
@@ -100,12 +97,12 @@ def _of_zig(zig: str) -> LlvmToolchain:
 
 @cache
 def _named(path: str, linker: str, _: int) -> LlvmToolchain:
-    folder = _run([path, "-print-resource-dir"], os.curdir, "", "clang")[1].strip()
+    folder = _query([path, "-print-resource-dir"])
     return LlvmToolchain([path], [linker], _clang_version([path]), os.path.join(folder, "include"))
 
 
 def _clang_version(clang: Sequence[str]) -> str:
-    match = _VERSION.search(_run([*clang, "--version"], os.curdir, "", "clang")[1])
+    match = _VERSION.search(_query([*clang, "--version"]))
     return f"clang {match[1] if match else 'unknown'}"
 
 
@@ -123,23 +120,11 @@ def _linker_beside(clang: str) -> str | None:
 
 
 def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:
-    # zig wants a folder for its cache, although these commands write none.
-    environment = {"PATH": os.environ.get("PATH", ""), "ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder, "LC_ALL": "C"}
-    if sys.platform == "win32":
-        environment["SYSTEMROOT"] = os.environ.get("SYSTEMROOT", "")
-    try:
-        completed = subprocess.run(  # noqa: S603 - a known program, with checked arguments
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
-    except OSError as error:
-        raise CompileError(f"{name} cannot be run: {error.strerror}", kind=kind) from error
-    return completed.returncode, completed.stdout[:_MAX_OUTPUT].decode("utf-8", "replace")
+    # A clang that the user names may be a script.
+    return run_program(command, folder, name=name, kind=kind, path=os.environ.get("PATH", ""))
+
+
+def _query(command: Sequence[str]) -> str:
+    """Return what clang prints about itself."""
+    with TemporaryDirectory(prefix="devmod-") as folder:
+        return _run(command, folder, "", "clang")[1].strip()

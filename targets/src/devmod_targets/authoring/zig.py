@@ -9,18 +9,14 @@ from __future__ import annotations
 import os
 
 from devmod.backend import Value, cache_dir
-from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
+from devmod.errors import ToolchainNotFoundError, not_installed
+from devmod_targets.authoring._process import run_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = ["ZigResult", "find_zig", "run_zig", "toolchain"]
-
-#: The time limit of one program in seconds. The first program that zig links with a C library builds that library.
-TIMEOUT = 600
-#: The variables of the parent that a program receives: Windows needs them to start any program.
-_INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
 
 
 class ZigResult(Value):
@@ -97,7 +93,6 @@ def run_zig(
     CompileError
         The program cannot be run, or exceeds the time limit.
     """
-    import subprocess
     import tempfile
 
     path = find_zig(kind=kind, install=install)
@@ -107,27 +102,10 @@ def run_zig(
                 file.write(data)
         home = os.path.join(folder, "home")
         os.mkdir(home)
-        cache = os.path.join(cache_dir(), "zig") if uses_cache and cache_dir() else home
-        environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": ""}
-        environment |= {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache}
-        environment |= {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        try:
-            completed = subprocess.run(  # noqa: S603 - a program of an installed wheel, with checked arguments
-                [path, *arguments],
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CompileError(f"zig {arguments[0]} was stopped: it exceeded the time limit of {TIMEOUT} seconds", kind=kind) from None
-        except OSError as error:
-            raise CompileError(f"zig {arguments[0]} cannot be run: {error.strerror}", kind=kind) from error
+        cache = os.path.join(cache_dir(), "zig") if uses_cache and cache_dir() else ""
+        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, home=home, cache=cache)
         result, place = b"", os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:
                 result = file.read()
-    return ZigResult(completed.returncode, completed.stdout.decode("utf-8", "replace").replace(folder + os.sep, ""), result)
+    return ZigResult(status, log.replace(folder + os.sep, ""), result)
