@@ -44,8 +44,8 @@ export async function blurPanel(panel, { blur_rows, blur_columns }, failed, aler
       context.putImageData(new ImageData(new Uint8ClampedArray(blurred.buffer), width, height), 0, 0);
       time.textContent = `${duration.toFixed(0)} ms with WebGPU, copies included, for ${width} × ${height} pixels.`;
     }
-    const how = plain || reach === 0 ? "unchanged" : `blurred with a radius of ${reach} pixels`;
-    canvas.setAttribute("aria-label", `${mine.name}, ${how}`);
+    const description = plain || reach === 0 ? "unchanged" : `blurred with a radius of ${reach} pixels`;
+    canvas.setAttribute("aria-label", `${mine.name}, ${description}`);
     canvas.dataset.drawn = String(Number(canvas.dataset.drawn ?? 0) + 1);
   }, failed);
 

@@ -14,8 +14,8 @@ const UNSUPPORTED = { image: "images", sampler: "samplers", local: "local memory
 /** Return why a kernel of a webgpu module has no form; "" if it has one. */
 export function whyNot(info) {
   const params = paramsOf(info);
-  const found = params.find(({ kind }) => Object.hasOwn(UNSUPPORTED, kind));
-  if (found) return `It cannot run here: its argument ${brief(found.name, 80)} is of kind ${found.kind}, and ${UNSUPPORTED[found.kind]} are not supported yet.`;
+  const unsupported = params.find(({ kind }) => Object.hasOwn(UNSUPPORTED, kind));
+  if (unsupported) return `It cannot run here: its argument ${brief(unsupported.name, 80)} is of kind ${unsupported.kind}, and ${UNSUPPORTED[unsupported.kind]} are not supported yet.`;
   if (params.length > MOST_ARGUMENTS) return `It has ${params.length.toLocaleString("en")} arguments, and this page has forms for ${MOST_ARGUMENTS} at most. A program can run it.`;
   return "";
 }
