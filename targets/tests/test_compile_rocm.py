@@ -213,6 +213,10 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "name_expressions= is not supported for rocm yet; instantiate the template in the source: "
         "template __global__ void scale<float>(float *, float);",
     ),
+    "a declared kernel that the source does not have": (
+        {"fmap": {"k": FunctionInfo("other", ["handle"])}},
+        "the declared fmap names the rocm kernel 'other', which <text> does not have. It has _Z1kPi",
+    ),
     "a template without a declaration": (
         {"source": "template <class T> __global__ void k(T *x) { x[0] = 1; }\ntemplate __global__ void k<int>(int *);"},
         "the signatures of _Z1kIiEvPT_ in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, "

@@ -12,17 +12,55 @@ from devmod import Param
 from devmod.errors import CompileError
 from devmod_targets.authoring._clang_records import record_members, uses_location
 from devmod_targets.authoring._members import with_members
-from devmod_targets.authoring.clang import LocationSet, element_type
+from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang import Libclang
+    from devmod_targets.authoring.clang_options import ClangOptions
 
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _SCOPES = ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
+
+
+def parse_source(
+    library: Libclang,
+    request: CompileRequest,
+    options: ClangOptions,
+    flags: Sequence[str],
+    prefixes: tuple[str, ...],
+    headers: Mapping[str, str],
+) -> Any:
+    """Parse the source of a request with libclang. Return the translation unit.
+
+    Parameters
+    ----------
+    library, request, options
+        libclang, the request, and the options with which clang has compiled it.
+    flags
+        The target's own flags for libclang.
+    prefixes
+        The prefixes of the flags in `options` that libclang takes too.
+    headers
+        The target's own headers, name to text.
+
+    Raises
+    ------
+    CompileError
+        libclang cannot parse the source.
+    """
+    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
+    arguments = [*flags, "-nostdinc", "-w", "-ferror-limit=0", *(flag for flag in options.flags if flag.startswith(prefixes))]
+    arguments += [f"-D{name}={value}" for name, value in options.defines.items()]
+    arguments += [f"-I{folder}" for folder in request.include]
+    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
+    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items())]
+    kind = str(request.target.kind)
+    return library.parse(main, arguments, files, kind=kind, description=f"the {request.language} source {request.name}")
 
 
 class CFunctions:

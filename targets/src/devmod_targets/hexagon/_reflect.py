@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import os
-
 from devmod.targets.hexagon.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, element_type, load_libclang
+from devmod_targets.authoring.c_functions import CFunctions, parse_source
+from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.hexagon import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.llvm import LlvmToolchain
+    from devmod_targets.authoring.clang_options import ClangOptions
 
 _FRONTEND_OPTIONS = ("-std=", "-U", "-f", "-mhvx")
 
 
 def read_functions(
-    request: CompileRequest,
-    language: str,
-    toolchain: LlvmToolchain,
-    flags: Sequence[str],
-    defines: Mapping[str, str],
-    symbols: Sequence[str],
+    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
 ) -> tuple[dict[str, ReflectedFunction], str]:
     """Read the exported functions of a source.
 
     Parameters
     ----------
-    request, language, toolchain, flags, defines
+    request, language, options
         The source, and how clang has compiled it.
     symbols
         The exported symbols.
@@ -53,14 +46,8 @@ def read_functions(
         A function has a parameter that devmod does not support.
     """
     library = load_libclang(SPEC, request.language)
-    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-    arguments = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding", "-nostdinc", "-w", "-ferror-limit=0"]
-    arguments += [option for option in flags if option.startswith(_FRONTEND_OPTIONS)]
-    arguments += [f"-D{name}={value}" for name, value in defines.items()]
-    arguments += [f"-I{folder}" for folder in request.include]
-    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", toolchain.include]
-    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in _headers.files().items())]
-    unit = library.parse(main, arguments, files, kind="hexagon", description=f"the {request.language} source {request.name}")
+    flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
+    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "hexagon", "function")
     functions: dict[str, ReflectedFunction] = {}
     for cursor in source.definitions():

@@ -5,30 +5,26 @@ from __future__ import annotations
 import re
 from tempfile import TemporaryDirectory
 
-from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.hexagon.spec import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.llvm import find_toolchain
+from devmod_targets.authoring.clang_options import check_symbols, clang_options
 from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
 from devmod_targets.hexagon._symbols import exported_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from devmod import FunctionInfo
     from devmod_targets.authoring import ReflectedFunction
 
 #: The versions that clang knows.
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
-_LANGUAGES = {"C": ("c", "-std=gnu17"), "C++": ("c++", "-std=gnu++20"), "LLVM IR": ("ir", "")}
-_TOOLCHAIN = "-toolchain="
+_LANGUAGES = {"C": ("c", "gnu17"), "C++": ("c++", "gnu++20"), "LLVM IR": ("ir", "")}
 #: A symbol without a definition is one that the runner has, or an error when the module is loaded, which names it.
 _LINK = ("-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack")
-_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|f?plugin.*|"
@@ -60,30 +56,21 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise CompileError("name_expressions= is not supported for hexagon; instantiate the template in the source", kind="hexagon")
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
-    wanted = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
-    rest = request.replace(options=[option for option in request.options if not option.startswith(_TOOLCHAIN)])
-    options, defines = options_and_defines(rest)
-    _check_options(options)
-    if language == "ir" and (defines or request.include):
-        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind="hexagon")
-    toolchain = find_toolchain(SPEC, request.language, wanted[-1] if wanted else "")
-    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
-    flags += [standard] if standard and not any(option.startswith("-std=") for option in options) else []
-    flags += options
+    options = clang_options(request, SPEC, standard, _RESERVED)
     with TemporaryDirectory(prefix="devmod-") as folder:
-        build = ClangBuild(request, toolchain, language, _headers.files(), folder)
+        build = ClangBuild(request, options.toolchain, language, _headers.files(), folder)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = ["-ffreestanding"] if language != "ir" else []
-        assembly, log = build.compile([*machine, *freestanding, *flags], defines)
+        assembly, log = build.compile([*machine, *freestanding, *options.flags], options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
-        code = build.link([*machine, *(flag for flag in flags if flag.startswith("-m"))], _LINK)
+        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK)
         sources = build.sources()
     symbols = exported_functions(code)
     reflected: Mapping[str, ReflectedFunction] | None = None
     readers: list[str] = []
     if language != "ir":
         try:
-            reflected, reader = read_functions(request, language, toolchain, flags, defines, symbols)
+            reflected, reader = read_functions(request, language, options, symbols)
             readers.append(reader)
         except CompileError:
             if not _declares_all(request, symbols):
@@ -97,15 +84,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             kind="hexagon",
         )
     fmap = merge_declared(SPEC, reflected, request.fmap)
-    _check_symbols(fmap.values(), symbols, request.name)
-    origin = Origin(
-        str(request.target),
-        ", ".join([toolchain.name, *readers]),
-        (*options, *(f"-D{name}={value}" for name, value in defines.items())),
-        sources,
-    )
+    check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log)
-    return Payload("hexagon", code, "so", fmap, {"asm": assembly}, origin)
+    return Payload("hexagon", code, "so", fmap, {"asm": assembly}, options.origin(request, readers, sources))
 
 
 def _arch(request: CompileRequest) -> str:
@@ -124,28 +105,7 @@ def _arch(request: CompileRequest) -> str:
     return str(target.arch)
 
 
-def _check_options(options: Sequence[str]) -> None:
-    for option in options:
-        if _RESERVED.match(option):
-            raise CompileError(
-                f"the hexagon option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
-                "output itself",
-                kind="hexagon",
-            )
-
-
 def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:
     """Return whether the caller's fmap has the types of every function, so that reflection is not needed."""
     declared = request.fmap or {}
     return bool(declared) and {info.name for info in declared.values()} >= set(symbols)
-
-
-def _check_symbols(infos: Iterable[FunctionInfo], symbols: Sequence[str], name: str) -> None:
-    for info in infos:
-        if info.name not in symbols:
-            raise CompileError(
-                f"the declared fmap names the hexagon function {info.name!r}, which {name} does not export. It exports "
-                f"{', '.join(symbols)}",
-                kind="hexagon",
-                function=info.name,
-            )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions
-from devmod_targets.authoring.clang import VIRTUAL_FOLDER, load_libclang
+from devmod_targets.authoring.c_functions import CFunctions, parse_source
+from devmod_targets.authoring.clang import load_libclang
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.rocm import _headers
 
@@ -19,23 +17,19 @@ if TYPE_CHECKING:
 
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.authoring.llvm import LlvmToolchain
+    from devmod_targets.authoring.clang_options import ClangOptions
 
 _FRONTEND_OPTIONS = ("-std=", "-U", "-f")
 
 
 def read_kernels(
-    request: CompileRequest,
-    toolchain: LlvmToolchain,
-    flags: Sequence[str],
-    defines: Mapping[str, str],
-    kernels: Mapping[str, CodeObjectKernel],
+    request: CompileRequest, options: ClangOptions, kernels: Mapping[str, CodeObjectKernel]
 ) -> tuple[dict[str, ReflectedFunction], str]:
     """Read the kernels of a source.
 
     Parameters
     ----------
-    request, toolchain, flags, defines
+    request, options
         The source, and how clang has compiled it.
     kernels
         The kernels of the code object.
@@ -55,14 +49,18 @@ def read_kernels(
         A kernel has a parameter that devmod does not support, or contradicts the code object.
     """
     library = load_libclang(SPEC, "HIP")
-    main = os.path.join(request.folder or VIRTUAL_FOLDER, os.path.basename(request.name))
-    arguments = ["-x", "hip", "--cuda-device-only", "--offload-arch=gfx1030", "-nogpuinc", "-nogpulib", "-nostdinc", "-fdeclspec", "-w"]
-    arguments += ["-ferror-limit=0", *(option for option in flags if option.startswith(_FRONTEND_OPTIONS))]
-    arguments += [f"-D{name}={value}" for name, value in defines.items()]
-    arguments += [f"-I{folder}" for folder in request.include]
-    arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", toolchain.include, "-include", "devmod_hip.h"]
-    files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in _headers.files().items())]
-    unit = library.parse(main, arguments, files, kind="rocm", description=f"the HIP source {request.name}")
+    flags = [
+        "-x",
+        "hip",
+        "--cuda-device-only",
+        "--offload-arch=gfx1030",
+        "-nogpuinc",
+        "-nogpulib",
+        "-fdeclspec",
+        "-include",
+        "devmod_hip.h",
+    ]
+    unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "rocm", "kernel")
     open_names = open_kernels(request.text)
     functions: dict[str, ReflectedFunction] = {}

@@ -5,27 +5,24 @@ from __future__ import annotations
 import re
 from tempfile import TemporaryDirectory
 
-from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.amdgpu import read_code_object
-from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.llvm import find_toolchain
+from devmod_targets.authoring.clang_options import check_symbols, clang_options
 from devmod_targets.rocm import _headers
 from devmod_targets.rocm._reflect import read_kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from devmod import FunctionInfo
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import ReflectedFunction
 
-_LANGUAGES = {"HIP": "hip", "LLVM IR": "ir"}
-_TOOLCHAIN = "-toolchain="
-_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+_LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", "")}
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|"
@@ -64,23 +61,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
             kind="rocm",
         )
     arch = _arch(request)
-    language = _LANGUAGES[request.language]
-    wanted = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
-    rest = request.replace(options=[option for option in request.options if not option.startswith(_TOOLCHAIN)])
-    options, defines = options_and_defines(rest)
-    _check_options(options)
-    if language == "ir" and (defines or request.include):
-        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind="rocm")
-    toolchain = find_toolchain(SPEC, request.language, wanted[-1] if wanted else "")
-    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
-    flags += ["-std=gnu++20"] if language == "hip" and not any(option.startswith("-std=") for option in options) else []
-    flags += options
+    language, standard = _LANGUAGES[request.language]
+    options = clang_options(request, SPEC, standard, _RESERVED)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
-    version = [] if any(option.startswith("-mcode-object-version=") for option in options) else [_object_version(arch)]
+    version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     with TemporaryDirectory(prefix="devmod-") as folder:
-        build = ClangBuild(request, toolchain, language, _headers.files() if language == "hip" else {}, folder)
+        build = ClangBuild(request, options.toolchain, language, _headers.files() if language == "hip" else {}, folder)
         assembly, warnings = build.compile(
-            [*(_hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]), *version, *flags], defines
+            [*(_hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]), *version, *options.flags], options.defines
         )
         try:
             code = build.link([*machine, *version], _LINK)
@@ -95,21 +83,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     if language == "hip":
         try:
-            reflected, reader = read_kernels(request, toolchain, flags, defines, kernels)
+            reflected, reader = read_kernels(request, options, kernels)
             readers.append(reader)
         except CompileError:
             if not declared >= set(kernels):
                 raise
     fmap = _fmap(request, kernels, reflected)
-    origin = Origin(
-        str(request.target),
-        ", ".join([toolchain.name, *readers]),
-        (*options, *(f"-D{name}={value}" for name, value in defines.items())),
-        sources,
-    )
     warn_caller(request, warnings)
     text = {"hip": request.text} if language == "hip" else {"ll": request.text} if request.text else {}
-    return Payload("rocm", code, "hsaco", fmap, text | {"asm": assembly}, origin)
+    return Payload("rocm", code, "hsaco", fmap, text | {"asm": assembly}, options.origin(request, readers, sources))
 
 
 def _hip_flags(arch: str) -> list[str]:
@@ -138,13 +120,7 @@ def _fmap(
             "fmap={name: devmod.FunctionInfo(name, arg_types)})",
             kind="rocm",
         )
-    for name, info in (request.fmap or {}).items():
-        if info.name not in kernels:
-            raise CompileError(
-                f"the declared fmap names the rocm kernel {info.name!r}, which {request.name} does not have. It has {', '.join(kernels)}",
-                kind="rocm",
-                function=name,
-            )
+    check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
     if not declared <= known:
         return merge_declared(SPEC, None, request.fmap)
     return merge_declared(SPEC, reflected, request.fmap)
@@ -165,16 +141,6 @@ def _arch(request: CompileRequest) -> str:
             kind="rocm",
         )
     return str(target.arch)
-
-
-def _check_options(options: Sequence[str]) -> None:
-    for option in options:
-        if _RESERVED.match(option):
-            raise CompileError(
-                f"the rocm option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of output "
-                "itself",
-                kind="rocm",
-            )
 
 
 def _explain_undefined(error: CompileError, request: CompileRequest) -> CompileError:

@@ -1,0 +1,117 @@
+"""The options of a request for clang: the toolchain, the optimization level, the standard and the macros."""
+
+from __future__ import annotations
+
+import re
+
+from devmod import Origin
+from devmod.backend import Value
+from devmod.errors import CompileError
+from devmod_targets.authoring._source import options_and_defines
+from devmod_targets.authoring.llvm import LlvmToolchain, find_toolchain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from devmod import FunctionInfo, TargetSpec
+    from devmod_targets.authoring import CompileRequest
+
+_TOOLCHAIN = "-toolchain="
+_LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
+
+
+class ClangOptions(Value):
+    """The options of a request, as clang takes them.
+
+    Attributes
+    ----------
+    toolchain
+        The clang that the option ``-toolchain=`` names, or the default one.
+    options
+        The request's options without ``-toolchain=`` and defines.
+    defines
+        The macros, name to text.
+    flags
+        `options` after the default optimization level and the default standard, for each that they do not set.
+    """
+
+    __slots__ = ("defines", "flags", "options", "toolchain")
+    toolchain: LlvmToolchain
+    options: tuple[str, ...]
+    defines: Mapping[str, str]
+    flags: tuple[str, ...]
+
+    def __init__(self, toolchain: LlvmToolchain, options: tuple[str, ...], defines: Mapping[str, str], flags: tuple[str, ...]) -> None:
+        self._set(toolchain=toolchain, options=options, defines=defines, flags=flags)
+
+    def origin(self, request: CompileRequest, readers: Iterable[str], sources: Mapping[str, str]) -> Origin:
+        """Return the origin of the payload. `readers` are the programs that read the signatures, such as "libclang 18.1.1"."""
+        defines = (f"-D{name}={value}" for name, value in self.defines.items())
+        return Origin(str(request.target), ", ".join([self.toolchain.name, *readers]), (*self.options, *defines), sources)
+
+
+def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, reserved: re.Pattern[str]) -> ClangOptions:
+    """Return the options of a request.
+
+    Parameters
+    ----------
+    request, spec
+        The request, and its target.
+    standard
+        The default of ``-std=``; "" for LLVM IR, which has neither a standard nor a preprocessor.
+    reserved
+        Matches an option that devmod sets itself.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        The toolchain is not installed.
+    CompileError
+        An option is reserved or names a path, or LLVM IR has defines or include folders.
+    """
+    kind = spec.kind
+    programs = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
+    rest = [option for option in request.options if not option.startswith(_TOOLCHAIN)]
+    options, defines = options_and_defines(request.replace(options=rest))
+    for option in options:
+        if reserved.match(option):
+            raise CompileError(
+                f"the {kind} option {option!r} is not supported: devmod sets the architecture, the files, the headers and the kind of "
+                "output itself",
+                kind=kind,
+            )
+    if not standard and (defines or request.include):
+        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind=kind)
+    toolchain = find_toolchain(spec, request.language, programs[-1] if programs else "")
+    flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
+    flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
+    return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
+
+
+def check_symbols(
+    request: CompileRequest, fmap: Mapping[str, FunctionInfo], symbols: Iterable[str], noun: str, verb: tuple[str, str]
+) -> None:
+    """Raise CompileError if `fmap` names a function that is not in the linked file.
+
+    Parameters
+    ----------
+    request
+        The request.
+    fmap
+        The functions.
+    symbols
+        The functions of the linked file.
+    noun, verb
+        The target's word for a function, and what a source does to it: ("export", "exports").
+    """
+    known = list(symbols)
+    kind = request.target.kind
+    for name, info in fmap.items():
+        if info.name not in known:
+            raise CompileError(
+                f"the declared fmap names the {kind} {noun} {info.name!r}, which {request.name} does not {verb[0]}. It {verb[1]} "
+                f"{', '.join(known)}",
+                kind=kind,
+                function=name,
+            )
