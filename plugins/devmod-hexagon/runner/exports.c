@@ -1,4 +1,4 @@
-/* What a kernel may import: the helpers that clang calls for Hexagon, memory functions, and the math library. */
+/* The functions that a kernel may import: the helpers that clang calls for Hexagon, memory functions, and the math library. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* A kernel's fault: the host gets the signal, the address and the place in the kernel before the process ends. */
+/* Reports the fault of a kernel to the host: the signal, the address and the place in the kernel. Then the process ends. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "runner.h"
 
-/* Faults of a full stack are handled on a stack of their own. */
+/* The handler has its own stack, because the fault may be a stack overflow. */
 static uint8_t signal_stack[32768] __attribute__((aligned(16)));
 
 static const char *signal_name(int number)

@@ -13,9 +13,9 @@ enum { BUFFER = 65536 };
 static int input_file, output_file;
 static uint8_t input[BUFFER], output[BUFFER];
 static uint32_t input_start, input_end, output_size;
-/* The bytes of the current frame that are not read yet. */
+/* The unread bytes of the current frame. */
 static uint32_t frame_left;
-/* The reply's bytes that its head promises and `reply_bytes` has not sent yet. */
+/* The bytes of the reply's bin that `reply_bytes` has not sent yet. */
 static uint32_t reply_left;
 
 void frames_open(int input_descriptor, int output_descriptor)
@@ -33,7 +33,7 @@ static void write_all(const void *data, size_t size)
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
-            _exit(0); /* the host has gone */
+            _exit(0); /* the host has closed the connection */
         next += count;
         size -= (size_t)count;
     }
@@ -62,7 +62,7 @@ static int take(void *out, uint32_t size)
             memcpy(next, input + input_start, count);
             input_start += count;
         } else if (size >= BUFFER) {
-            count = read_some(next, size); /* a large bin goes straight to its place */
+            count = read_some(next, size); /* a large bin needs no buffer */
             if (!count)
                 return 0;
         } else {
@@ -114,7 +114,7 @@ int frame_begin(void)
         return (int)big_endian(2);
     if (first == 0xdd)
         return (int)(big_endian(4) & 0x7fffffff);
-    reply_last("protocol", "a frame is one array");
+    reply_last("protocol", "expected an array");
 }
 
 uint64_t frame_unsigned(void)
@@ -140,9 +140,9 @@ void frame_text(char out[MAX_NAME])
     else if (first >= 0xd9 && first <= 0xdb)
         size = (uint32_t)big_endian(1u << (first - 0xd9));
     else
-        reply_last("protocol", "expected a text");
+        reply_last("protocol", "expected a string");
     if (size >= MAX_NAME)
-        reply_last("protocol", "a text is too long");
+        reply_last("protocol", "expected a string of less than 1024 bytes");
     take_from_frame(out, size);
     out[size] = 0;
 }
@@ -168,10 +168,10 @@ void frame_bytes(void *out, uint32_t size)
 
 void frame_skip(void)
 {
-    uint8_t rest[4096];
+    uint8_t part[4096];
 
     while (frame_left)
-        take_from_frame(rest, frame_left < sizeof rest ? frame_left : (uint32_t)sizeof rest);
+        take_from_frame(part, frame_left < sizeof part ? frame_left : (uint32_t)sizeof part);
 }
 
 /* -- replies */
@@ -200,8 +200,8 @@ static void put_number(uint8_t first, uint64_t value, uint32_t size)
     put(bytes, 1 + size);
 }
 
-/* The length of a reply is known only at its end, unless it has a bin. Both fit: the four bytes of length are filled in later, and a
- * reply with a bin larger than the buffer gets its length from `reply_bin`, which is always the last item. */
+/* The start of the reply in `output`. `reply_end` writes the length of the reply there. A bin may be larger than the buffer, so
+ * `reply_bin` writes the length of a reply with a bin. A bin is always the last item. */
 static uint32_t reply_start;
 
 void reply_begin(uint32_t items)
@@ -257,7 +257,7 @@ void reply_end(void)
 {
     if (reply_start != UINT32_MAX)
         set_length(output_size - reply_start - 4);
-    /* Replies to requests that the host has sent together go out together. */
+    /* Several requests may be in the input buffer. One write sends the replies to all of them. */
     if (input_start == input_end) {
         write_all(output, output_size);
         output_size = 0;

@@ -14,7 +14,7 @@ enum { MACHINE = 164, PAGE = 4096 };
 enum { R_NONE = 0, R_32 = 6, R_COPY = 32, R_GLOB_DAT = 33, R_JMP_SLOT = 34, R_RELATIVE = 35 };
 
 struct image {
-    uint8_t *base; /* where the address 0 of the file is */
+    uint8_t *base; /* the place of the file's address 0 */
     uint32_t span;
     const Elf32_Sym *symbols;
     uint32_t symbol_count;
@@ -56,7 +56,7 @@ static int copy_segments(image *loaded, const uint8_t *file, uint32_t size, cons
     return 1;
 }
 
-/* Protect code: a kernel that writes there faults. A page that holds data too stays writable. */
+/* Protect code: a kernel that writes to it faults. A page that also contains data stays writable. */
 static void protect_segments(const image *loaded, const Elf32_Phdr *segments, uint32_t count)
 {
     for (uint32_t number = 0; number < count; number++) {
@@ -126,7 +126,7 @@ static int read_dynamic(image *loaded, const Elf32_Phdr *segments, uint32_t coun
     return loaded->symbols && loaded->names && table->address[DT_SYMTAB] % 4 == 0;
 }
 
-/* Return whether the symbol has a value; add the name of one that has none to `missing`. */
+/* Return whether the symbol has a value. If it has none, add its name to `missing`. */
 static int resolve(const image *loaded, uint32_t number, uint32_t *value, char *missing, size_t missing_size)
 {
     const Elf32_Sym *symbol = &loaded->symbols[number];
@@ -205,7 +205,7 @@ image *image_load(uint8_t *base, uint32_t span, const uint8_t *file, uint32_t si
     }
     loaded->base = base;
     loaded->span = span;
-    snprintf(error, error_size, "it is no shared object for Hexagon, or it is damaged");
+    snprintf(error, error_size, "it is not a shared object for Hexagon, or it is damaged");
     if (size < sizeof *header || memcmp(file, ELFMAG, SELFMAG) || file[EI_CLASS] != ELFCLASS32 || file[EI_DATA] != ELFDATA2LSB ||
         header->e_machine != MACHINE || header->e_type != ET_DYN || header->e_phentsize != sizeof(Elf32_Phdr) || header->e_phoff % 4 ||
         header->e_phoff > size || header->e_phnum > (size - header->e_phoff) / sizeof(Elf32_Phdr))

@@ -1,6 +1,6 @@
 /* Connections on TCP. The runner listens on the loopback interface alone: a board is reached through a forwarded port (adb, ssh).
  *
- * A client sends 64 bytes first, the secret of DEVMOD_HEXAGON_SECRET with zeros behind it. Another secret ends the connection.
+ * A client first sends 64 bytes: the secret of DEVMOD_HEXAGON_SECRET, padded with zeros. A wrong secret ends the connection.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

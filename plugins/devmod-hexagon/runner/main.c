@@ -1,11 +1,11 @@
-/* The loop of the runner. It reads requests from file 0 and answers on file 1 (docs/hexagon-runner.md).
+/* The loop of the runner. It reads requests from file 0 and writes replies to file 1 (docs/hexagon-runner.md).
  *
  *     runner ARENA_BYTES [FILE]
  *     runner ARENA_BYTES --listen PORT
  *
  * With a FILE (a descriptor that the host has opened) the arena is that file's memory, which the host maps too. Without one, the
- * arena is the runner's own, and the host copies through the connection. With --listen the runner serves one connection on TCP after
- * the other, each in a process of its own (listen.c).
+ * arena is the runner's own, and the host copies through the connection. With --listen the runner serves connections on
+ * TCP, each in its own process (listen.c).
  */
 #include <limits.h>
 #include <signal.h>
@@ -163,11 +163,11 @@ static void do_call(uint64_t id)
     for (uint32_t number = 0; number < count; number++) {
         uint32_t address = (uint32_t)frame_unsigned(), registers[REGISTERS], size = frame_bin();
         if (size != sizeof registers)
-            reply_last("protocol", "a call has six registers");
+            reply_last("protocol", "expected 24 bytes of registers");
         frame_bytes(registers, size);
         size = frame_bin();
         if (size > sizeof stack || size % 8)
-            reply_last("protocol", "the stack of a call has an even number of words, 16384 at most");
+            reply_last("protocol", "expected a stack with an even number of words, 16384 at most");
         frame_bytes(stack, size);
         results[number] = call_function(address, registers, stack, size / 4);
     }
@@ -262,7 +262,7 @@ static void answer(int items, int is_shared)
     uint64_t id;
 
     if (items < 2)
-        reply_last("protocol", "a request has an operation and a number");
+        reply_last("protocol", "expected a request with an operation and a number");
     frame_text(name);
     id = frame_unsigned();
     if (strcmp(name, "call") == 0 && items >= 3 && items % 3 == 0) {
@@ -278,11 +278,11 @@ static void answer(int items, int is_shared)
             operations[number].run(id);
             return;
         }
-    reply_error(id, "protocol", "unknown operation '%s' of %d items", name, items);
+    reply_error(id, "protocol", "unknown operation '%s' with %d items", name, items);
 }
 
-/* The runner ends with the host, also when that is killed during a call. The kernel's signal for this (PR_SET_PDEATHSIG) would come
- * when the thread of the host that has started the runner ends. */
+/* The runner ends after the host process ends, also during a call. Linux's signal for this (PR_SET_PDEATHSIG) is not used: it is sent
+ * at the end of the thread that started the runner. */
 static pid_t host;
 
 static void check_host(int number)
@@ -318,7 +318,7 @@ int main(int count, char **texts)
     frames_open(0, 1);
     watch_host();
     if (size == 0 || size > INT_MAX)
-        reply_last("memory", "the arena has 1 to 2147483647 bytes");
+        reply_last("memory", "expected an arena of 1 to 2147483647 bytes");
     arena_size = (uint32_t)size;
     arena = mmap(NULL, arena_size, PROT_READ | PROT_WRITE, file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, file, 0);
     if (arena == MAP_FAILED)

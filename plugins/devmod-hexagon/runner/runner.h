@@ -1,6 +1,6 @@
 /* The program that runs Hexagon kernels on the device. The files:
  *
- *   main.c     the loop that answers requests (docs/hexagon-runner.md has the protocol)
+ *   main.c     the loop that executes requests (docs/hexagon-runner.md has the protocol)
  *   frames.c   length-prefixed msgpack in and out
  *   image.c    maps a shared object into memory and applies its relocations
  *   exports.c  the functions that a shared object may import
@@ -19,25 +19,25 @@ enum { PROTOCOL_VERSION = 1, REGISTERS = 6, MAX_NAME = 1024, MAX_STACK_WORDS = 1
 /* -- frames.c. A read past the end of the frame, or of another type, ends the process with a "protocol" error. */
 
 void frames_open(int input, int output);
-/* Read the next frame's head. Return the items of its array; -1 at the end of the input. */
+/* Read the head of the next frame. Return the number of items in its array; -1 at the end of the input. */
 int frame_begin(void);
 uint64_t frame_unsigned(void);
-/* Copy a text of at most MAX_NAME - 1 bytes. */
+/* Read a string of at most MAX_NAME - 1 bytes. */
 void frame_text(char out[MAX_NAME]);
-/* Return the bytes of a bin, which `frame_bytes` then reads. */
+/* Return the size of a bin, whose bytes `frame_bytes` then reads. */
 uint32_t frame_bin(void);
 void frame_bytes(void *out, uint32_t size);
-/* Read what is left of the frame and ignore it. */
+/* Skip the unread bytes of the frame. */
 void frame_skip(void);
 
 void reply_begin(uint32_t items);
 void reply_unsigned(uint64_t value);
 void reply_text(const char *text);
-/* The head of a bin. The bytes go out with `reply_bytes`. */
+/* Add the head of a bin, whose bytes `reply_bytes` then adds. */
 void reply_bin(uint32_t size);
 void reply_bytes(const void *data, uint32_t size);
 void reply_end(void);
-/* Send [id, 1, code, text], after which the host can go on. */
+/* Send [id, 1, code, text]. The runner continues. */
 void reply_error(uint64_t id, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Send [0, 1, code, text] and end the process. Only async-signal-safe functions are called. */
 void reply_last(const char *code, const char *text) __attribute__((noreturn));
@@ -48,7 +48,7 @@ typedef struct image image;
 /* Load a file into the `span` bytes at `base`. Return the image with its relocations applied; NULL with the reason in `error`. */
 image *image_load(uint8_t *base, uint32_t span, const uint8_t *file, uint32_t size, char *error, size_t error_size);
 void image_unload(image *loaded);
-/* Return the address of a defined symbol, and its bytes in `size`; 0 if there is none. */
+/* Return the address of a defined symbol, and store its size in `size`; 0 if there is none. */
 uint32_t image_symbol(const image *loaded, const char *name, uint32_t *size);
 /* Write the nearest function before an address as "name+offset"; return 0 if the address is outside. */
 int image_describe(const image *loaded, uint32_t address, char *out, size_t size);
@@ -71,7 +71,7 @@ void serve(int port);
 /* -- fault.c */
 
 void fault_install(void);
-/* Write the place of an address, such as "saxpy+12"; implemented by main.c, which knows the images. */
+/* Write the place of an address, such as "saxpy+12". The function is in main.c, which has the list of images. */
 void describe_address(uint32_t address, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-"""Kernels of several tests. Each source is compiled once a process, with the wheel ziglang."""
+"""Kernels of several tests. Each process compiles a source once, with the wheel ziglang."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def module(source: str = ADD, language: str = "C", *options: str) -> devmod.Modu
     return devmod.compile(source, "hexagon -arch=v66", language=language, options=options)
 
 
-def fresh() -> devmod.Module:
+def new_module() -> devmod.Module:
     """Return a new module with the kernels of ADD."""
     return devmod.loads(devmod.dumps(module()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hexagon_kernels import fresh, module
+from hexagon_kernels import module, new_module
 
 import devmod
 from devmod_conformance.array_checks import check_copies, check_memory_error, check_views
@@ -51,7 +51,7 @@ def test_arrays_are_aligned_to_a_vector(device: Any) -> None:
 
 @pytest.mark.row("R20")
 def test_a_global_is_an_array_that_keeps_its_module_loaded(device: Any) -> None:
-    loaded = fresh()
+    loaded = new_module()
     calls = loaded.get_global("calls", dtype="int32")
     x = np.zeros(4, "float32")
     loaded["add"](x, x.copy(), x.copy(), 4)

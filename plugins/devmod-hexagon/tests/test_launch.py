@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hexagon_kernels import fresh, module
+from hexagon_kernels import module, new_module
 
 import devmod
 from devmod_conformance.checks import check_deleted_streams, check_error, check_foreign_events, check_streams, make_arrays, run_in_threads
@@ -25,7 +25,7 @@ _C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-#: Structs with the sizes and alignments that the ABI tells apart.
+#: Structs with the sizes and alignments that the ABI distinguishes.
 _STRUCTS = {
     "Three": ("uint8_t a, b, c;", {"a": 1, "b": 2, "c": 3}),
     "Five": ("uint8_t a[5];", None),
@@ -77,7 +77,7 @@ def test_arguments_are_placed_by_the_c_abi(device: Any, functions: Any, number: 
         expected[place, : len(data)] = np.frombuffer(data, "uint8")
     loaded[f"f{number}"](out, *values)
     actual = out.reshape(16, 32)
-    if "Large" in signatures[number]:  # its padding has any bytes
+    if "Large" in signatures[number]:  # its padding is undefined
         for place, type_ in enumerate(signatures[number]):
             if type_ == "Large":
                 actual[place, 4:8] = actual[place, 18:24] = 0
@@ -120,7 +120,7 @@ def test_streams_and_events(device: Any) -> None:
     check_deleted_streams(device, module()["add"])
 
 
-def test_a_batch_keeps_the_order_and_waits_where_it_must(device: Any) -> None:
+def test_a_batch_runs_in_order_and_a_read_submits_it(device: Any) -> None:
     add = module()["add"]
     a, b, c = make_arrays(device)
     launch = add.bind(a, b, a, 64)
@@ -142,7 +142,7 @@ def test_a_batch_keeps_the_order_and_waits_where_it_must(device: Any) -> None:
     assert a.numpy()[0] == 5002
 
 
-def test_threads_take_turns(device: Any) -> None:
+def test_several_threads_call_one_device(device: Any) -> None:
     add = module()["add"]
 
     def work(number: int) -> bool:
@@ -168,23 +168,23 @@ def test_a_function_has_no_grid(device: Any) -> None:
         )
 
 
-def test_a_fault_names_its_place_and_the_next_call_works(device: Any) -> None:
-    loaded = fresh()
-    kept = device.zeros(1, "int32")
-    loaded["spoil"](kept)  # queued
-    with pytest.raises(devmod.LaunchError) as caught:
+def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: Any) -> None:
+    loaded = new_module()
+    array = device.zeros(1, "int32")
+    loaded["spoil"](array)  # queued
+    with pytest.raises(devmod.LaunchError) as error_info:
         device.synchronize()
     place = r"a kernel has ended its runner: SIGSEGV at address 0x00000010 in spoil\+\d+"
     assert re.fullmatch(
-        rf"{re.escape(repr(device))}: {place}\. The next call starts a new runner; arrays of the old one are lost", str(caught.value)
+        rf"{re.escape(repr(device))}: {place}\. The next call starts a new runner; arrays of the old one are lost", str(error_info.value)
     )
-    for use in (kept.numpy, lambda: loaded["spoil"](kept), lambda: kept.copy_from(np.ones(1, "int32"))):
-        with pytest.raises(devmod.LaunchError) as caught:
+    for use in (array.numpy, lambda: loaded["spoil"](array), lambda: array.copy_from(np.ones(1, "int32"))):
+        with pytest.raises(devmod.LaunchError) as error_info:
             use()
         assert re.fullmatch(
             rf"an array of {re.escape(repr(device))} cannot be used: its runner has ended \({place}\), and its contents are lost\. "
             "Make the array again; the device works in a new runner",
-            str(caught.value),
+            str(error_info.value),
         )
     x = np.arange(4, dtype="float32")
     y = np.zeros(4, "float32")
@@ -194,7 +194,7 @@ def test_a_fault_names_its_place_and_the_next_call_works(device: Any) -> None:
 
 
 def test_a_prepared_launch_of_a_lost_runner_raises(device: Any) -> None:
-    loaded = fresh()
+    loaded = new_module()
     a, b, c = make_arrays(device)
     launch = loaded["add"].bind(a, b, c, 64)
     with pytest.raises(devmod.LaunchError):
@@ -207,14 +207,14 @@ def test_a_kernel_that_does_not_end_is_stopped(device: Any, monkeypatch: pytest.
     monkeypatch.setenv("DEVMOD_HEXAGON_TIMEOUT", "0.5")
     check_error(
         devmod.LaunchError,
-        lambda: fresh()["spin"](np.zeros(1, "int32")),
+        lambda: new_module()["spin"](np.zeros(1, "int32")),
         f"{device}: a kernel did not end within 0.5 seconds (DEVMOD_HEXAGON_TIMEOUT), so its runner was stopped. The next call starts a "
         "new runner; arrays of the old one are lost",
     )
     monkeypatch.setenv("DEVMOD_HEXAGON_TIMEOUT", "soon")
     check_error(
         devmod.LaunchError,
-        lambda: fresh()["add"](*[np.zeros(1, "float32") for _ in range(3)], 1),
+        lambda: new_module()["add"](*[np.zeros(1, "float32") for _ in range(3)], 1),
         "DEVMOD_HEXAGON_TIMEOUT is 'soon': expected a number of seconds above 0",
     )
     monkeypatch.delenv("DEVMOD_HEXAGON_TIMEOUT")

@@ -1,4 +1,4 @@
-"""Hexagon modules: what is refused before a runner gets it, what the runner refuses, and what loads."""
+"""Hexagon modules: checks before a runner loads a file, errors of the runner, and modules that load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hexagon_kernels import ADD, fresh, module
+from hexagon_kernels import ADD, module, new_module
 
 import devmod
 from devmod import FunctionInfo
@@ -25,18 +25,18 @@ def code_of(loaded: devmod.Module) -> bytes:
     return bytes(payload[3])
 
 
-def changed(code: bytes, at: int, data: bytes) -> bytes:
+def replace_bytes(code: bytes, at: int, data: bytes) -> bytes:
     return code[:at] + data + code[at + len(data) :]
 
 
 @pytest.mark.row("R40")
-def test_a_newer_core_is_refused_with_both_names(device: Any) -> None:
+def test_the_error_for_a_newer_core_names_both(device: Any) -> None:
     newer = devmod.compile(ADD, "hexagon -arch=v73", language="C")
     check_error(
         devmod.FormatError,
         lambda: newer["add"],
-        f"the hexagon module is built for v73, and {device} is a v67: a core runs the code of its own and of older versions. Compile it with "
-        "the target 'hexagon -arch=v67'",
+        f"the hexagon module is built for v73, and {device} is a v67: a core runs code for its own version and for older ones. Compile it "
+        "with the target 'hexagon -arch=v67'",
     )
     both = devmod.bundle(newer, module())
     x = np.ones(2, "float32")
@@ -48,11 +48,11 @@ DAMAGED = {
     "empty": (lambda code: b"", None),
     "short": (lambda code: code[:20], None),
     "an object file": (
-        lambda code: changed(code, 16, b"\1\0"),
+        lambda code: replace_bytes(code, 16, b"\1\0"),
         "it is of ELF type 1, expected 3, a shared object: link it with ld.lld -shared",
     ),
-    "no program headers": (lambda code: changed(code, 42, b"\0\0"), "its program headers end outside the file"),
-    "many program headers": (lambda code: changed(code, 44, b"\xff\xff"), "its program headers end outside the file"),
+    "no program headers": (lambda code: replace_bytes(code, 42, b"\0\0"), "its program headers end outside the file"),
+    "many program headers": (lambda code: replace_bytes(code, 44, b"\xff\xff"), "its program headers end outside the file"),
     "a truncated file": (lambda code: code[:600], "segment 2 ends outside the file"),
 }
 
@@ -64,14 +64,14 @@ def test_a_damaged_file_does_not_reach_the_runner(device: Any, name: str) -> Non
     damaged = devmod.create("hexagon", damage(code_of(module())), "so", INFO)
     start = "the hexagon payload of format 'so'"
     text = (
-        f"{start} is damaged, or is no shared object: {reason}"
+        f"{start} is damaged, or is not a shared object: {reason}"
         if reason
-        else f"{start} has no architecture that can be read, so it is no shared object for Hexagon"
+        else f"{start} has no readable architecture, so it is not a shared object for Hexagon"
     )
     check_error(devmod.FormatError, lambda: damaged["add"], text)
 
 
-def test_random_damage_never_ends_more_than_a_runner(device: Any) -> None:
+def test_random_damage_raises_and_the_next_module_runs(device: Any) -> None:
     code = code_of(module())
     rng = random.Random(5)
     x = np.ones(4, "float32")
@@ -88,7 +88,7 @@ def test_random_damage_never_ends_more_than_a_runner(device: Any) -> None:
     assert out.tolist() == [2, 2, 2, 2]
 
 
-def test_functions_that_the_runner_lacks_are_named(device: Any) -> None:
+def test_the_error_for_missing_functions_names_them(device: Any) -> None:
     source = 'int printf(const char *, ...); int other(int); void k(int *x) { x[0] = other(x[0]); printf("k"); }'
     check_error(
         devmod.FormatError,
@@ -105,11 +105,11 @@ def test_functions_that_the_runner_lacks_are_named(device: Any) -> None:
     )
 
 
-def test_a_function_without_a_symbol_is_named(device: Any) -> None:
-    wrong = devmod.create("hexagon", code_of(module()), "so", {"add": FunctionInfo("plus", ["handle"])})
+def test_the_error_for_a_missing_symbol_names_it(device: Any) -> None:
+    mismatch = devmod.create("hexagon", code_of(module()), "so", {"add": FunctionInfo("plus", ["handle"])})
     check_error(
         devmod.FormatError,
-        lambda: wrong["add"],
+        lambda: mismatch["add"],
         "the hexagon module has no symbol 'plus' for its function 'add'; its fmap does not match its code",
     )
 
@@ -117,7 +117,7 @@ def test_a_function_without_a_symbol_is_named(device: Any) -> None:
 @pytest.mark.row("R24", "R37")
 def test_a_file_is_compiled_saved_loaded_and_run(device: Any, tmp_path: Path) -> None:
     path = tmp_path / "kernels.devmod"
-    devmod.save(fresh(), path)
+    devmod.save(new_module(), path)
     x = np.arange(5, dtype="float32")
     devmod.load(path)["add"](x, x, x, 5)
     assert x.tolist() == [0, 2, 4, 6, 8]
@@ -143,6 +143,6 @@ def test_many_modules_are_loaded_and_unloaded(device: Any) -> None:
     x = np.zeros(1, "float32")
     free = device.free_memory()
     for _ in range(60):
-        fresh()["add"](x, x, x, 1)
+        new_module()["add"](x, x, x, 1)
     device.zeros(1, "int32")
     assert device.free_memory() >= free - (1 << 21)

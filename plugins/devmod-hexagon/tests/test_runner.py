@@ -1,4 +1,4 @@
-"""The runner: its ends, its answers, its connections on TCP, and its program."""
+"""The runner: its end, its replies, its connections on TCP, and its program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hexagon_kernels import fresh, module
+from hexagon_kernels import module, new_module
 
 import devmod
 from devmod_conformance.checks import make_arrays, run_python
 
 HERE = Path(__file__).resolve().parent
-PRELUDE = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport devmod, numpy as np\nfrom hexagon_kernels import fresh, module\n"
+PRELUDE = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport devmod, numpy as np\nfrom hexagon_kernels import new_module, module\n"
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
@@ -39,7 +39,7 @@ def is_running(pid: int) -> bool:
 def wait_for_end(pid: int) -> None:
     end = time.monotonic() + 120
     while is_running(pid):
-        assert time.monotonic() < end, "the runner goes on"
+        assert time.monotonic() < end, "the runner still runs"
         time.sleep(0.05)
 
 
@@ -58,14 +58,14 @@ def test_a_killed_runner_is_replaced(device: Any) -> None:
     assert out.tolist() == [2, 2, 2, 2]
 
 
-def test_the_runner_ends_with_its_process(device: Any) -> None:
+def test_the_runner_ends_after_its_process(device: Any) -> None:
     program = PRELUDE + "module()['add'](*(np.zeros(1, 'float32') for _ in range(3)), 1)\n"
-    shown = "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\n"
-    pid = int(run_python(program + shown))
+    print_pid = "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\n"
+    pid = int(run_python(program + print_pid))
     wait_for_end(pid)
 
 
-def test_the_runner_ends_with_its_process_when_that_is_killed_in_a_call(device: Any) -> None:
+def test_the_runner_ends_after_its_process_is_killed_in_a_call(device: Any) -> None:
     program = PRELUDE + (
         "spin = module()['spin'].bind(devmod.device('hexagon').zeros(1, 'int32'))\nspin()\n"
         "print(devmod.device('hexagon').runner()._transport._process.pid, flush=True)\ndevmod.device('hexagon').synchronize()\n"
@@ -96,31 +96,31 @@ def test_an_interrupt_in_a_wait_ends_the_runner(device: Any) -> None:
     assert run_python(program) == "interrupted\n[0]\n"
 
 
-NONSENSE = {
+INVALID_REPLIES = {
     "nothing": ("pass", "its runner has ended (it ended with exit status 0)"),
-    "no msgpack": ("out(b'\\xc1')", "its runner sent bytes that are not an answer"),
-    "another number": ("out(b'\\x96\\x07\\x00\\x01\\x00\\x00\\x01')", "its runner answered request 7, expected 1"),
+    "no msgpack": ("out(b'\\xc1')", "its runner sent bytes that are not a reply"),
+    "another number": ("out(b'\\x96\\x07\\x00\\x01\\x00\\x00\\x01')", "its runner replied to request 7, expected 1"),
     "a long frame": (
         "sys.stdout.buffer.write(b'\\xff\\xff\\xff\\x7f'); flush()",
-        "its runner sent a frame of 2147483647 bytes, which is not an answer",
+        "its runner sent a frame of 2147483647 bytes, expected 1 to 16777216",
     ),
     "half a frame": (
         "sys.stdout.buffer.write(b'\\x08\\x00\\x00\\x00\\x96'); flush()",
         "its runner has ended (it ended with exit status 0)",
     ),
-    "other values": ("out(b'\\x93\\x01\\x00\\xa1x')", "the runner answers ['x'] to the first request"),
+    "other values": ("out(b'\\x93\\x01\\x00\\xa1x')", "the runner replied ['x'] to the first request"),
     "an old version": (
         "out(b'\\x96\\x01\\x00\\x09\\x00\\xcd\\x10\\x00\\x00')",
-        "its runner speaks version 9 of the protocol, and this devmod-hexagon speaks 1. Use a runner and a devmod-hexagon of one release",
+        "its runner has version 9 of the protocol, expected 1. Use a runner and a devmod-hexagon of the same release",
     ),
-    "last words": ("out(b'\\x94\\x00\\x01\\xa6memory\\xa3why')", "its runner has ended: why"),
-    "a refusal": ("out(b'\\x94\\x01\\x01\\xa1x\\xa3why')", "the runner refuses the first request"),
+    "an error that ends the runner": ("out(b'\\x94\\x00\\x01\\xa6memory\\xa3why')", "its runner has ended: why"),
+    "a refusal": ("out(b'\\x94\\x01\\x01\\xa1x\\xa3why')", "the runner refused the first request"),
 }
 
 
-@pytest.mark.parametrize("name", NONSENSE)
-def test_a_runner_that_answers_nonsense_is_no_device(device: Any, tmp_path: Path, name: str) -> None:
-    code, reason = NONSENSE[name]
+@pytest.mark.parametrize("name", INVALID_REPLIES)
+def test_a_program_with_invalid_replies_is_not_a_device(device: Any, tmp_path: Path, name: str) -> None:
+    code, reason = INVALID_REPLIES[name]
     emulator = tmp_path / "emulator"
     emulator.write_text(
         f"#!{sys.executable}\nimport struct, sys\nflush = sys.stdout.buffer.flush\n"
@@ -140,7 +140,7 @@ def test_a_runner_that_answers_nonsense_is_no_device(device: Any, tmp_path: Path
     [
         (
             {"PATH": "/nowhere"},
-            "no Hexagon device was found: qemu-hexagon is not found in PATH. Install it (Debian and Ubuntu: apt install qemu-user), or name "
+            "no Hexagon device was found: qemu-hexagon is not in PATH. Install it (Debian and Ubuntu: apt install qemu-user), or name "
             "it in DEVMOD_HEXAGON_QEMU",
         ),
         (
@@ -164,7 +164,7 @@ def test_a_runner_that_answers_nonsense_is_no_device(device: Any, tmp_path: Path
         ),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(environment: dict[str, str], text: str) -> None:
+def test_an_invalid_setting_raises_an_error_that_names_it(environment: dict[str, str], text: str) -> None:
     program = (
         "import devmod\ntry:\n    devmod.device('hexagon').zeros(1, 'int32')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
     )
@@ -190,7 +190,7 @@ def test_a_runner_on_tcp(board: str) -> None:
         "device, add = devmod.device('hexagon'), module()['add']\ncheck_copies(device, add)\ncheck_views(device, add)\n"
         "check_streams(device, add)\nhuge = np.arange(1 << 20, dtype='int32')\nprint((device.from_numpy(huge).numpy() == huge).all())\n"
         "print(device.zeros(3, 'int32').numpy(), device.free_memory() > 0)\n"
-        "try:\n    fresh()['spoil'](np.zeros(1, 'int32'))\nexcept devmod.LaunchError as error:\n    print(error)\n"
+        "try:\n    new_module()['spoil'](np.zeros(1, 'int32'))\nexcept devmod.LaunchError as error:\n    print(error)\n"
         "x = np.ones(1, 'float32')\nadd(x, x, x, 1)\nprint(x)"
     )
     printed = run_python(program, DEVMOD_HEXAGON_ADDRESS=board, DEVMOD_HEXAGON_SECRET=SECRET).splitlines()
@@ -225,4 +225,4 @@ def test_importing_the_distribution_starts_nothing() -> None:
         "import sys, devmod_hexagon; print([name for name in sys.modules if name.startswith('devmod_hexagon.') or name == 'subprocess'])"
     )
     assert run_python(program) == "[]\n"
-    assert fresh().kind == "hexagon"
+    assert new_module().kind == "hexagon"

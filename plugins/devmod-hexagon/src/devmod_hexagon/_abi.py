@@ -4,7 +4,7 @@
 - A value of 5 to 8 bytes takes the next pair (r1:0, r3:2, r5:4). The skipped register stays empty.
 - Without a free register, values go to the stack in order: 4 bytes aligned to 4, 8 bytes aligned to 8.
 - A struct of up to 8 bytes counts as a value of its size. A larger one is copied to the stack with its own alignment, 4 at least, and
-  takes 8 bytes at least. So is a smaller one whose alignment is less than its size, if Clang counts no register left for it.
+  takes 8 bytes at least. So is a smaller one whose alignment is less than its size, if Clang counts no free register for it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CallLayout:
         self.pack = _packer(fields, REGISTER_BYTES + self.stack_bytes)
 
 
-#: An argument: its offset in registers and stack, its bytes, and how it is extended ("address", "signed" or "bytes").
+#: An argument: its offset in registers and stack, its bytes, and its extension ("address", "signed" or "bytes").
 _Field = tuple[int, int, str]
 
 
@@ -65,8 +65,8 @@ class _Placer:
         #: The registers that LLVM has assigned.
         self.registers = 0
         self.stack = 0
-        #: The registers that Clang counts as left. It decides by them which structs are copied; LLVM may still have one.
-        self._left = 6
+        #: The registers that Clang counts as free. They decide which structs are copied. LLVM may have another number of free registers.
+        self._free_registers = 6
 
     def place(self, size: int, struct_align: int) -> int:
         """Return the offset of the next argument. `struct_align` is 0 for other types than structs."""
@@ -88,13 +88,13 @@ class _Placer:
         return REGISTER_BYTES + start
 
     def _count_registers(self, size: int) -> bool:
-        """Return whether Clang counts a register left for a value (HexagonAdjustRegsLeft)."""
+        """Return whether Clang counts a free register for a value (HexagonAdjustRegsLeft)."""
         if size <= 4:
-            fits = self._left > 0
-            self._left -= fits
+            fits = self._free_registers > 0
+            self._free_registers -= fits
         else:
-            fits = self._left >= 2
-            self._left = max((self._left & ~1) - 2, 0)
+            fits = self._free_registers >= 2
+            self._free_registers = max((self._free_registers & ~1) - 2, 0)
         return fits
 
 

@@ -152,11 +152,11 @@ class HexagonConformance(Conformance):
 
         load = Runner.load
 
-        def counted(runner: Runner, code: bytes | memoryview, span: int, alignment: int) -> Image:
+        def load_and_count(runner: Runner, code: bytes | memoryview, span: int, alignment: int) -> Image:
             on_build()
             return load(runner, code, span, alignment)
 
-        Runner.load = counted  # type: ignore[method-assign, assignment]
+        Runner.load = load_and_count  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:

@@ -24,7 +24,7 @@ _MAX_DEVICES = 64
 
 
 class HexagonDevice(Device):
-    """A device: a runner, and those that replace it after a fault.
+    """A device: a runner, or after a fault the runner that replaces it.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class HexagonDevice(Device):
         self._stream = HexagonStream(self)
 
     def runner(self) -> Runner:
-        """Return the running runner. Start one if there is none, or if the last one has ended."""
+        """Return the runner. Start one if there is none, or if the last one has ended."""
         runner = self._runner
         if runner is not None and not runner.ended:
             return runner
@@ -86,7 +86,7 @@ class HexagonDevice(Device):
             raise self.memory_error(nbytes, "no free range of the device's memory is large enough")
         return memory
 
-    def usable(self, memory: Memory) -> Runner:
+    def memory_runner(self, memory: Memory) -> Runner:
         """Return the runner of memory.
 
         Raises
@@ -106,21 +106,21 @@ class HexagonDevice(Device):
     def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
         assert isinstance(stream, HexagonStream)
         stream.submit()
-        self.usable(memory).write(memory, data)
+        self.memory_runner(memory).write(memory, data)
 
     def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
         assert isinstance(stream, HexagonStream)
         stream.submit()
-        self.usable(memory).read(memory, out)
+        self.memory_runner(memory).read(memory, out)
 
     def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
-        self.usable(memory).clear(memory, nbytes)
+        self.memory_runner(memory).clear(memory, nbytes)
 
     def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
         assert isinstance(stream, HexagonStream)
         stream.submit()
-        self.usable(source)
-        self.usable(target).copy(source, target, nbytes)
+        self.memory_runner(source)
+        self.memory_runner(target).copy(source, target, nbytes)
 
     def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
         return Part(memory.runner, memory.address + offset, nbytes, memory)

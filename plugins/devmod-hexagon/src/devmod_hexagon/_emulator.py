@@ -1,4 +1,4 @@
-"""The emulator qemu-hexagon: where it is, what it runs, and the process of a runner in it."""
+"""The emulator qemu-hexagon: its path, its newest architecture, and runners in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from devmod.errors import DeviceNotFoundError
 from devmod_hexagon._runner import Runner
 from devmod_hexagon._transport import ProcessTransport
 
-#: The program in this wheel. It is for v66, so every core that the emulator knows runs it.
+#: The program in this wheel. It is built for v66, and every emulator runs v66.
 RUNNER = Path(__file__).with_name("runner")
-#: The architectures that an emulator is asked for, the newest first.
+#: The architectures that `find_arch` tries, the newest first.
 _ARCHS = ("v81", "v79", "v75", "v73", "v71", "v69", "v68", "v67", "v66")
 _CACHE = DiskCache("hexagon")
 _DEFAULT_MEMORY = 1 << 30
@@ -33,8 +33,8 @@ def find_emulator() -> str:
     name = environment_text("DEVMOD_HEXAGON_QEMU")
     result = shutil.which(name or "qemu-hexagon")
     if result is None:
-        what = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if name else "qemu-hexagon is not found in PATH"
-        raise DeviceNotFoundError(f"no Hexagon device was found: {what}. {_INSTALL}", kind="hexagon")
+        problem = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if name else "qemu-hexagon is not in PATH"
+        raise DeviceNotFoundError(f"no Hexagon device was found: {problem}. {_INSTALL}", kind="hexagon")
     return result
 
 
@@ -59,7 +59,7 @@ def find_arch(emulator: str) -> str:
         _CACHE.write(key, arch.encode())
         return arch
     raise DeviceNotFoundError(
-        f"no Hexagon device was found: {emulator} runs the runner of devmod-hexagon for none of {', '.join(_ARCHS)}. {_INSTALL}",
+        f"no Hexagon device was found: {emulator} does not run devmod-hexagon's runner with any of {', '.join(_ARCHS)}. {_INSTALL}",
         kind="hexagon",
     )
 

@@ -1,4 +1,4 @@
-"""What the host reads of a shared object before a runner gets it. The file comes from a stranger, so each number is checked."""
+"""Read the headers of a shared object, before a runner loads it. The file may come from a stranger, so each number is checked."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def read_extent(code: Binary) -> tuple[int, int]:
     Raises
     ------
     FormatError
-        The file is no shared object for Hexagon, or its headers are damaged.
+        The file is not a shared object for Hexagon, or its headers are damaged.
     """
     if len(code) < _HEADER.size:
         raise _invalid(f"{len(code)} bytes are less than an ELF header")
-    ident, type_, machine, *_rest = _HEADER.unpack_from(code)
-    offset, entry_size, count = _rest[2], _rest[6], _rest[7]
+    ident, type_, machine, *fields = _HEADER.unpack_from(code)
+    offset, entry_size, count = fields[2], fields[6], fields[7]
     if ident[:4] != b"\x7fELF":
         raise _invalid("it does not begin with the ELF magic")
     if ident[4:6] != b"\1\1" or machine != _HEXAGON:
@@ -54,4 +54,4 @@ def read_extent(code: Binary) -> tuple[int, int]:
 
 
 def _invalid(reason: str) -> FormatError:
-    return FormatError(f"the hexagon payload of format 'so' is damaged, or is no shared object: {reason}", kind="hexagon")
+    return FormatError(f"the hexagon payload of format 'so' is damaged, or is not a shared object: {reason}", kind="hexagon")

@@ -1,4 +1,4 @@
-"""Calls: a function has no grid and no threads. A launch is one call."""
+"""Launches. A launch is one call of a function, without a grid and threads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HexagonKernel(Kernel):
                 kind="hexagon",
                 function=name,
             )
-        #: The runner that was used last, with the image that it has and the function's address there.
+        #: The runner of the last call, the image in it, and the function's address there.
         self._place: tuple[Runner, Image, int] | None = None
 
     def address(self, runner: Runner) -> int:
@@ -99,7 +99,7 @@ class HexagonKernel(Kernel):
         for value in values:
             if isinstance(value, Memory):
                 if value.runner is not runner:
-                    self._device.usable(value)
+                    self._device.memory_runner(value)
                 addresses.append(value.address)
             else:
                 addresses.append(value)
@@ -131,7 +131,7 @@ class HexagonKernel(Kernel):
 
         def launch() -> None:
             if runner.ended:
-                self.item(self._device.runner(), values)  # raises: the arrays are lost with their runner
+                self.item(self._device.runner(), values)  # raises LaunchError if an array belongs to the ended runner
             queue(runner, item)
 
         return launch

@@ -19,12 +19,12 @@ ALIGNMENT = 128
 
 
 class Memory:
-    """Bytes of a device's arena. They are free again when the last reference is gone.
+    """Bytes of a device's arena. They become free after the last reference is gone.
 
     Attributes
     ----------
     runner
-        The runner whose arena it is. After that has ended, the memory cannot be used.
+        The runner of the arena. After its end, the memory cannot be used.
     address, nbytes
         The place in the address space of the kernels.
     """
@@ -39,7 +39,7 @@ class Memory:
 
 
 class Part(Memory):
-    """A part of memory. It keeps `owner` alive: the whole memory, or the image that the memory belongs to."""
+    """A part of memory. It keeps `owner` alive: the whole memory, or the image that contains it."""
 
     __slots__ = ("_owner",)
 
@@ -62,7 +62,7 @@ class Arena:
     def __init__(self, runner: Runner, address: int, nbytes: int) -> None:
         self._runner = runner
         start = -(-address // ALIGNMENT) * ALIGNMENT
-        #: The free ranges by address: starts, and ends. Neighbours are joined.
+        #: The starts and the ends of the free ranges, by address. Adjacent ranges are merged.
         self._starts = [start]
         self._ends = [address + nbytes]
         self._leases: dict[int, Lease] = {}
@@ -71,7 +71,7 @@ class Arena:
 
     @property
     def free_bytes(self) -> int:
-        """The bytes that are free, in all ranges together."""
+        """The sum of the free ranges in bytes."""
         self._collect()
         return sum(self._ends) - sum(self._starts)
 
@@ -86,8 +86,7 @@ class Arena:
                 break
         else:
             return None
-        rest = [(start, address), (address + size, end)]
-        ranges = [each for each in rest if each[0] < each[1]]
+        ranges = [each for each in ((start, address), (address + size, end)) if each[0] < each[1]]
         self._starts[place : place + 1] = [each[0] for each in ranges]
         self._ends[place : place + 1] = [each[1] for each in ranges]
         memory = Memory(self._runner, address, nbytes)

@@ -37,7 +37,7 @@ class HexagonModule(RuntimeModule):
         device
             The device; None for that of a call that names none. Each device has a variable of its own.
         dtype
-            The element type of the array. A shared object has the bytes of a variable, and not its type.
+            The element type of the array. A shared object does not contain the type of a variable.
 
         Raises
         ------
@@ -84,13 +84,13 @@ class HexagonModule(RuntimeModule):
         variant = spec.architecture(fmt, code)
         if not variant:
             raise FormatError(
-                "the hexagon payload of format 'so' has no architecture that can be read, so it is no shared object for Hexagon",
+                "the hexagon payload of format 'so' has no readable architecture, so it is not a shared object for Hexagon",
                 kind="hexagon",
             )
         if spec.rank(variant, device.arch) is None:
             raise FormatError(
-                f"the hexagon module is built for {variant}, and {device} is a {device.arch}: a core runs the code of its own and of older "
-                f"versions. Compile it with the target 'hexagon -arch={device.arch}'",
+                f"the hexagon module is built for {variant}, and {device} is a {device.arch}: a core runs code for its own version and for "
+                f"older ones. Compile it with the target 'hexagon -arch={device.arch}'",
                 kind="hexagon",
             )
         return code

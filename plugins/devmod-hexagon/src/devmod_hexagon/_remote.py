@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The architecture of a remote device whose variable DEVMOD_HEXAGON_ARCH is not set: the oldest that the runner is built for.
+#: The architecture of a remote device if DEVMOD_HEXAGON_ARCH is not set: the one for which the runner is built.
 ARCH = "v66"
 _SECRET_LENGTH = range(32, 65)
 

@@ -1,8 +1,8 @@
-"""A runner's client: requests out, replies in, in one order. docs/hexagon-runner.md describes the protocol.
+"""The host's end of the connection to a runner: send requests and read replies. docs/hexagon-runner.md describes the protocol.
 
 A frame is its length (u32, little-endian) and one msgpack array. A request is ``[operation, number, ...]``. Its reply is
-``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The runner answers in the order of the requests. Number 0 is the
-runner's last words, after which it ends.
+``[number, 0, ...]``, or ``[number, 1, code, text]`` for an error. The replies have the order of the requests. After an
+error with the number 0 the runner ends.
 
 Calls are queued: the reply is read at the next wait. A wait raises the error of an earlier call.
 """
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     Handler = Callable[[Sequence[Any]], object]
 
 PROTOCOL_VERSION = 1
-#: No reply but that of a read is longer.
+#: The limit on the bytes of a reply, except that of a read.
 _MAX_REPLY = 1 << 24
-#: The replies that the host leaves unread. Their bytes fit into the smallest pipe, so the runner never waits for the host.
+#: The limit on unread replies. Their bytes fit into the smallest pipe, so the runner never waits for the host.
 _MAX_QUEUED = 512
 #: The head of the reply to a read: an array of three, two numbers, and a bin.
 _READ_HEAD = 5 + 9 + 9 + 5
-#: The calls of one frame.
+#: The limit on the calls of one frame.
 MAX_BATCH = 4096
-#: The seconds for the first answer of a runner.
+#: The seconds for the first reply of a runner.
 _START_TIMEOUT = 60.0
 #: The bytes of a page, whose protection the runner sets.
 _PAGE = 4096
 
 
 class Runner:
-    """A running runner.
+    """A runner that was started, with the connection to it.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Runner:
     Attributes
     ----------
     lock
-        The turn of a thread on the connection.
+        Serializes the use of the connection by threads.
     shared
-        Its memory as the host maps it; None without a mapping.
+        The runner's memory as the host maps it; None without a mapping.
     ended
-        Why the runner cannot be used; "" while it runs.
+        The reason why the runner cannot be used; "" while it runs.
     """
 
     def __init__(self, transport: Transport, label: str) -> None:
@@ -90,14 +90,14 @@ class Runner:
             self._send("hello")
             values = self._reply(_START_TIMEOUT)
         except (LaunchError, RunnerError):
-            reason = self.ended or "the runner refuses the first request"
+            reason = self.ended or "the runner refused the first request"
             raise DeviceNotFoundError(f"{self._label} cannot be used: {reason}", kind="hexagon") from None
         if not (len(values) == 4 and all(type(value) is int for value in values)):
-            raise DeviceNotFoundError(f"{self._label} cannot be used: the runner answers {values!r} to the first request", kind="hexagon")
+            raise DeviceNotFoundError(f"{self._label} cannot be used: the runner replied {values!r} to the first request", kind="hexagon")
         if values[0] != PROTOCOL_VERSION:
             raise DeviceNotFoundError(
-                f"{self._label} cannot be used: its runner speaks version {values[0]} of the protocol, and this devmod-hexagon speaks "
-                f"{PROTOCOL_VERSION}. Use a runner and a devmod-hexagon of one release",
+                f"{self._label} cannot be used: its runner has version {values[0]} of the protocol, expected {PROTOCOL_VERSION}. Use a "
+                "runner and a devmod-hexagon of the same release",
                 kind="hexagon",
             )
         return values
@@ -155,7 +155,7 @@ class Runner:
             return address, size
 
     def _unload_collected(self) -> None:
-        """Unload the images that nobody uses. Their memory is free only then, because the runner has protected its code."""
+        """Unload the images without references. Their memory becomes free only then, because the runner has write-protected the code."""
         for _ in range(len(self._collected)):
             lease = self._collected.popleft()
             if not lease.expired:
@@ -263,7 +263,7 @@ class Runner:
     # -- frames
 
     def _request(self, operation: str, *values: Any) -> Sequence[Any]:
-        """Send a request after the queued calls and return what its reply contains. The caller holds the lock."""
+        """Send a request after the queued calls, and return the contents of its reply. The caller holds the lock."""
         self.wait()
         timeout = _timeout()
         self._send(operation, *values)
@@ -302,7 +302,7 @@ class Runner:
         Raises
         ------
         RunnerError
-            The runner refuses the request, and goes on.
+            The runner refuses the request. It continues.
         LaunchError
             The runner has ended.
         """
@@ -316,7 +316,7 @@ class Runner:
     def _frame_size(self, timeout: float | None, most: int) -> int:
         size = int.from_bytes(self._guard(lambda: self._transport.receive(4, timeout), timeout), "little")
         if not 0 < size <= most:
-            self._fail(f"its runner sent a frame of {size} bytes, which is not an answer")
+            self._fail(f"its runner sent a frame of {size} bytes, expected 1 to {most}")
         return size
 
     def _guard(self, read: Callable[[], Any], timeout: float | None) -> Any:
@@ -339,14 +339,14 @@ class Runner:
         except (ValueError, msgpack.UnpackException):
             values = None
         if not (type(values) is list and len(values) >= 2 and type(values[0]) is int and values[1] in (0, 1)):
-            self._fail("its runner sent bytes that are not an answer")
+            self._fail("its runner sent bytes that are not a reply")
         if values[1] == 0:
             if values[0] != self._expected():
-                self._fail(f"its runner answered request {values[0]}, expected {self._expected()}")
+                self._fail(f"its runner replied to request {values[0]}, expected {self._expected()}")
             return values[2:]
         code, text = (*values[2:4], "", "")[:2]
         if values[0] == 0:
-            self._fail(_end(str(code), str(text)))
+            self._fail(_end_reason(str(code), str(text)))
         raise RunnerError(str(code), str(text))
 
     def _expected(self) -> int:
@@ -360,19 +360,19 @@ class Runner:
             self._guard(lambda: self._transport.receive_into(out, timeout), timeout)
             return
         if size > _MAX_REPLY:
-            self._fail("its runner sent bytes that are not an answer")
+            self._fail("its runner sent bytes that are not a reply")
         self._contents(head + self._guard(lambda: self._transport.receive(size - len(head), timeout), timeout))
-        self._fail("its runner answered a read with another number of bytes")
+        self._fail("its runner replied to a read with the wrong number of bytes")
 
     def _fail_disconnected(self) -> NoReturn:
-        """Raise the error of a runner that has closed its end. Its last words may still be in the connection."""
+        """Raise the error of a runner that has closed its end. An error that it sent before may still be in the connection."""
         reason = ""
         try:
             size = int.from_bytes(self._transport.receive(4, 1.0), "little")
             while 0 < size <= _MAX_REPLY:
                 values = msgpack.unpackb(self._transport.receive(size, 1.0), use_list=True)
                 if type(values) is list and len(values) == 4 and values[:2] == [0, 1]:
-                    reason = _end(str(values[2]), str(values[3]))
+                    reason = _end_reason(str(values[2]), str(values[3]))
                     break
                 size = int.from_bytes(self._transport.receive(4, 1.0), "little")
         except (Disconnected, TimedOut, ValueError, msgpack.UnpackException):
@@ -390,7 +390,7 @@ class Runner:
 
 
 class RunnerError(Exception):
-    """A refused request: `code` for programs, `text` for people."""
+    """The error reply to a request: `code` for programs, `text` for users."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -406,7 +406,7 @@ class Image:
     number
         Its number in requests.
     address
-        Where its file's address 0 is.
+        The place of the file's address 0.
     """
 
     __slots__ = ("__weakref__", "address", "number", "runner", "token")
@@ -438,7 +438,7 @@ def _timeout() -> float | None:
     return seconds
 
 
-def _end(code: str, text: str) -> str:
+def _end_reason(code: str, text: str) -> str:
     if code == "fault":
         return f"a kernel has ended its runner: {text}"
     return f"its runner has ended: {text}"

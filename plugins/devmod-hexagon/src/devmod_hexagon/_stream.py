@@ -1,4 +1,4 @@
-"""Streams and events. A runner does one thing after another, so all streams of a device share its order."""
+"""Streams and events. A runner executes requests one after another, so all streams of a device share one order."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HexagonStream(Stream):
         check_driver("hexagon")
         event = check_event(event, HexagonEvent, self.device)
         if event.device is not self.device:
-            event.synchronize()  # the runners of two devices know nothing of each other
+            event.synchronize()  # the runners of two devices have no common order
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class HexagonStream(Stream):
 
 
 class HexagonEvent(Event):
-    """A mark in the order of a runner: its clock when it gets there."""
+    """A point in the order of a runner's requests, with the runner's clock at that point."""
 
     __slots__ = ("_runner", "_values", "device")
 

@@ -1,4 +1,4 @@
-"""Connections to a runner: the pipes of a process, or TCP. A transport moves bytes and knows no protocol."""
+"""Connections to a runner: the pipes of a process, or TCP. A transport moves bytes. It does not depend on the protocol."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 #: Linux's F_SETPIPE_SZ. A pipe of 1 MiB moves 2.5 times as many bytes in a second as one of 64 KiB.
 _SET_PIPE_SIZE, _PIPE_BYTES = 1031, 1 << 20
-#: The seconds that a process has for its end after it has closed its pipes.
+#: The seconds in which a process must end after it has closed its pipes.
 _END_TIMEOUT = 10
-#: The buffers of one writev.
+#: The limit on the buffers of one writev.
 _MAX_BUFFERS = 64
 
 
@@ -54,15 +54,15 @@ class Transport:
         Disconnected
             The runner has closed its end.
         """
-        rest: Sequence[memoryview] = [memoryview(part).cast("B") for part in parts if len(part)]
+        pending: Sequence[memoryview] = [memoryview(part).cast("B") for part in parts if len(part)]
         try:
-            while rest:
-                count = os.writev(self._writer, rest[:_MAX_BUFFERS])
-                while rest and count >= rest[0].nbytes:
-                    count -= rest[0].nbytes
-                    rest = rest[1:]
+            while pending:
+                count = os.writev(self._writer, pending[:_MAX_BUFFERS])
+                while pending and count >= pending[0].nbytes:
+                    count -= pending[0].nbytes
+                    pending = pending[1:]
                 if count:
-                    rest = [rest[0][count:], *rest[1:]]
+                    pending = [pending[0][count:], *pending[1:]]
         except (BrokenPipeError, ConnectionError):
             raise Disconnected from None
 
@@ -90,7 +90,7 @@ class Transport:
                 out[:count] = self._buffer[self._start : self._start + count]
                 self._start += count
             elif len(out) >= len(self._buffer):
-                count = self._read_into(out, timeout)  # large contents go straight to their place
+                count = self._read_into(out, timeout)  # large contents need no buffer
             else:
                 self._start, self._end = 0, self._read_into(memoryview(self._buffer), timeout)
                 continue
@@ -125,12 +125,12 @@ class Transport:
         Parameters
         ----------
         is_ending
-            Whether the runner has closed its end, so that its process ends by itself.
+            Whether the runner has closed its end, so that its process ends without a signal.
 
         Returns
         -------
         str
-            How a process ended, such as "it was killed by SIGKILL"; "" if unknown.
+            The end of the process, such as "it was killed by SIGKILL"; "" if unknown.
         """
         return ""
 
@@ -179,7 +179,7 @@ class ProcessTransport(Transport):
         for pipe in pipes:
             try:
                 fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
-            except OSError:  # the user's limit for pipes is reached; small ones work too
+            except OSError:  # over the user's limit for pipes; small pipes work too
                 return
 
     def close(self, *, is_ending: bool = False) -> str:
