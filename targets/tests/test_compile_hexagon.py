@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from two_folders import origin_in_two_folders
 
 import devmod
 from devmod import FunctionInfo
@@ -78,34 +76,12 @@ def test_llvm_ir_needs_declared_functions() -> None:
 
 @pytest.mark.row("R38")
 def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
-    program = (
-        "import devmod, hashlib, pathlib, sys\n"
-        "folder = pathlib.Path(sys.argv[1])\n"
-        "module = devmod.compile(folder / 'k.c', 'hexagon -arch=v66', include=[str(folder / 'include')], defines={'N': '3'})\n"
-        "print(hashlib.sha256(devmod.dumps(module)).hexdigest(), sorted(module.origin.sources), module.origin.options)\n"
-    )
-    results = set()
-    for name in ("one", "another place"):
-        folder = tmp_path / name
-        (folder / "include" / "sub").mkdir(parents=True)
-        (folder / "k.c").write_text(
-            '#include "near.h"\n#include <sub/far.h>\nvoid k(int *x) { x[0] = NEAR + FAR + N; x[1] = __FILE__[0] + far_name()[0]; }\n'
-        )
-        (folder / "near.h").write_text("#define NEAR 1\n")
-        (folder / "include" / "sub" / "far.h").write_text("#define FAR 2\nstatic inline const char *far_name(void) { return __FILE__; }\n")
-        environment = os.environ | {
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "TZ": name[:3],
-            "CPATH": str(tmp_path),
-            "C_INCLUDE_PATH": str(folder),
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(folder)], cwd=folder, env=environment, capture_output=True, text=True, check=True
-        )
-        results.add(done.stdout)
-    assert len(results) == 1
-    assert results.pop().split(" ", 1)[1] == "['k.c', 'near.h', 'sub/far.h'] ('-DN=3',)\n"
+    files = {
+        "k.c": '#include "near.h"\n#include <sub/far.h>\nvoid k(int *x) { x[0] = NEAR + FAR + N; x[1] = sizeof __FILE__ + sizeof far_name; }\n',
+        "near.h": "#define NEAR 1\n",
+        "include/sub/far.h": "#define FAR 2\nstatic const char far_name[] = __FILE__;\n",
+    }
+    assert origin_in_two_folders(tmp_path, TARGET, files) == "['k.c', 'near.h', 'sub/far.h'] ('-DN=3',)"
 
 
 @pytest.mark.row("R42")

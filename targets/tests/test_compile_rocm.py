@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import rdna3_runner
+from two_folders import origin_in_two_folders
 
 import devmod
 from devmod import FunctionInfo
-from devmod.backend import payload_of
-from devmod_conformance.checks import check_error
+from devmod_conformance.checks import check_error, code_of
 from devmod_targets.amdgpu import read_code_object
 
 KERNELS = """
@@ -107,13 +104,6 @@ MATH = {
     "floorf(v) + ceilf(v) + truncf(v)": (lambda v: np.floor(v) + np.ceil(v) + np.trunc(v), 0),
 }
 ARCHS = ("gfx906", "gfx90a", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic")
-
-
-def code_of(module: devmod.Module) -> bytes:
-    payload = payload_of(module)
-    assert payload is not None
-    assert isinstance(payload[3], (bytes, memoryview))
-    return bytes(payload[3])
 
 
 @pytest.fixture(scope="module")
@@ -234,34 +224,12 @@ def test_errors_say_what_to_do(name: str) -> None:
 
 @pytest.mark.row("R38")
 def test_the_bytes_depend_on_the_inputs_alone(tmp_path: Path) -> None:
-    program = (
-        "import devmod, hashlib, pathlib, sys\n"
-        "folder = pathlib.Path(sys.argv[1])\n"
-        "module = devmod.compile(folder / 'k.hip', 'rocm -arch=gfx90a', include=[str(folder / 'include')], defines={'N': '3'})\n"
-        "print(hashlib.sha256(devmod.dumps(module)).hexdigest(), sorted(module.origin.sources), module.origin.options)\n"
-    )
-    results = set()
-    for name in ("one", "another place"):
-        folder = tmp_path / name
-        (folder / "include").mkdir(parents=True)
-        (folder / "k.hip").write_text(
-            '#include "near.h"\n#include <far.h>\n__global__ void k(int *x) { x[0] = NEAR + FAR + N + __FILE__[0]; }\n'
-        )
-        (folder / "near.h").write_text("#define NEAR 1\n")
-        (folder / "include" / "far.h").write_text("#define FAR 2\n")
-        environment = os.environ | {
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "CPATH": str(tmp_path),
-            "HIP_PATH": str(folder),
-            "ROCM_PATH": name,
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(folder)], cwd=folder, env=environment, capture_output=True, text=True, check=True
-        )
-        results.add(done.stdout)
-    assert len(results) == 1
-    assert results.pop().split(" ", 1)[1] == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)\n"
+    files = {
+        "k.hip": '#include "near.h"\n#include <far.h>\n__global__ void k(int *x) { x[0] = NEAR + FAR + N + sizeof __FILE__ + sizeof far_name; }\n',
+        "near.h": "#define NEAR 1\n",
+        "include/far.h": "#define FAR 2\nstatic const char far_name[] = __FILE__;\n",
+    }
+    assert origin_in_two_folders(tmp_path, "rocm -arch=gfx90a", files) == "['far.h', 'k.hip', 'near.h'] ('-DN=3',)"
 
 
 @pytest.mark.row("R18")

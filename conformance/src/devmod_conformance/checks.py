@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import devmod
-from devmod import Device, Event, Function
+from devmod import Device, Event, Function, Module
+from devmod.backend import payload_of
 from devmod_conformance._rows._tools import import_numpy
 
 _T = TypeVar("_T")
@@ -241,6 +242,20 @@ def check_error(kind: type[Exception], call: Callable[[], object], text: str) ->
 def make_arrays(device: Device) -> list[Any]:
     """Return `host_arrays` on a device."""
     return [device.from_numpy(each) for each in host_arrays()]
+
+
+def code_of(module: Module) -> bytes:
+    """Return the code of a module's payload.
+
+    Raises
+    ------
+    AssertionError
+        The module has no payload, or one that is no bytes.
+    """
+    payload = payload_of(module)
+    if payload is None or not isinstance(payload[3], (bytes, memoryview)):
+        raise AssertionError(f"{module} has no code")
+    return bytes(payload[3])
 
 
 def _check_seconds(seconds: float) -> None:

@@ -12,17 +12,9 @@ from hexagon_kernels import ADD, module, new_module
 
 import devmod
 from devmod import FunctionInfo
-from devmod.backend import payload_of
-from devmod_conformance.checks import check_error
+from devmod_conformance.checks import check_error, code_of
 
 INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
-
-
-def code_of(loaded: devmod.Module) -> bytes:
-    payload = payload_of(loaded)
-    assert payload is not None
-    assert isinstance(payload[3], (bytes, memoryview))
-    return bytes(payload[3])
 
 
 def replace_bytes(code: bytes, at: int, data: bytes) -> bytes:
