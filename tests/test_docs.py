@@ -196,7 +196,8 @@ def test_the_page_explains_messages_that_the_code_has() -> None:
 
 def environment_tables() -> dict[str, dict[str, str]]:
     """Return core's table of environment variables and those of the wheels, by folder."""
-    found = {"core/src": devmod._util.environment.VARIABLES}
+    targets = importlib.import_module("devmod_targets._environment").VARIABLES
+    found = {"core/src": devmod._util.environment.VARIABLES, "targets/src": targets}
     for path in sorted(ROOT.glob("plugins/*/src/*/_environment.py")):
         found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES
     return found

@@ -53,6 +53,7 @@ RUN = (
 TESTS = (
     Need("spirv-cross", "writes Metal source from SPIR-V, as Metal's reader meets it", _program("spirv-cross")),
     Need("vulkan-validationlayers", "tells wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
+    Need("rocm-device-libs", "the math functions of double for AMD GPUs", Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc").exists),
     Need("chromium", "WebGPU in a browser", _program("chromium", "chromium-browser", "google-chrome")),
 )
 

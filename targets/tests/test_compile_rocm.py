@@ -188,7 +188,9 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "a function of the device library": (
         {"source": "__global__ void k(double *x) { x[0] = exp(x[0]); }"},
         "the HIP source <text> uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
-        "library, which is not supported yet: use the float functions that docs/rocm.md lists",
+        "library: use the float functions that docs/rocm.md lists, or name the folder of ROCm's device library with the option "
+        "-device-libs=FOLDER or the environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
     ),
     "a header of the host": (
         {"source": "#include <stdio.h>\n__global__ void k(int *x) {}"},
@@ -241,6 +243,41 @@ def test_a_fallback_saves_loads_and_names_its_runtime() -> None:
         loaded["axpy"]
 
 
+DEVICE_LIBS = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
+needs_device_libs = pytest.mark.skipif(not (DEVICE_LIBS / "ocml.bc").exists(), reason="rocm-device-libs is not installed (make test-setup)")
+DOUBLES = """
+__global__ void doubles(const double *x, double *y, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = exp(x[i]) + sin(x[i]) + pow(fabs(x[i]) + 1, 1.5) + tanh(x[i]) + atan2f((float)x[i], 2.0f);
+}
+"""
+
+
+@needs_device_libs
+@pytest.mark.parametrize("arch", ["gfx906", "gfx90a", "gfx942", "gfx1100", "gfx1201", "gfx11-generic"])
+def test_the_device_library_has_the_functions_of_double(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_option = devmod.compile(DOUBLES, f"rocm -arch={arch}", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
+    monkeypatch.setenv("DEVMOD_ROCM_DEVICE_LIBS", str(DEVICE_LIBS))
+    by_variable = devmod.compile(DOUBLES, f"rocm -arch={arch}", language="HIP")
+    assert by_option.save_to_bytes() == by_variable.save_to_bytes()
+    assert by_option.origin == by_variable.origin
+    assert by_option.origin is not None
+    assert "device library sha256:" in by_option.origin.toolchain
+    assert str(DEVICE_LIBS) not in repr(by_option.origin)
+
+
+def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
+    check_error(
+        devmod.ToolchainNotFoundError,
+        lambda: devmod.compile(DOUBLES, "rocm -arch=gfx90a", language="HIP", options=[f"-device-libs={tmp_path}"]),
+        f"-device-libs={tmp_path} has no ocml.bc; name the folder of ROCm's device library with the option -device-libs=FOLDER or the "
+        "environment variable DEVMOD_ROCM_DEVICE_LIBS (Debian and Ubuntu: apt install rocm-device-libs, "
+        "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode; the wheel triton has it in triton/backends/amd/lib)",
+    )
+
+
 needs_emulator = pytest.mark.skipif(bool(rdna3_runner.missing()), reason=rdna3_runner.missing() or "-")
 
 
@@ -276,6 +313,18 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     assert counts[9] == 128 % 10
     assert total[0] == 64
     np.testing.assert_array_equal(halves, doubled)
+
+
+@needs_emulator
+@needs_device_libs
+def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path) -> None:
+    module = devmod.compile(DOUBLES, "rocm -arch=gfx1100", language="HIP", options=[f"-device-libs={DEVICE_LIBS}"])
+    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    x, y = np.linspace(-3, 3, 64), np.zeros(64)
+    emulator.add("_Z7doublesPKdPdi", x, y, np.int32(64), grid=(1, 1, 1), block=(64, 1, 1))
+    emulator.run()
+    expected = np.exp(x) + np.sin(x) + (np.abs(x) + 1) ** 1.5 + np.tanh(x) + np.arctan2(x.astype("float32"), np.float32(2))
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
 @needs_emulator

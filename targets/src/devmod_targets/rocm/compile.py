@@ -11,7 +11,7 @@ from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import check_symbols, clang_options
-from devmod_targets.rocm import _headers
+from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
 
 TYPE_CHECKING = False
@@ -62,14 +62,17 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         )
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
+    libraries = [option[len(_device_libs.OPTION) :] for option in request.options if option.startswith(_device_libs.OPTION)]
+    request = request.replace(options=[option for option in request.options if not option.startswith(_device_libs.OPTION)])
     options = clang_options(request, SPEC, standard, _RESERVED)
+    modules = _device_libs.find_modules(libraries[-1] if libraries else "")
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     with TemporaryDirectory(prefix="devmod-") as folder:
         build = ClangBuild(request, options.toolchain, language, _headers.files() if language == "hip" else {}, folder)
-        assembly, warnings = build.compile(
-            [*(_hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]), *version, *options.flags], options.defines
-        )
+        library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
+        target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]
+        assembly, warnings = build.compile([*target_flags, *version, *library_flags, *options.flags], options.defines)
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
@@ -79,7 +82,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     if not kernels:
         raise CompileError(f"the {request.language} source {request.name} has no kernel: mark a function with __global__", kind="rocm")
     reflected: Mapping[str, ReflectedFunction] | None = None
-    readers: list[str] = []
+    readers = [_device_libs.describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
     if language == "hip":
         try:
@@ -149,7 +152,7 @@ def _explain_undefined(error: CompileError, request: CompileRequest) -> CompileE
         return error
     return CompileError(
         f"the {request.language} source {request.name} uses {', '.join(names)}, which amdgcn does not compute by itself. The functions "
-        "__ocml_… are those of ROCm's device library, which is not supported yet: use the float functions that docs/rocm.md lists",
+        f"__ocml_… are those of ROCm's device library: use the float functions that docs/rocm.md lists, or {_device_libs.ADVICE}",
         kind="rocm",
         log=error.log,
     )
