@@ -1,6 +1,6 @@
-"""Run kernels of a gfx1100 code object on an emulator of AMD's instructions, in a process of its own: a wrong address ends it.
+"""Run kernels of a gfx1100 code object on an emulator of AMD's instructions. A wrong address ends its process, so it has its own.
 
-The emulator is no part of this repository. DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
+This repository does not contain the emulator. DEVMOD_RDNA3_EMULATOR names the folder that has its ``rdna3.py``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ for call in calls:
 
 
 def missing() -> str:
-    """Return why the emulator cannot run here; "" if it can."""
+    """Return the reason why the emulator cannot run here; "" if it can."""
     if not (emulator() / "rdna3.py").exists():
         return f"there is no emulator of RDNA3 here; {VARIABLE} names the folder of one"
     for name in ("tinygrad", "elftools", "ziglang"):
@@ -111,7 +111,7 @@ class Emulator:
             "ZIG_LOCAL_CACHE_DIR": str(self._folder),
         }
         request = json.dumps([str(emulator()), str(self._code), self._calls])
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             input=request,
             env=environment,
@@ -120,6 +120,6 @@ class Emulator:
             check=False,
             timeout=600,
         )
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
         for path, array in self._results:
             array[...] = np.load(path)

@@ -82,7 +82,7 @@ extern "C" __global__ void count(const int *values, unsigned *counts, float *sum
     h[i] = __float2half(__half2float(h[i]) * 2);
 }
 """
-#: Each function of the prelude with its reference and the error that docs/rocm.md gives, relative to 1 + |reference|.
+#: Each function of the headers, with its reference and the error in docs/rocm.md, relative to 1 + |reference|.
 MATH = {
     "expf(v)": (np.exp, 2e-7),
     "exp2f(v)": (np.exp2, 2e-7),
@@ -141,20 +141,20 @@ def test_several_architectures_are_variants() -> None:
 
 
 def test_the_code_object_has_the_limits_of_its_kernels(kernels: devmod.Module) -> None:
-    found = read_code_object(code_of(kernels))
-    assert found["softmax"].max_threads == 256
-    assert found["softmax"].shared_bytes == 256
-    assert [(each.offset, each.size, each.kind) for each in found["axpy"].visible_arguments] == [
+    entries = read_code_object(code_of(kernels))
+    assert entries["softmax"].max_threads == 256
+    assert entries["softmax"].shared_bytes == 256
+    assert [(each.offset, each.size, each.kind) for each in entries["axpy"].visible_arguments] == [
         (0, 8, "global_buffer"),
         (8, 8, "global_buffer"),
         (16, 8, "by_value"),
     ]
-    assert found["axpy"].symbol == "axpy.kd"
+    assert entries["axpy"].symbol == "axpy.kd"
 
 
 @pytest.mark.parametrize("damage", [lambda code: code[:50], lambda code: b"MZ" + code[2:], lambda code: code[: len(code) // 2]])
 def test_a_damaged_code_object_is_refused(kernels: devmod.Module, damage: Any) -> None:
-    with pytest.raises(devmod.FormatError, match="the rocm payload of format 'hsaco' is damaged, or is no code object: "):
+    with pytest.raises(devmod.FormatError, match="the rocm payload of format 'hsaco' is damaged, or is not a code object: "):
         read_code_object(damage(code_of(kernels)))
 
 
@@ -218,7 +218,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_say_what_to_do(name: str) -> None:
+def test_errors_name_a_remedy(name: str) -> None:
     arguments, text = ERRORS[name]
     call = {"source": "__global__ void k(int *x) { x[0] = 1; }", "target": "rocm -arch=gfx90a", "language": "HIP"} | arguments
     check_error(devmod.CompileError, lambda: devmod.compile(call.pop("source"), call.pop("target"), **call), text)

@@ -34,7 +34,7 @@ class ArgumentPlace:
     Attributes
     ----------
     offset, size
-        Its first byte and its bytes.
+        Its first byte and its size in bytes.
     kind
         AMD's ``.value_kind``: "global_buffer", "by_value", "dynamic_shared_pointer", or a hidden one such as "hidden_block_count_x".
     """
@@ -45,7 +45,7 @@ class ArgumentPlace:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the driver passes it, and not the caller."""
+        """Whether the driver passes the argument in place of the caller."""
         return self.kind.startswith("hidden_")
 
 
@@ -94,12 +94,12 @@ def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
     Parameters
     ----------
     code
-        An ELF file for amdgcn. Bundles are taken apart before.
+        An ELF file for amdgcn. A bundle is not one.
 
     Raises
     ------
     FormatError
-        The file is no code object, or its metadata is damaged.
+        The file is not a code object, or its metadata is damaged.
     """
     import msgpack  # type: ignore[import-untyped]
 
@@ -140,13 +140,13 @@ def _kernel(entry: Any) -> CodeObjectKernel:
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 32:
-        raise ValueError(f"{value!r} is not a count")
+        raise ValueError(f"{value!r} is not an integer from 0 to 2**32 - 1")
     return value
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"{value!r} is not a string")
     return value
 
 
@@ -176,4 +176,4 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
 
 
 def _damaged(reason: str) -> FormatError:
-    return FormatError(f"the rocm payload of format 'hsaco' is damaged, or is no code object: {reason}", kind="rocm")
+    return FormatError(f"the rocm payload of format 'hsaco' is damaged, or is not a code object: {reason}", kind="rocm")

@@ -1,7 +1,7 @@
 """Functions of a C or C++ source that libclang has parsed: their names, and their parameters as a call passes them.
 
-The compiler has accepted the source before, so libclang's errors are those of an older clang: they matter only where they concern
-the types of a function's parameters.
+The compiler has accepted the source, so libclang's errors come from its older version. They matter only in the types of a function's
+parameters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse_source(
     Parameters
     ----------
     library, request, options
-        libclang, the request, and the options with which clang has compiled it.
+        libclang, the request, and the options with which clang compiled it.
     flags
         The target's own flags for libclang.
     prefixes
@@ -129,7 +129,7 @@ class CFunctions:
         """Return the error for a function that devmod cannot call. `problem` follows the function's name."""
         return CompileError(
             f"{self.location(cursor)}: the {self._noun} {cursor.spelling!r} {problem}, which devmod cannot pass; expected a number, a "
-            "struct, or a pointer. A helper that is no kernel is static",
+            "struct, or a pointer. Declare helper functions static",
             kind=self._kind,
             function=cursor.spelling,
             argument=argument.spelling if argument is not None else "",

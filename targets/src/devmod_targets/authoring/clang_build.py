@@ -1,4 +1,4 @@
-"""Compile one source with clang and ld.lld for a device. Every name in their output is one of the source's, never a path."""
+"""Compile one source with clang and ld.lld for a device. Their output contains no path of the build machine."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class ClangBuild:
         lines = self._user_lines(output, name)
         if code:
             errors = [line for line in lines if _ERROR.search(line)]
-            raise compile_error(self._kind, request.language, errors or lines or [f"clang ends with status {code}"], "\n".join(lines))
+            raise compile_error(self._kind, request.language, errors or lines or [f"clang ended with status {code}"], "\n".join(lines))
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings = [line for line in lines if _WARNING.search(line)]
         return text, ["\n".join(lines)] if warnings else []
 
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
-        """Assemble and link what `compile` wrote. Return the linked file.
+        """Assemble and link the output of `compile`. Return the linked file.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class ClangBuild:
             code, output = run(arguments, self._folder, self._kind)
             if code:
                 lines = output.splitlines()
-                raise compile_error(self._kind, self._request.language, lines[:1] or [f"the status is {code}"], output)
+                raise compile_error(self._kind, self._request.language, lines[:1] or [f"the program ended with status {code}"], output)
         return Path(self._folder, "devmod.so").read_bytes()
 
     def sources(self) -> dict[str, str]:
@@ -121,8 +121,8 @@ class ClangBuild:
     def _header_name(self, path: str) -> str:
         """Return a header as an include names it; "" for the source itself and for headers of devmod and the toolchain."""
         full = os.path.realpath(os.path.join(self._folder, path))
-        for own in (self._folder, self._toolchain.include):
-            if full.startswith(os.path.realpath(own) + os.sep):
+        for folder in (self._folder, self._toolchain.include):
+            if full.startswith(os.path.realpath(folder) + os.sep):
                 return ""
         folders = [os.path.realpath(each) for each in (*self._request.include, self._request.folder) if each]
         for each in sorted(folders, key=len, reverse=True):
@@ -155,7 +155,7 @@ class ClangBuild:
             *("-isystem", HEADERS, "-isystem", self._toolchain.include),
             # __FILE__ has the header's name without its folder.
             *(f"-fmacro-prefix-map={each}{os.sep}=" for each in folders),
-            # clang's driver has an option for this, which it ignores for HIP.
+            # The option of clang's driver for this has no effect for HIP.
             *("-Xclang", "-dependency-file", "-Xclang", "devmod.d", "-Xclang", "-MT", "-Xclang", "devmod"),
         ]
 

@@ -72,8 +72,8 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
     """
     kind = spec.kind
     programs = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
-    rest = [option for option in request.options if not option.startswith(_TOOLCHAIN)]
-    options, defines = options_and_defines(request.replace(options=rest))
+    request_options = [option for option in request.options if not option.startswith(_TOOLCHAIN)]
+    options, defines = options_and_defines(request.replace(options=request_options))
     for option in options:
         if reserved.match(option):
             raise CompileError(
@@ -103,7 +103,7 @@ def check_symbols(
     symbols
         The functions of the linked file.
     noun, verb
-        The target's word for a function, and what a source does to it: ("export", "exports").
+        The target's word for a function, and the verb for its definition, such as ("export", "exports").
     """
     known = list(symbols)
     kind = request.target.kind

@@ -1,4 +1,4 @@
-"""clang and lld for devices: those of the wheel ziglang, or those that the user names. It is not searched for others.
+"""clang and lld for devices: those of the wheel ziglang, or those that the user names. No other clang is searched for.
 
 The wheel's program `zig` is clang and lld for every target of LLVM (``zig clang``, ``zig ld.lld``). Each run has a temporary folder, an
 environment without the user's variables, and files with fixed names, so that its output depends on its inputs alone.
@@ -35,7 +35,7 @@ class LlvmToolchain:
     Attributes
     ----------
     name
-        Both with their version, such as "clang 22.1.8 (ziglang 0.17.0)".
+        The names and versions for an origin, such as "clang 22.1.8 (ziglang 0.17.0)".
     include
         The folder of clang's own headers, such as stdint.h.
     """
@@ -77,26 +77,26 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
     ToolchainNotFoundError
         It is not installed.
     """
-    wanted = program or environment_text(VARIABLE)
-    if wanted:
-        path = shutil.which(wanted)
+    name = program or environment_text(VARIABLE)
+    if name:
+        path = shutil.which(name)
         linker = path and _linker_beside(path)
         if path and linker:
-            return _named(os.path.abspath(path), os.path.abspath(linker), os.stat(path).st_mtime_ns)
-        source = f"the option -toolchain={wanted}" if program else f"{VARIABLE}={wanted}"
+            return _named_toolchain(os.path.abspath(path), os.path.abspath(linker), os.stat(path).st_mtime_ns)
+        source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
         problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
         raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
-    return _of_zig(find_zig(kind=spec.kind, install=f'pip install "devmod-core[{spec.build_extra}]"'))
+    return _zig_toolchain(find_zig(kind=spec.kind, install=f'pip install "devmod-core[{spec.build_extra}]"'))
 
 
 @cache
-def _of_zig(zig: str) -> LlvmToolchain:
+def _zig_toolchain(zig: str) -> LlvmToolchain:
     clang = [zig, "clang"]
     return LlvmToolchain(clang, [zig, "ld.lld"], f"{_clang_version(clang)} ({toolchain()})", str(Path(zig).parent / "lib" / "include"))
 
 
 @cache
-def _named(path: str, linker: str, _: int) -> LlvmToolchain:
+def _named_toolchain(path: str, linker: str, _: int) -> LlvmToolchain:
     folder = _query([path, "-print-resource-dir"])
     return LlvmToolchain([path], [linker], _clang_version([path]), os.path.join(folder, "include"))
 
@@ -125,6 +125,6 @@ def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int
 
 
 def _query(command: Sequence[str]) -> str:
-    """Return what clang prints about itself."""
+    """Return the output of a command of clang that compiles nothing."""
     with TemporaryDirectory(prefix="devmod-") as folder:
         return _run(command, folder, "", "clang")[1].strip()

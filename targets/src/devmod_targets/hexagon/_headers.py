@@ -1,4 +1,4 @@
-"""The headers of C's library that a kernel may include. They declare the functions that the runner of devmod-hexagon has.
+"""The headers of the C library that a kernel may include. They declare the functions that the runner of devmod-hexagon exports.
 
 Hexagon's clang has no C library. Its own headers (stdint.h, stddef.h, float.h, limits.h, the HVX intrinsics) come from the toolchain.
 """

@@ -27,7 +27,7 @@ def read_functions(
     Parameters
     ----------
     request, language, options
-        The source, and how clang has compiled it.
+        The source, and the arguments with which clang compiled it.
     symbols
         The exported symbols.
 

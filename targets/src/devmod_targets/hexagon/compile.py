@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import ReflectedFunction
 
-#: The versions that clang knows.
+#: The versions that clang supports.
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
 _LANGUAGES = {"C": ("c", "gnu17"), "C++": ("c++", "gnu++20"), "LLVM IR": ("ir", "")}
-#: A symbol without a definition is one that the runner has, or an error when the module is loaded, which names it.
+#: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
 _LINK = ("-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack")
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
@@ -79,7 +79,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
     if reflected is None and request.fmap is None:
         raise CompileError(
-            f"the signatures of {request.name} are unknown: LLVM IR has no types of pointers. Declare the functions: "
+            f"the signatures of {request.name} are unknown: LLVM IR has no element types of pointers. Declare the functions: "
             f"devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
             kind="hexagon",
         )
@@ -95,12 +95,12 @@ def _arch(request: CompileRequest) -> str:
         problem = "names no architecture" if not target.archs else "names several architectures"
         raise CompileError(
             f"the target {str(target)!r} {problem}; a hexagon module is built for one: 'hexagon -arch=v66'. Code for v66 runs on v66 and "
-            f"every later core. Known are {', '.join(ARCHS)}",
+            f"every later core. Expected one of {', '.join(ARCHS)}",
             kind="hexagon",
         )
     if target.arch not in ARCHS:
         raise CompileError(
-            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; known are {', '.join(ARCHS)}", kind="hexagon"
+            f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}", kind="hexagon"
         )
     return str(target.arch)
 

@@ -1,4 +1,4 @@
-"""devmod's own headers of HIP, from the folder ``headers``. A source that includes hip_runtime.h gets them."""
+"""devmod's own headers of HIP, from the folder ``headers``. Every HIP source includes devmod_hip.h."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def read_kernels(
     Parameters
     ----------
     request, options
-        The source, and how clang has compiled it.
+        The source, and the arguments with which clang compiled it.
     kernels
         The kernels of the code object.
 

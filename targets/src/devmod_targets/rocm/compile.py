@@ -28,7 +28,7 @@ _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|"
     r"f?plugin.*|emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
 )
-#: lld leaves a symbol without a definition as a hole unless it is told not to.
+#: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")
 _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0-9]+)?-generic")
 _UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (\S+)")

@@ -1,6 +1,6 @@
-/* HIP for kernels, without ROCm: the words of the language, the ids of threads, vectors, barriers, shuffles, atomics and math.
+/* HIP for kernels, without ROCm: the keywords of the language, the ids of threads, vectors, barriers, shuffles, atomics and math.
  *
- * It is written for clang's built-in functions of amdgcn. docs/rocm.md lists what it has, and the errors of the math functions.
+ * It uses clang's built-in functions of amdgcn. docs/rocm.md lists its functions, and the errors of the math functions.
  */
 #pragma once
 #include <float.h>

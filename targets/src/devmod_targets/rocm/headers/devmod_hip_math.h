@@ -25,7 +25,7 @@
     devmod_function float name##f(float x, float y) { return __builtin_##name##f(x, y); } \
     devmod_function float name(float x, float y) { return __builtin_##name##f(x, y); }  \
     devmod_function double name(double x, double y) { return __builtin_##name(x, y); }
-/* LLVM computes these for both types. */
+/* Functions that LLVM computes for float and double. */
 DEVMOD_BOTH(fabs)
 DEVMOD_BOTH(floor)
 DEVMOD_BOTH(ceil)
@@ -47,7 +47,7 @@ devmod_function double fmod(double x, double y) { return __builtin_fmod(x, y); }
 devmod_function bool isnan(float x) { return __builtin_isnan(x); }
 devmod_function bool isinf(float x) { return __builtin_isinf(x); }
 devmod_function bool isfinite(float x) { return __builtin_isfinite(x); }
-/* And these for float. */
+/* Functions that LLVM computes for float. */
 #define DEVMOD_FLOAT(name)                                                    \
     DEVMOD_UNARY(name)                                                        \
     devmod_function float name(float x) { return __builtin_##name##f(x); }
@@ -89,21 +89,21 @@ devmod_function float devmod_cosine(float x)
 devmod_function float sinf(float x)
 {
     int quadrant;
-    float rest = devmod_reduce(x, &quadrant);
-    float result = quadrant & 1 ? devmod_cosine(rest) : devmod_sine(rest);
+    float angle = devmod_reduce(x, &quadrant);
+    float result = quadrant & 1 ? devmod_cosine(angle) : devmod_sine(angle);
     return quadrant & 2 ? -result : result;
 }
 devmod_function float cosf(float x)
 {
     int quadrant;
-    float rest = devmod_reduce(x, &quadrant);
-    float result = quadrant & 1 ? devmod_sine(rest) : devmod_cosine(rest);
+    float angle = devmod_reduce(x, &quadrant);
+    float result = quadrant & 1 ? devmod_sine(angle) : devmod_cosine(angle);
     return quadrant == 1 || quadrant == 2 ? -result : result;
 }
 devmod_function float sin(float x) { return sinf(x); }
 devmod_function float cos(float x) { return cosf(x); }
 devmod_function float tanf(float x) { return sinf(x) / cosf(x); }
-/* The processor's own take turns. */
+/* The processor's instructions take the angle in turns. */
 devmod_function float __sinf(float x) { return __builtin_amdgcn_sinf(x * 0.159154943f); }
 devmod_function float __cosf(float x) { return __builtin_amdgcn_cosf(x * 0.159154943f); }
 devmod_function void sincosf(float x, float *sine, float *cosine)
@@ -111,7 +111,7 @@ devmod_function void sincosf(float x, float *sine, float *cosine)
     *sine = sinf(x);
     *cosine = cosf(x);
 }
-/* An exponent of an integer keeps the sign of the base. */
+/* An odd exponent keeps the sign of the base. */
 devmod_function float powf(float x, float y)
 {
     float result = __builtin_exp2f(y * __builtin_log2f(__builtin_fabsf(x)));
@@ -143,7 +143,7 @@ devmod_function float erff(float x)
     float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
     return __builtin_copysignf(1 - sum * __builtin_expf(-size * size), x);
 }
-/* Functions of double that amdgcn does not compute: the error of the linker names them, and -device-libs= has them. */
+/* Functions of ROCm's device library. The linker's error names them. */
 extern "C" __device__ double __ocml_exp_f64(double);
 extern "C" __device__ double __ocml_log_f64(double);
 extern "C" __device__ double __ocml_sin_f64(double);
