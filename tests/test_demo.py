@@ -54,23 +54,23 @@ RUNS = {"opencl": (*SHADERS, "TVM's matmul"), "vulkan": SHADERS, "webgpu": (*SHA
 @pytest.mark.row("R18", "R37")
 def test_everything_runs_on_every_kind_agrees_and_is_drawn(tmp_path: Path) -> None:
     build(tmp_path, kinds=tuple(SOURCES))
-    done = run(tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    process = run(tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
     for kind, names in RUNS.items():
-        if f"not run, {kind}: " in done.stdout:
+        if f"not run, {kind}: " in process.stdout:
             continue  # the tests of that runtime say in the list of skips that there is no device
         for name in names:
-            assert re.search(rf"│ {name} +│ {kind} ", done.stdout), done.stdout
+            assert re.search(rf"│ {name} +│ {kind} ", process.stdout), process.stdout
         for name in ("blur.png", "mandelbrot.png"):
             assert (tmp_path / f"{kind}-{name}").read_bytes().startswith(b"\x89PNG")
-            assert str(tmp_path / f"{kind}-{name}") in done.stdout
-    assert "│ opencl " in done.stdout
-    _, _, calls = done.stdout.partition("the same line of Python on every kind")
-    kinds = ", ".join(kind for kind in SOURCES if f"not run, {kind}: " not in done.stdout)
+            assert str(tmp_path / f"{kind}-{name}") in process.stdout
+    assert "│ opencl " in process.stdout
+    _, _, calls = process.stdout.partition("the same line of Python on every kind")
+    kinds = ", ".join(kind for kind in SOURCES if f"not run, {kind}: " not in process.stdout)
     call = re.escape('module["softmax"].on(device)(x=…, y=…, columns=1000, grid=512)')
     assert re.search(rf"│ softmax +│ {call} +│ {kinds} +│", calls), calls
     assert (tmp_path / "demo.png").stat().st_size < 60_000  # the README's picture is a copy of it
-    assert done.stdout.count("│ same ") == len(SOURCES)
+    assert process.stdout.count("│ same ") == len(SOURCES)
 
 
 def test_a_call_that_differs_between_kinds_fails_the_demo(tmp_path: Path) -> None:
@@ -81,34 +81,34 @@ def test_a_call_that_differs_between_kinds_fails_the_demo(tmp_path: Path) -> Non
     call = 'module["softmax"](x=x, y=y, columns=columns, grid=rows)'
     assert call in text
     (demo / "cases.py").write_text(text.replace(call, f"{call[:-1]}, **({{}} if device.kind == 'opencl' else {{'block': 64}}))"))
-    done = run(tmp_path, demo)
-    if "not run, webgpu: " in done.stdout:
+    process = run(tmp_path, demo)
+    if "not run, webgpu: " in process.stdout:
         pytest.skip("there is no WebGPU device")
-    assert done.returncode == 1
-    assert "FAILED the call of softmax is not the same on every kind" in done.stdout
-    assert "block=64" in done.stdout
+    assert process.returncode == 1
+    assert "FAILED the call of softmax is not the same on every kind" in process.stdout
+    assert "block=64" in process.stdout
 
 
 def test_a_wrong_result_fails_the_demo(tmp_path: Path) -> None:
     build(tmp_path, matmul=("sum += ", "sum -= "))
-    done = run(tmp_path)
-    assert done.returncode == 1
-    assert "FAILED tiled matmul on opencl: the largest error is " in done.stdout
+    process = run(tmp_path)
+    assert process.returncode == 1
+    assert "FAILED tiled matmul on opencl: the largest error is " in process.stdout
 
 
 def test_other_bytes_fail_the_demo(tmp_path: Path) -> None:
     build(tmp_path)
     digests = json.loads((tmp_path / "digests.json").read_text())
     (tmp_path / "digests.json").write_text(json.dumps({"opencl": digests["opencl"] | {"softmax": "0" * 64}}))
-    done = run(tmp_path)
-    assert done.returncode == 1
-    assert "FAILED the opencl module with softmax: the build box saved other bytes" in done.stdout
+    process = run(tmp_path)
+    assert process.returncode == 1
+    assert "FAILED the opencl module with softmax: the build machine saved other bytes" in process.stdout
 
 
 @pytest.mark.row("R29")
-def test_the_build_box_refuses_to_be_one_where_a_runtime_is_installed(tmp_path: Path) -> None:
-    done = subprocess.run(
+def test_the_build_fails_where_a_runtime_is_installed(tmp_path: Path) -> None:
+    process = subprocess.run(
         [sys.executable, str(DEMO / "build.py"), str(ROOT), str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path
     )
-    assert done.returncode == 1
-    assert "the opencl runtime is installed; this environment was to have none" in done.stderr
+    assert process.returncode == 1
+    assert "the opencl runtime is installed; expected an environment without runtimes" in process.stderr

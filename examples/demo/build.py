@@ -2,7 +2,7 @@
 
     python build.py <folder of the repository> <folder to write to>
 
-It writes kernels.devmod, and digests.json with the SHA-256 of each module's bytes as this environment made them.
+It writes kernels.devmod, and digests.json with the SHA-256 of the bytes of each module in this environment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "softmax.cu": {"block": 64},
     "matmul.cu": {"block": (16, 16)},
 }
-#: A function for Hexagon is one call without a grid, so its calls are others than those of the kinds above. It has a file of its own.
+#: A Hexagon function is one call without a grid. Its calls differ from those of the kinds above, so it is in another file.
 DSP_TARGET, DSP_OPTIONS = "hexagon -arch=v66", {"brighten.c": ["-mhvx=v66"]}
 BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda")
 
@@ -38,18 +38,18 @@ BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda")
 def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]:
     """Return the example kernels of a kind, and TVM's matmul if TVM has that kind, each with the name of its source."""
     sources = sorted((repository / "examples" / kind).glob(SOURCES[kind]))
-    made = [(source.name, devmod.compile(source, TARGETS.get(kind, kind), **OPTIONS.get(source.name, {}))) for source in sources]
+    modules = [(source.name, devmod.compile(source, TARGETS.get(kind, kind), **OPTIONS.get(source.name, {}))) for source in sources]
 
-    # TVM compiled this one on another machine. It is in TVM's imports blob.
+    # TVM compiled its matmul on another machine. The imports blob of TVM contains it.
     blob = repository / "core" / "tests" / "vectors" / "tvm" / f"matmul.{kind}.tvmimports"
     if blob.exists():
         library = devmod.interop.tvm.load_imports(blob.read_bytes())
-        made += [
+        modules += [
             ("TVM's matmul", devmod.create_with_fallback(module.kind, module.code, module.format, module.functions))
             for module in library.imports
             if module.kind == kind
         ]
-    return made
+    return modules
 
 
 def compile_dsp(repository: Path) -> list[tuple[str, devmod.Module]]:
@@ -60,43 +60,43 @@ def compile_dsp(repository: Path) -> list[tuple[str, devmod.Module]]:
 
 def main(repository: Path, out: Path) -> None:
     """Compile, save, and print a summary."""
-    # This environment can run nothing: no runtime is registered, and no driver's binding can be imported.
+    # This environment runs no kernel: no runtime is registered, and no binding of a driver is installed.
     for kind in SOURCES:
-        assert kind not in devmod.registered("devmod.create"), f"the {kind} runtime is installed; this environment was to have none"
+        assert kind not in devmod.registered("devmod.create"), f"the {kind} runtime is installed; expected an environment without runtimes"
     for name in BINDINGS:
-        assert importlib.util.find_spec(name) is None, f"{name} is installed; this environment was to have no runtime"
+        assert importlib.util.find_spec(name) is None, f"{name} is installed; expected an environment without runtimes"
 
     modules: list[devmod.Module] = []
     digests: dict[str, dict[str, str]] = {}
     for kind in SOURCES:
         try:
-            made = compile_kind(repository, kind)
+            named_modules = compile_kind(repository, kind)
         except devmod.ToolchainNotFoundError as error:
-            print(f"  left out {kind}: {error}")
+            print(f"  not compiled, {kind}: {error}")
             continue
-        for name, module in made:
+        for name, module in named_modules:
             assert type(module).__name__ == "FallbackModule", f"{name} is {module!r}, not a fallback"
             print(f"  {name:19} → {module.kind} {module.format}: {', '.join(module.functions)}")
             modules.append(module)
-        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in made}
+        digests[kind] = {next(iter(module.functions)): hashlib.sha256(module.save_to_bytes()).hexdigest() for _, module in named_modules}
     try:
         modules[0].get_function(next(iter(modules[0].functions)))
     except devmod.RuntimeNotLinkedError as error:
-        print(f"  asked to run one here: {error}")
+        print(f"  running one here raises: {error}")
     else:
-        raise AssertionError("a fallback gave a function")
+        raise AssertionError("a fallback returned a function")
 
     path = out / "kernels.devmod"
     devmod.save(devmod.bundle(*modules), path)
     (out / "digests.json").write_text(json.dumps(digests, indent=2))
     print(f"  {len(modules)} modules of {len(digests)} kinds in one file of {path.stat().st_size} bytes")
     try:
-        dsp = compile_dsp(repository)
+        dsp_modules = compile_dsp(repository)
     except devmod.ToolchainNotFoundError as error:
-        print(f"  left out hexagon: {error}")
+        print(f"  not compiled, hexagon: {error}")
     else:
-        devmod.save(devmod.bundle(*(module for _, module in dsp)), out / "dsp.devmod")
-        print(f"  {', '.join(name for name, _ in dsp)} → hexagon so, in a file of their own: a call of them has no grid")
+        devmod.save(devmod.bundle(*(module for _, module in dsp_modules)), out / "dsp.devmod")
+        print(f"  {', '.join(name for name, _ in dsp_modules)} → hexagon so, in another file: their calls have no grid")
 
 
 if __name__ == "__main__":

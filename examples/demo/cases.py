@@ -24,7 +24,7 @@ class Result:
 
 
 class Timed:
-    """A module whose calls run on one device. It adds up their time on the device, and keeps their text."""
+    """A module whose calls run on one device. It sums their time on the device, and records their text."""
 
     def __init__(self, module: devmod.Module, device: devmod.Device) -> None:
         self.module, self.device = module, device
@@ -51,7 +51,7 @@ def text_of_call(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> str
 
 
 def softmax(module: Any, device: Any, _: Path, *, rows: int = 512, columns: int = 1000) -> Result:
-    """Rows of very different size, some with large values that a softmax without the maximum would overflow on."""
+    """Rows of different scale. Some have large values, on which a softmax without the maximum overflows."""
     values = np.random.default_rng(1).normal(0, 8, (rows, columns)).astype(np.float32)
     values[::7] += 1e4
     x, y = device.from_numpy(values), device.empty(values.shape, "float32")
@@ -83,15 +83,15 @@ def gaussian_blur(module: Any, device: Any, repository: Path) -> Result:
     size = {"radius": radius, "width": width, "height": height}
     module["blur_rows"](picture=picture, between=between, weights=weights, **size, threads=(width, height))
     module["blur_columns"](between=between, blurred=blurred, weights=weights, **size, threads=(width, height))
-    found = blurred.numpy().view(np.uint8).reshape(height, width, 4)[..., :3]
+    pixels = blurred.numpy().view(np.uint8).reshape(height, width, 4)[..., :3]
 
-    wanted = original.astype(np.float64)
+    reference = original.astype(np.float64)
     for axis, count in ((1, width), (0, height)):
         places = [np.clip(np.arange(count) + offset, 0, count - 1) for offset in range(-radius, radius + 1)]
-        wanted = sum(weight * np.take(wanted, place, axis=axis) for weight, place in zip(gauss, places, strict=True))
-    both = np.concatenate([original, np.full((height, 6, 3), 255, np.uint8), found], axis=1)
-    # The kernel rounds to whole levels, so half a level is right, and float32 may fall on the other side of a half.
-    return Result(_largest(found, wanted), 0.502, {"blur.png": both})
+        reference = sum(weight * np.take(reference, place, axis=axis) for weight, place in zip(gauss, places, strict=True))
+    both = np.concatenate([original, np.full((height, 6, 3), 255, np.uint8), pixels], axis=1)
+    # The kernel rounds to whole levels, so the tolerance is half a level and the error of float32.
+    return Result(_largest(pixels, reference), 0.502, {"blur.png": both})
 
 
 def mandelbrot(module: Any, device: Any, _: Path) -> Result:
@@ -104,16 +104,16 @@ def mandelbrot(module: Any, device: Any, _: Path) -> Result:
 
     cx = np.broadcast_to(left + np.arange(width, dtype=np.float32) * pixel, (height, width)).ravel()
     cy = np.repeat(top - np.arange(height, dtype=np.float32) * pixel, width)
-    wanted = np.zeros(cx.size)
-    x, y, left_in = np.zeros_like(cx), np.zeros_like(cx), np.arange(cx.size)
+    reference = np.zeros(cx.size)
+    x, y, remaining = np.zeros_like(cx), np.zeros_like(cx), np.arange(cx.size)
     for step in range(1, steps + 1):
         x, y = x * x - y * y + cx, np.float32(2) * x * y + cy
         square = x * x + y * y
         out = square > 256
-        wanted[left_in[out]] = step + 1 - np.log2(0.5 * np.log2(square[out].astype(np.float64)))
-        x, y, cx, cy, left_in = (part[~out] for part in (x, y, cx, cy, left_in))
-    found = escape.numpy()
-    return Result(_largest(found, wanted.reshape(height, width)), 1e-3, {"mandelbrot.png": coloured(found)})
+        reference[remaining[out]] = step + 1 - np.log2(0.5 * np.log2(square[out].astype(np.float64)))
+        x, y, cx, cy, remaining = (part[~out] for part in (x, y, cx, cy, remaining))
+    times = escape.numpy()
+    return Result(_largest(times, reference.reshape(height, width)), 1e-3, {"mandelbrot.png": coloured(times)})
 
 
 def total(module: Any, device: Any, _: Path, *, n: int = 1_000_000, groups: int = 64) -> Result:
@@ -122,8 +122,8 @@ def total(module: Any, device: Any, _: Path, *, n: int = 1_000_000, groups: int 
     x, partial, result = device.from_numpy(values), device.empty((groups,), "float32"), device.empty((1,), "float32")
     module["sum"](x=x, partial=partial, n=n, grid=groups)
     module["sum"](x=partial, partial=result, n=groups, grid=1)
-    wanted = values.sum(dtype=np.float64)
-    return Result(abs(float(result.numpy()[0]) - wanted) / wanted, 1e-6)
+    reference = values.sum(dtype=np.float64)
+    return Result(abs(float(result.numpy()[0]) - reference) / reference, 1e-6)
 
 
 def tvm_matmul(module: Any, device: Any, _: Path) -> Result:
@@ -168,12 +168,12 @@ def dsp_sum(module: Any, device: Any) -> Result:
     """A function that returns its result."""
     values = np.random.default_rng(3).uniform(0, 1, 100_000).astype(np.float32)
     total = module["sum"](x=device.from_numpy(values), n=values.size)
-    wanted = values.sum(dtype=np.float64)
-    return Result(abs(total - wanted) / wanted, 1e-6)
+    reference = values.sum(dtype=np.float64)
+    return Result(abs(total - reference) / reference, 1e-6)
 
 
 def dsp_brighten(module: Any, device: Any) -> Result:
-    """Vectors of 128 bytes, and a rest."""
+    """A length that is not a multiple of the 128 bytes of a vector."""
     picture = np.random.default_rng(4).integers(0, 256, 10_000, "uint8")
     brighter = device.empty(picture.shape, "uint8")
     module["brighten"](picture=device.from_numpy(picture), brighter=brighter, amount=60, size=picture.size)
@@ -189,8 +189,8 @@ DSP_CASES: dict[str, Callable[..., Result]] = {
 }
 
 
-def _largest(found: np.ndarray, wanted: np.ndarray) -> float:
-    return float(np.abs(np.asarray(found, np.float64) - wanted).max())
+def _largest(result: np.ndarray, reference: np.ndarray) -> float:
+    return float(np.abs(np.asarray(result, np.float64) - reference).max())
 
 
 def _text(value: object) -> str:

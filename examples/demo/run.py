@@ -28,7 +28,7 @@ import devmod
 def main(repository: Path, out: Path) -> int:
     """Run everything, print the tables and return the exit status."""
     console = Console(width=max(Console().width, 110))
-    bad: list[str] = []
+    failures: list[str] = []
     digests = json.loads((out / "digests.json").read_text())
 
     table = Table("kernel", "kind", "device", box=box.ROUNDED, title="run on the device, compared with NumPy", title_justify="left")
@@ -46,38 +46,40 @@ def main(repository: Path, out: Path) -> int:
             not_run[kind] = str(error)
             table.add_row("all", kind, "[yellow]none here: not run[/]", "–", "–", "–", end_section=True)
             continue
-        there = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
-        wanted = {name: case for name, (case, functions) in CASES.items() if there.issuperset(functions)}
-        for name, case in wanted.items():
+        names = {name for stored in module.imports if stored.kind == kind for name in stored.functions}
+        cases = {name: case for name, (case, functions) in CASES.items() if names.issuperset(functions)}
+        for name, case in cases.items():
             timed = Timed(module, device)
-            found = case(timed, device, repository)
+            result = case(timed, device, repository)
             calls[name].setdefault("\n".join(timed.calls), []).append(kind)
-            good = found.error <= found.tolerance  # a NaN is no good either
-            if not good:
-                bad.append(f"{name} on {kind}: the largest error is {found.error:.3g}, allowed are {found.tolerance:g}")
-            shown = f"[green]{found.error:.2e}[/]" if good else f"[red]{found.error:.2e}[/]"
-            last = name == list(wanted)[-1]
-            table.add_row(name, kind, device.name, f"{timed.seconds * 1e3:.3f} ms", shown, f"{found.tolerance:g}", end_section=last)
-            pictures |= {f"{kind}-{file}": picture for file, picture in found.pictures.items()}
+            is_within = result.error <= result.tolerance  # False for NaN
+            if not is_within:
+                failures.append(f"{name} on {kind}: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
+            error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
+            is_last = name == list(cases)[-1]
+            table.add_row(
+                name, kind, device.name, f"{timed.seconds * 1e3:.3f} ms", error_text, f"{result.tolerance:g}", end_section=is_last
+            )
+            pictures |= {f"{kind}-{file}": picture for file, picture in result.pictures.items()}
     console.print(table)
-    bad += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
+    failures += [f"the call of {name} is not the same on every kind" for name, texts in calls.items() if len(texts) > 1]
     console.print(table_of_calls(calls))
     if (out / "dsp.devmod").exists():
-        bad += run_dsp(console, out / "dsp.devmod")
-    for kind, why in not_run.items():
-        console.print(f"not run, {kind}: {why}", soft_wrap=True, markup=False)
+        failures += run_dsp(console, out / "dsp.devmod")
+    for kind, reason in not_run.items():
+        console.print(f"not run, {kind}: {reason}", soft_wrap=True, markup=False)
 
     table = Table("kind", "modules", "SHA-256 of their bytes", "fallback = real", box=box.ROUNDED, title_justify="left")
     table.title = "the bytes of both environments"
-    for kind, built in digests.items():
-        found_here = same_bytes(out / "kernels.devmod", kind)
-        wrong = [f"the {kind} module with {name} is in one environment alone" for name in found_here.keys() ^ built.keys()]
-        for name in found_here.keys() & built.keys():
-            if set(found_here[name]) != {built[name]}:
-                wrong.append(f"the {kind} module with {name}: the build box saved other bytes")
-        bad += wrong
-        every = hashlib.sha256("".join(stored for stored, _ in found_here.values()).encode()).hexdigest()
-        table.add_row(kind, str(len(found_here)), every[:48] + "…", "[red]DIFFERENT[/]" if wrong else "[green]same[/]")
+    for kind, build_digests in digests.items():
+        run_digests = same_bytes(out / "kernels.devmod", kind)
+        differences = [f"the {kind} module with {name} is in one environment alone" for name in run_digests.keys() ^ build_digests.keys()]
+        for name in run_digests.keys() & build_digests.keys():
+            if set(run_digests[name]) != {build_digests[name]}:
+                differences.append(f"the {kind} module with {name}: the build machine saved other bytes")
+        failures += differences
+        digest = hashlib.sha256("".join(stored for stored, _ in run_digests.values()).encode()).hexdigest()
+        table.add_row(kind, str(len(run_digests)), digest[:48] + "…", "[red]DIFFERENT[/]" if differences else "[green]same[/]")
     console.print(table)
 
     for name, picture in pictures.items():
@@ -86,13 +88,13 @@ def main(repository: Path, out: Path) -> int:
     if pictures:
         overview(pictures, next(iter(pictures)).partition("-")[0]).save(out / "demo.png", optimize=True)
         console.print(f"picture: {out / 'demo.png'} (the one of the README)", soft_wrap=True)
-    for line in bad:
+    for line in failures:
         console.print(f"[red]FAILED[/] {line}", soft_wrap=True)
-    return bool(bad)
+    return bool(failures)
 
 
 def run_dsp(console: Console, path: Path) -> list[str]:
-    """Run the file for Hexagon, print its table, and return what is wrong."""
+    """Run the file for Hexagon, print its table, and return the failures."""
     module = devmod.load(path)
     try:
         device = devmod.device("hexagon")
@@ -102,18 +104,18 @@ def run_dsp(console: Console, path: Path) -> list[str]:
     table = Table("kernel", "call", "device", box=box.ROUNDED, title="a file for DSPs: a call has no grid", title_justify="left")
     for title in ("time", "largest error", "allowed"):
         table.add_column(title, justify="right")
-    bad = []
+    failures = []
     for name, case in DSP_CASES.items():
         timed = Timed(module, device)
         result = case(timed, device)
-        good = result.error <= result.tolerance
-        shown = f"[green]{result.error:.2e}[/]" if good else f"[red]{result.error:.2e}[/]"
-        table.add_row(name, escape(timed.calls[0]), device.name, f"{timed.seconds * 1e3:.3f} ms", shown, f"{result.tolerance:g}")
-        if not good:
-            bad.append(f"{name} on hexagon: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
+        is_within = result.error <= result.tolerance
+        error_text = f"[green]{result.error:.2e}[/]" if is_within else f"[red]{result.error:.2e}[/]"
+        table.add_row(name, escape(timed.calls[0]), device.name, f"{timed.seconds * 1e3:.3f} ms", error_text, f"{result.tolerance:g}")
+        if not is_within:
+            failures.append(f"{name} on hexagon: the largest error is {result.error:.3g}, allowed are {result.tolerance:g}")
     console.print(table)
     digests = same_bytes(path, "hexagon")
-    return bad + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
+    return failures + [f"the hexagon module with {name}: other bytes" for name, (stored, real) in digests.items() if stored != real]
 
 
 def table_of_calls(calls: dict[str, dict[str, list[str]]]) -> Table:
@@ -141,17 +143,17 @@ def overview(pictures: dict[str, np.ndarray], kind: str) -> Image.Image:
 def same_bytes(path: Path, kind: str) -> dict[str, tuple[str, str]]:
     """Return, by the first function of each module of a kind, the digests of the stored and of the real module's bytes.
 
-    The real module is made from the payload alone. The build box saved a fallback's bytes.
+    The real module is made from the payload alone. The build machine saved the bytes of a fallback.
     """
-    found = {}
+    digests = {}
     for stored in devmod.load(path).imports:
         if stored.kind != kind:
             continue
         real = devmod.create(stored.kind, stored.code, stored.format, stored.functions)
         assert type(real).__module__.startswith(f"devmod_{kind}"), f"{real!r} is not devmod-{kind}'s"
         name = next(iter(stored.functions))
-        found[name] = (hashlib.sha256(stored.save_to_bytes()).hexdigest(), hashlib.sha256(real.save_to_bytes()).hexdigest())
-    return found
+        digests[name] = (hashlib.sha256(stored.save_to_bytes()).hexdigest(), hashlib.sha256(real.save_to_bytes()).hexdigest())
+    return digests
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ ADVICE = (
 
 
 def find_modules(folder: str) -> list[Path]:
-    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is given.
+    """Return the modules of the library in a folder, or in that of DEVMOD_ROCM_DEVICE_LIBS; [] if neither is set.
 
     Raises
     ------
