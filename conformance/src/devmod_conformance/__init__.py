@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from devmod_conformance._calls import axpy_call as axpy_call
 from devmod_conformance._calls import count_call as count_call
+from devmod_conformance._calls import linear_functions as linear_functions
 from devmod_conformance._calls import transpose_call as transpose_call
 from devmod_conformance._case import Call as Call
 from devmod_conformance._case import Conformance as Conformance
@@ -66,6 +67,7 @@ __all__ = [
     "count_call",
     "device_turn",
     "find",
+    "linear_functions",
     "rows",
     "run",
     "transpose_call",

@@ -1,10 +1,27 @@
-"""Calls of kernels that several backends ship, with their NumPy references."""
+"""Calls of kernels that several backends ship, with their NumPy references, and the descriptions of these kernels."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from devmod import FunctionInfo, Interface, Param
 from devmod_conformance._case import Call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def linear_functions(tags: Sequence[str]) -> dict[str, FunctionInfo]:
+    """Return the functions ``axpy`` and ``count`` of `axpy_call` and `count_call`, with an interface. `tags` are the launch tags."""
+    n = Param("n", "scalar", "int32")
+    x, y = Param("x", "buffer", "float32", "r"), Param("y", "buffer", "float32", "rw")
+    values, counts = Param("values", "buffer", "int32", "r"), Param("counts", "buffer", "uint32", "rw")
+    axpy, count = Interface([x, y, Param("a", "scalar", "float32"), n]), Interface([values, counts, n])
+    return {
+        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], tags, (), axpy),
+        "count": FunctionInfo("count", ["handle", "handle", "int32"], tags, (), count),
+    }
 
 
 def axpy_call() -> Call:

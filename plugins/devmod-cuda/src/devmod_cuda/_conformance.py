@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from devmod import FunctionInfo, Interface, Member, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
 
 TYPE_CHECKING = False
@@ -25,24 +25,10 @@ _SCALE = """extern "C" __global__ void scale(float *x)
 _TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
-def _buffer(name: str, dtype: str, access: str) -> Param:
-    return Param(name, "buffer", dtype, access)
-
-
-def _linear_info() -> dict[str, FunctionInfo]:
-    n = Param("n", "scalar", "int32")
-    axpy = Interface([_buffer("x", "float32", "r"), _buffer("y", "float32", "rw"), Param("a", "scalar", "float32"), n])
-    count = Interface([_buffer("values", "int32", "r"), _buffer("counts", "uint32", "rw"), n])
-    return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
-        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
-    }
-
-
 def _shift_info() -> FunctionInfo:
     members = [Member("amount", "int32", 0), Member("count", "int32", 4)]
     params = [
-        _buffer("x", "int32", "rw"),
+        Param("x", "buffer", "int32", "rw"),
         Param("how", "scalar", "uint8x8", align=4, members=members),
         Param("add", "scalar", "float32x3"),
         Param("twice", "scalar", "bool"),
@@ -72,7 +58,7 @@ class CudaConformance(Conformance):
         Sample(
             LINEAR_PTX.encode(),
             "ptx",
-            _linear_info(),
+            linear_functions(_TAGS),
             source={"cuda": LINEAR},
             calls=[axpy_call(), count_call()],
         ),
@@ -102,9 +88,9 @@ class CudaConformance(Conformance):
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", _linear_info()),
-        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", _linear_info()),
-        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", _linear_info()),
+        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(_TAGS)),
+        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(_TAGS)),
+        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(_TAGS)),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("other", ["handle"])}),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"no ELF file", "cubin", {"k": FunctionInfo("k", ["handle"])}),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from devmod import FunctionInfo, Interface, Local, Param
-from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, transpose_call
+from devmod import FunctionInfo, Local
+from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,20 +49,6 @@ _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
 
-def _buffer(name: str, dtype: str, access: str) -> Param:
-    return Param(name, "buffer", dtype, access)
-
-
-def _linear_info() -> dict[str, FunctionInfo]:
-    n = Param("n", "scalar", "int32")
-    axpy = Interface([_buffer("x", "float32", "r"), _buffer("y", "float32", "rw"), Param("a", "scalar", "float32"), n])
-    count = Interface([_buffer("values", "int32", "r"), _buffer("counts", "uint32", "rw"), n])
-    return {
-        "axpy": FunctionInfo("axpy", ["handle", "handle", "float32", "int32"], _TAGS, (), axpy),
-        "count": FunctionInfo("count", ["handle", "handle", "int32"], _TAGS, (), count),
-    }
-
-
 def _shift(x: Any, parameters: tuple[int, int], scratch: Local) -> None:
     x[: parameters[1]] += parameters[0]
 
@@ -77,7 +63,7 @@ class OpenCLConformance(Conformance):
         Sample(
             _LINEAR.encode(),
             "cl",
-            _linear_info(),
+            linear_functions(_TAGS),
             source={"cl": _LINEAR},
             calls=[
                 axpy_call(),
