@@ -128,7 +128,7 @@ def test_functions_that_differ_between_architectures_have_no_fatbin() -> None:
         ),
         (
             "cuda -arch=compute_90 -format=cubin",
-            "the target 'cuda -arch=compute_90 -format=cubin' asks for a cubin of a virtual architecture; write -arch=sm_90, or -format=ptx",
+            "the target 'cuda -arch=compute_90 -format=cubin' requests a cubin of a virtual architecture; write -arch=sm_90, or -format=ptx",
         ),
         (
             "cuda -arch=sm_90 -format=spv",
@@ -154,7 +154,7 @@ def test_an_unknown_architecture_lists_those_that_nvrtc_knows() -> None:
     numbers = ", ".join(name.removeprefix("sm_") for name in nvrtc.arch_names() if name.startswith("sm_"))
     number = ".".join(map(str, nvrtc.version()))
     assert refused(SAXPY, "cuda -arch=sm_42") == (
-        f"NVRTC {number} does not know the architecture 'sm_42'; it knows sm_ and compute_ with {numbers}"
+        f"NVRTC {number} does not support the architecture 'sm_42'; it supports sm_ and compute_ with {numbers}"
     )
 
 
@@ -495,4 +495,4 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert module.origin.toolchain == TOOLCHAIN
     assert "libclang is not installed" in refused(SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError)
     fmap = {"saxpy": devmod.FunctionInfo("saxpy", ("float32",))}
-    assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == ("the declared fmap gives the cuda function 'saxpy' 1 arguments; its PTX has 3")
+    assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == ("the declared fmap has 1 arguments for the cuda function 'saxpy'; its PTX has 3")

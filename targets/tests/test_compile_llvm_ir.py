@@ -88,7 +88,7 @@ def test_structs_by_value() -> None:
     [
         (
             "cuda -arch=sm_80",
-            "LLVM IR compiles to PTX, and 'sm_80' alone asks for a cubin: write -arch=compute_80, or -format=ptx",
+            "LLVM IR compiles to PTX, and 'sm_80' alone requests a cubin: write -arch=compute_80, or -format=ptx",
         ),
         (
             "cuda -format=cuda",
@@ -106,7 +106,7 @@ def test_targets_that_do_not_fit(target: str, text: str) -> None:
 
 def test_an_unknown_architecture_lists_those_that_clang_knows() -> None:
     text = refused(SCALE, "cuda -arch=compute_42")
-    assert text.startswith(f"ziglang {version('ziglang')} does not know the architecture 'compute_42'; it knows sm_")
+    assert text.startswith(f"ziglang {version('ziglang')} does not support the architecture 'compute_42'; it supports sm_")
     assert " sm_90a, " in text
 
 

@@ -151,7 +151,7 @@ def test_an_old_driver(environment: dict[str, str]) -> None:
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert error_of(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
-        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown). nvidia-smi shows whether it works at all"
+        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown). Run nvidia-smi to test the driver"
     )
 
 

@@ -157,7 +157,7 @@ def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stre
 def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, standin: Any) -> None:
     x = device.zeros(4, "int32")
     for call, text in (
-        ("cuStreamBeginCapture", "begins no batch"),
+        ("cuStreamBeginCapture", "cannot begin a batch"),
         ("cuGraphInstantiateWithFlags", "refused the launches of a batch"),
         ("cuGraphLaunch", "refused the launches of a batch"),
     ):

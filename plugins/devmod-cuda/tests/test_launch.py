@@ -492,7 +492,7 @@ def test_a_fault_is_raised_at_the_next_wait_and_the_device_is_lost(cuda_driver: 
         f"{device} reports a fault of a launch: {tail}",
         f"{device} refused a launch of the cuda function 'k': {tail}",
         f"{device} reports a fault of a launch: {tail}",
-        f"{device} gives no event: {tail}",
+        f"{device} cannot record an event: {tail}",
         f"{device} cannot allocate 16 bytes: {tail}",
     ]
 

@@ -83,8 +83,8 @@ def test_an_event_of_a_thread_without_a_context(device: Any) -> None:
 
 
 ERRORS = [
-    ("cuStreamCreate", lambda device: device.stream(), "gives no stream"),
-    ("cuEventCreate", lambda device: device.default_stream.record(), "gives no event"),
+    ("cuStreamCreate", lambda device: device.stream(), "cannot create a stream"),
+    ("cuEventCreate", lambda device: device.default_stream.record(), "cannot record an event"),
     ("cuStreamSynchronize", lambda device: device.default_stream.synchronize(), "reports a fault of a launch"),
     ("cuCtxSynchronize", lambda device: device.synchronize(), "reports a fault of a launch"),
     ("cuEventSynchronize", lambda device: device.default_stream.record().synchronize(), "reports a fault of a launch"),
@@ -92,7 +92,7 @@ ERRORS = [
     (
         "cuEventElapsedTime",
         lambda device: device.default_stream.record().elapsed(device.default_stream.record()),
-        "gives no time of an event",
+        "cannot return the time of an event",
     ),
 ]
 

@@ -155,7 +155,10 @@ def test_what_the_driver_refuses(device: Any, array: Any, standin: Any) -> None:
     standin.set("fail", "cuTensorMapEncodeTiled=1")
     with pytest.raises(devmod.LaunchError) as caught:
         devmod_cuda.tensor_map(array, (16, 32))
-    assert str(caught.value) == f"{device} makes no tensor map of {array!r} in boxes of [16, 32]: CUDA_ERROR_INVALID_VALUE (invalid value)"
+    assert (
+        str(caught.value)
+        == f"{device} cannot create a tensor map of {array!r} in boxes of [16, 32]: CUDA_ERROR_INVALID_VALUE (invalid value)"
+    )
 
 
 def test_a_device_without_tensor_maps(cuda_driver: str, standin: Any) -> None:

@@ -162,7 +162,7 @@ def _check_pointer(address: int, expected: CudaDevice | None) -> CudaDevice:
     Raises
     ------
     ConversionError
-        The driver does not know the address, or it belongs to another context.
+        The address is unknown to the driver, or it belongs to another context.
     """
     try:
         context, kind, ordinal = devices()[0].driver.pointer_attributes(address, _ATTRIBUTES)

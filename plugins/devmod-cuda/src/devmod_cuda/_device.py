@@ -82,7 +82,7 @@ class CudaDevice(Device):
             try:
                 return Context(self.driver, self.handle)
             except DriverError as error:
-                raise driver_error(f"{self} gives no context", error, self) from error
+                raise driver_error(f"{self} cannot retain its primary context", error, self) from error
 
         context: Context = self._once.get("context", retain)
         return context
@@ -105,7 +105,7 @@ class CudaDevice(Device):
             with context:
                 handle = context.streams.create()
         except DriverError as error:
-            raise driver_error(f"{self} gives no stream", error, self) from error
+            raise driver_error(f"{self} cannot create a stream", error, self) from error
         return CudaStream(self, handle.value, handle)
 
     def foreign_stream(self, handle: int, owner: object) -> CudaStream:

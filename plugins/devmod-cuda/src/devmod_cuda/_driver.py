@@ -1,4 +1,4 @@
-"""The driver of this process: cuda-bindings or pycuda, as ``DEVMOD_CUDA_DRIVER`` names it. No other file chooses."""
+"""The driver of this process: cuda-bindings or pycuda, as ``DEVMOD_CUDA_DRIVER`` selects. No other file selects a driver."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def driver_name() -> str:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # another finder refuses it
+    except (ImportError, ValueError):  # another finder raises an error for it
         return False
 
 
@@ -143,10 +143,10 @@ def _initialize(driver: Driver) -> Driver:
     except DriverError as error:
         if error.name == "CUDA_ERROR_NO_DEVICE":
             visible = os.environ.get(_VISIBLE)
-            why = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
-            raise DeviceNotFoundError(f"no CUDA device was found: {error}; {why}", kind="cuda") from error
+            advice = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
+            raise DeviceNotFoundError(f"no CUDA device was found: {error}; {advice}", kind="cuda") from error
         raise DeviceNotFoundError(
-            f"no CUDA device can be used: the driver does not start: {error}. nvidia-smi shows whether it works at all", kind="cuda"
+            f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver", kind="cuda"
         ) from error
     return driver
 

@@ -117,10 +117,10 @@ class Capture:
                 context.driver.begin_capture(self.stream.handle)
         except DriverError as error:
             context.end_capture(self)
-            raise driver_error(f"{self.stream.device} begins no batch", error, self.stream.device) from error
+            raise driver_error(f"{self.stream.device} cannot begin a batch", error, self.stream.device) from error
 
     def _submit(self) -> None:
-        """End the capture, and queue its graph, once. The next call goes on from where an interrupt came."""
+        """End the capture, and queue its graph, once. After an interrupt, the next call completes it."""
         context = self.stream.device.context
         driver, stream = context.driver, self.stream.handle
         try:
@@ -200,7 +200,7 @@ class Graph:
                 finally:
                     driver.destroy_graph(graph)
         except DriverError as error:
-            raise driver_error(f"{stream.device} makes no graph of {len(launches)} launches", error, stream.device) from error
+            raise driver_error(f"{stream.device} cannot create a graph of {len(launches)} launches", error, stream.device) from error
 
     def __call__(self) -> None:
         """Queue all launches.

@@ -44,7 +44,7 @@ class HandleCalls(Symbols):
         Parameters
         ----------
         cell
-            An empty list, which gets the object of ctypes with the handle. It stays empty if the call fails.
+            An empty list, to which the object of ctypes with the handle is added. It stays empty if the call fails.
         name
             The function's name in cuda.h, without the suffix of its version.
         arguments

@@ -1,7 +1,7 @@
-"""Handles of the driver that are destroyed with the objects that use them, whatever thread collects these.
+"""Handles of the driver that are destroyed with the objects that use them, in any thread.
 
 KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle, and one call of C creates a handle and stores
-it in the lease's list; another one removes it from there and destroys it. What an interrupt has prevented happens with the next handle.
+it in the lease's list; another one removes it from there and destroys it. The next handle repeats what an interrupt has prevented.
 """
 
 from __future__ import annotations

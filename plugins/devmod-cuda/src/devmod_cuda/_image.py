@@ -1,4 +1,4 @@
-"""Images: PTX, cubins and fatbins, checked before a driver gets them (R40). A driver may crash on a damaged one."""
+"""Images: PTX, cubins and fatbins, checked before the driver is called (R40). A driver may crash on a damaged image."""
 
 from __future__ import annotations
 

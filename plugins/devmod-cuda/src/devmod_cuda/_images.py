@@ -37,7 +37,7 @@ class Images(Programs):
     Parameters
     ----------
     fmt, code
-        The payload, or what a replaced compiler returned for it.
+        The payload, or the result of a replaced compiler for it.
     names
         The symbols of the kernels that the module declares.
     constants
@@ -164,7 +164,7 @@ class LoadedImage:
                 return self.context.driver.get_global(self._module.value, name)
         except DriverError as error:
             if error.name != "CUDA_ERROR_NOT_FOUND":
-                raise driver_error(f"{self.device} gives no address of the global {name!r}", error, self.device) from error
+                raise driver_error(f"{self.device} cannot return the address of the global {name!r}", error, self.device) from error
             raise FunctionNotFoundError(
                 f"the cuda module has no global {name!r}: its image has no variable of that name. Declare it in the source as __device__ "
                 "or __constant__, outside of a namespace",

@@ -42,7 +42,7 @@ class Driver(Launches):
         image
             The address of the image.
         options
-            Values by number of CUjit_option. The driver writes its logs to the bytes objects, which is what cuda-bindings asks for.
+            Values by number of CUjit_option. The driver writes its logs to the bytes objects, as cuda-bindings requires.
         """
 
     # -- modules and functions

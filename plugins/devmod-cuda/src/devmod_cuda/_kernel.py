@@ -46,8 +46,8 @@ class CudaKernel(Kernel):
         places: Sequence[ParamPlace] | None = self._entry.params if self._entry is not None else None
         with context:
             if places is None:
-                found = driver.param_places(self._function)
-                places = None if found is None else [ParamPlace(offset, size) for offset, size in found]
+                pairs = driver.param_places(self._function)
+                places = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
             self._layout = parameter_layout(info, places)
             max_threads, static = (driver.function_attribute(self._function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
         self._limits = Limits(self._device, info, self._entry, max_threads, static)
@@ -124,9 +124,9 @@ class CudaKernel(Kernel):
         what = f"the cuda function {self._name!r}"
         if error.name == OUT_OF_MEMORY:
             return self._device.memory_error(0, f"{describe(error)} in a launch of {what}")
-        found = driver_error(f"{self._device} refused a launch of {what}", error, self._device)
-        found.function = self._name
-        return found
+        result = driver_error(f"{self._device} refused a launch of {what}", error, self._device)
+        result.function = self._name
+        return result
 
     def _raise_shared_memory(self, nbytes: int) -> None:
         """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's own at first."""

@@ -1,7 +1,7 @@
 """The parameter block of a kernel: the places of its arguments, and the bytes of a launch.
 
 The driver copies the parameters of a launch from one block of memory. The image of a kernel has their offsets and sizes. An image
-without them gets the places that CUDA's C++ compiler would choose for the types of the arguments.
+without them has the places that CUDA's C++ compiler would choose for the types of the arguments.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class CudaStream(Stream):
                 event = context.events.create(0)
                 context.driver.record_event(event.value, self.handle)
         except DriverError as error:
-            raise driver_error(f"{self.device} gives no event", error, self.device) from error
+            raise driver_error(f"{self.device} cannot record an event", error, self.device) from error
         return CudaEvent(self.device, event)
 
     def wait(self, event: Event) -> None:
@@ -154,7 +154,7 @@ class CudaEvent(Event):
             with context:
                 return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
         except DriverError as error:
-            raise driver_error(f"{self.device} gives no time of an event", error, self.device) from error
+            raise driver_error(f"{self.device} cannot return the time of an event", error, self.device) from error
 
     def __repr__(self) -> str:
         return f"<Event of {self.device}>"

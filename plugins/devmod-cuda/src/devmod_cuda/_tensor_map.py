@@ -108,7 +108,7 @@ def tensor_map(
         with device.context:
             data = device.driver.encode_tensor_map(number, array.memory, shape, strides[:-1], box[::-1], steps[::-1], *modes)  # type: ignore[arg-type]
     except DriverError as error:
-        raise driver_error(f"{device} makes no tensor map of {array!r} in boxes of {list(box)}", error, device) from error
+        raise driver_error(f"{device} cannot create a tensor map of {array!r} in boxes of {list(box)}", error, device) from error
     result = TensorMap(data)
     result.array, result.box = array, box
     return result

@@ -90,7 +90,7 @@ def conditions_agree(text: str, options: Iterable[str], known_headers: Collectio
     options
         NVRTC's options.
     known_headers
-        The names of NVIDIA's and the host's headers whose types libclang knows.
+        The names of NVIDIA's and the host's headers whose types the prelude declares.
     """
     if any(option.startswith("-U") for option in options):
         return False

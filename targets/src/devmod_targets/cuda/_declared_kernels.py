@@ -21,7 +21,7 @@ def declared_kernels(request: CompileRequest, ptx: str, lowered: Mapping[str, st
     Raises
     ------
     CompileError
-        The declared fmap gives a kernel another number of arguments.
+        The declared fmap has another number of arguments for a kernel.
     """
     expressions = {symbol: expression for expression, symbol in lowered.items()}
     declared = {info.name: info for info in (request.fmap or {}).values()}
@@ -41,7 +41,7 @@ def _declared_types(declared: Mapping[str, FunctionInfo], symbol: str, count: in
         return ("",) * count
     if len(info.arg_types) != count:
         raise CompileError(
-            f"the declared fmap gives the cuda function {symbol!r} {len(info.arg_types)} arguments; its PTX has {count}",
+            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {symbol!r}; its PTX has {count}",
             kind="cuda",
             function=symbol,
         )

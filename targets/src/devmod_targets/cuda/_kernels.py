@@ -33,7 +33,7 @@ class ImageKernel:
     expression
         The C++ expression that names it.
     needs_probe
-        Whether only the compiler knows the types of its parameters.
+        Whether only the compiler resolves the types of its parameters.
     """
 
     __slots__ = ("_arguments", "_declaration", "_entry", "_is_certain", "_nodes", "_text", "expression", "needs_probe")

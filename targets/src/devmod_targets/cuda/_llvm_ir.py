@@ -37,7 +37,7 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     ToolchainNotFoundError
         ziglang is not installed.
     CompileError
-        The target asks for another format, or the IR has errors or no kernel. `log` contains clang's output.
+        The target requests another format, or the IR has errors or no kernel. `log` contains clang's output.
     """
     arch = _arch(request)
     options, defines = options_and_defines(request)
@@ -85,7 +85,7 @@ def _arch(request: CompileRequest) -> str:
     arch: str = target.archs[0]
     if arch.startswith("sm_") and not fmt:
         raise CompileError(
-            f"LLVM IR compiles to PTX, and {arch!r} alone asks for a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx",
+            f"LLVM IR compiles to PTX, and {arch!r} alone requests a cubin: write -arch={arch.replace('sm_', 'compute_')}, or -format=ptx",
             kind="cuda",
         )
     return arch.replace("compute_", "sm_")
@@ -98,7 +98,7 @@ def _run(request: CompileRequest, arguments: Sequence[str], data: bytes, output:
         cpus = _CPUS.search(result.log)
         if cpus:
             known = ", ".join(name for name in cpus[1].split(", ") if name.startswith("sm_"))
-            raise CompileError(f"{toolchain()} does not know the architecture {request.target.arch!r}; it knows {known}", kind="cuda")
+            raise CompileError(f"{toolchain()} does not support the architecture {request.target.arch!r}; it supports {known}", kind="cuda")
         errors = [f"{match['place'] or request.name}: error: {match['text']}" for match in _messages(result, "error")]
         raise compile_error("cuda", _LANGUAGE, errors or [f"clang ended with status {result.status}"], result.log)
     return result

@@ -96,7 +96,7 @@ class SourceKernels:
     unknown
         The places of errors.
     is_complete
-        Whether libclang knows all headers and reports no error, so that the types are those of the compiler.
+        Whether libclang has all headers and reports no error, so that the types are those of the compiler.
     is_certain
         Whether the conditions of the preprocessor are the compiler's.
     text
@@ -146,11 +146,11 @@ class SourceKernels:
                         self.by_expression[expressions[int(number)]] = kernel(_scope(target, kinds), target, is_template=True)
             elif cursor.kind == kinds.FUNCTION_DECL and _is_kernel(cursor, kinds, library):
                 is_template = _pattern(cursor, library) is not None
-                found = kernel(scope, cursor, is_template)
+                entry = kernel(scope, cursor, is_template)
                 # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
-                key = found.signature()
-                if key not in self.by_signature or all(found.parameter_names(library)):
-                    self.by_signature[key] = found
+                key = entry.signature()
+                if key not in self.by_signature or all(entry.parameter_names(library)):
+                    self.by_signature[key] = entry
 
     def incomplete_types(self) -> list[str]:
         """Return the names of the structs behind pointers that libclang has not laid out."""

@@ -1,4 +1,4 @@
-"""What a CUDA target asks for: the format and the architectures."""
+"""The format and the architectures of a CUDA target."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def payload_format(target: Target) -> str:
     if fmt == "cubin" and target.archs[0].startswith("compute_"):
         number = target.archs[0].removeprefix("compute_")
         raise CompileError(
-            f"the target {str(target)!r} asks for a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
+            f"the target {str(target)!r} requests a cubin of a virtual architecture; write -arch=sm_{number}, or -format=ptx", kind="cuda"
         )
     if fmt == "cuda" and len(target.archs) > 1:
         raise CompileError(
@@ -61,14 +61,14 @@ def nvrtc_arch(arch: str) -> str:
     Raises
     ------
     CompileError
-        NVRTC does not know it.
+        NVRTC does not support it.
     """
     known = nvrtc.arch_names()
     if not arch:
         return _CHECKED if _CHECKED in known else known[-1]
     if arch not in known:
         number = ".".join(map(str, nvrtc.version()))
-        raise CompileError(f"NVRTC {number} does not know the architecture {arch!r}; it knows {_short(known)}", kind="cuda")
+        raise CompileError(f"NVRTC {number} does not support the architecture {arch!r}; it supports {_short(known)}", kind="cuda")
     return arch
 
 

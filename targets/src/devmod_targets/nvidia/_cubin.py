@@ -168,10 +168,10 @@ def _attributes(contents: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 def _entries(sections: Sections) -> set[int]:
     """Return the numbers of the sections with the code of kernels."""
-    found: set[int] = set()
+    sections_with_code: set[int] = set()
     for number in sections.of_type(_SYMBOLS):
         table = sections.contents(number)
         for info, other, section in iter_unpack("<4xBBH16x", table[: len(table) // 24 * 24]):
             if info & 15 == _FUNCTION and other & _KERNEL:
-                found.add(section)
-    return found
+                sections_with_code.add(section)
+    return sections_with_code
