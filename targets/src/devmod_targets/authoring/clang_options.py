@@ -51,6 +51,13 @@ class ClangOptions(Value):
         return Origin(str(request.target), ", ".join([self.toolchain.name, *readers]), (*self.options, *defines), sources)
 
 
+def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, str]:
+    """Return the request without the options that start with `prefix`, and the value of the last of them; "" if there is none."""
+    values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
+    rest = [option for option in request.options if not option.startswith(prefix)]
+    return request.replace(options=rest), values[-1] if values else ""
+
+
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, reserved: re.Pattern[str]) -> ClangOptions:
     """Return the options of a request.
 
@@ -71,9 +78,8 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
         An option is reserved or names a path, or LLVM IR has defines or include folders.
     """
     kind = spec.kind
-    programs = [option[len(_TOOLCHAIN) :] for option in request.options if option.startswith(_TOOLCHAIN)]
-    request_options = [option for option in request.options if not option.startswith(_TOOLCHAIN)]
-    options, defines = options_and_defines(request.replace(options=request_options))
+    request, program = split_option(request, _TOOLCHAIN)
+    options, defines = options_and_defines(request)
     for option in options:
         if reserved.match(option):
             raise CompileError(
@@ -83,7 +89,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
             )
     if not standard and (defines or request.include):
         raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind=kind)
-    toolchain = find_toolchain(spec, request.language, programs[-1] if programs else "")
+    toolchain = find_toolchain(spec, request.language, program)
     flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
     flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
     return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))

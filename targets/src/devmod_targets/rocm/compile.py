@@ -10,7 +10,7 @@ from devmod.targets.rocm.spec import SPEC
 from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.clang_options import check_symbols, clang_options
+from devmod_targets.authoring.clang_options import check_symbols, clang_options, split_option
 from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
 
@@ -62,10 +62,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         )
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
-    libraries = [option[len(_device_libs.OPTION) :] for option in request.options if option.startswith(_device_libs.OPTION)]
-    request = request.replace(options=[option for option in request.options if not option.startswith(_device_libs.OPTION)])
+    request, library = split_option(request, _device_libs.OPTION)
     options = clang_options(request, SPEC, standard, _RESERVED)
-    modules = _device_libs.find_modules(libraries[-1] if libraries else "")
+    modules = _device_libs.find_modules(library)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     with TemporaryDirectory(prefix="devmod-") as folder:
