@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -191,6 +193,19 @@ def test_the_error_of_a_fault_names_the_place_and_the_next_call_works(device: An
     loaded["add"](x, x, y, 4)
     np.testing.assert_array_equal(y, 2 * x)
     assert loaded["count_calls"]() == 1  # the new runner has loaded the module again
+
+
+def test_nothing_keeps_a_runner_that_has_ended(device: Any) -> None:
+    loaded = new_module()
+    ended = ref(device.runner())
+    with pytest.raises(devmod.LaunchError):
+        loaded["spoil"](np.zeros(1, "int32"))
+    loaded["spoil"].on(device)
+    assert loaded["count_calls"]() == 0
+    with pytest.raises(devmod.LaunchError):
+        loaded["spoil"](np.zeros(1, "int32"))
+    gc.collect()
+    assert ended() is None
 
 
 def test_a_prepared_launch_of_a_lost_runner_raises(device: Any) -> None:

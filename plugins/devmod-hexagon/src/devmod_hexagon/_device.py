@@ -59,9 +59,15 @@ class HexagonDevice(Device):
         with self._lock:
             if self._runner is None or self._runner.ended:
                 open_driver("hexagon")
+                if self._runner is None:
+                    atexit.register(self._close)
                 self._runner = self._start(repr(self))
-                atexit.register(self._runner.close)
             return self._runner
+
+    def _close(self) -> None:
+        """End the runner when the process exits. Earlier runners have ended, so nothing keeps them and their memory."""
+        if self._runner is not None:
+            self._runner.close()
 
     def wait(self) -> None:
         """Wait for all calls."""

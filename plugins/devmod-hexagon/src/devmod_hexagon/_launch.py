@@ -113,16 +113,9 @@ class HexagonKernel(Kernel):
             runner = runner_of()
             queue(runner, item(runner, values))
 
-        def call_for_result(values: Sequence[Any]) -> Any:
-            stream.submit()
-            runner = runner_of()
-            results: list[Any] = []
-            runner.queue_calls((item(runner, values),), results.extend)
-            runner.wait()
-            assert read is not None
-            return read(results[1])
-
-        return call if read is None else call_for_result
+        if read is None:
+            return call
+        return lambda values: read(self._run(stream, values)[1])
 
     def prepare(self, stream: Stream, shape: Any, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, HexagonStream)
@@ -138,9 +131,13 @@ class HexagonKernel(Kernel):
 
     def time(self, stream: Stream, shape: Any, values: Sequence[Any]) -> float:
         assert isinstance(stream, HexagonStream)
+        return float(self._run(stream, values)[0]) * 1e-9
+
+    def _run(self, stream: HexagonStream, values: Sequence[Any]) -> list[Any]:
+        """Call the function and wait. Return the nanoseconds of the call and the bytes of its result."""
         stream.submit()
         runner = self._device.runner()
-        results: list[Any] = []
-        runner.queue_calls((self.item(runner, values),), results.extend)
+        reply: list[Any] = []
+        runner.queue_calls((self.item(runner, values),), reply.extend)
         runner.wait()
-        return float(results[0]) * 1e-9
+        return reply

@@ -130,7 +130,7 @@ class Runner:
                 (number,) = self._request("load", memory.address, span, code)
             except RunnerError as error:
                 raise FormatError(_load_error(error), kind="hexagon") from None
-            image = Image(self, number, memory.address)
+            image = Image(number, memory.address)
             lease = lend(image, (number, memory), self._collected.append)
             image.token = lease.token
             self._images[id(lease)] = lease
@@ -409,10 +409,9 @@ class Image:
         The place of the file's address 0.
     """
 
-    __slots__ = ("__weakref__", "address", "number", "runner", "token")
+    __slots__ = ("__weakref__", "address", "number", "token")
 
-    def __init__(self, runner: Runner, number: int, address: int) -> None:
-        self.runner = runner
+    def __init__(self, number: int, address: int) -> None:
         self.number = number
         self.address = address
         self.token: object = None
