@@ -1,4 +1,4 @@
-"""The driver: which one is chosen, what it takes to open it, and its two implementations."""
+"""The driver: the choice of one, the errors of opening it, and its two implementations."""
 
 from __future__ import annotations
 

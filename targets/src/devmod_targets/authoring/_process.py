@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The time limit of one program in seconds. The first program that zig links with a C library builds that library.
+#: The time limit of one program in seconds.
 TIMEOUT = 600
 #: The limit on the bytes of a program's messages.
 _MAX_LOG = 64 << 20
@@ -18,9 +18,7 @@ _MAX_LOG = 64 << 20
 _INHERITED = ("SYSTEMROOT", "SystemRoot", "WINDIR")
 
 
-def run_program(
-    command: Sequence[str], folder: str, *, name: str, kind: str, home: str = "", cache: str = "", path: str = ""
-) -> tuple[int, str]:
+def run_program(command: Sequence[str], folder: str, *, name: str, kind: str, home: str = "", path: str = "") -> tuple[int, str]:
     """Run a program and return its exit status and its messages.
 
     Parameters
@@ -32,9 +30,7 @@ def run_program(
     name, kind
         The program's name, and the target's kind, for errors.
     home
-        The program's home and temporary folder; by default `folder`.
-    cache
-        The folder of zig's cache; by default `home`. zig requires one, although most of its programs write nothing there.
+        The program's home and temporary folder, and that of zig's cache, which zig requires; by default `folder`.
     path
         The program's PATH.
 
@@ -47,7 +43,7 @@ def run_program(
 
     home = home or folder
     environment = {"HOME": home, "TMPDIR": home, "TMP": home, "TEMP": home, "LC_ALL": "C", "PATH": path}
-    environment |= {"ZIG_GLOBAL_CACHE_DIR": cache or home, "ZIG_LOCAL_CACHE_DIR": cache or home}
+    environment |= {"ZIG_GLOBAL_CACHE_DIR": home, "ZIG_LOCAL_CACHE_DIR": home}
     environment |= {variable: os.environ[variable] for variable in _INHERITED if variable in os.environ}
     try:
         completed = subprocess.run(  # noqa: S603 - a compiler, with checked arguments

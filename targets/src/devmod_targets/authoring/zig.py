@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import Value, cache_dir
+from devmod.backend import Value
 from devmod.errors import ToolchainNotFoundError, not_installed
 from devmod_targets.authoring._process import run_program
 
@@ -67,7 +67,6 @@ def run_zig(
     *,
     kind: str,
     install: str = "pip install ziglang",
-    uses_cache: bool = False,
 ) -> ZigResult:
     """Run one of zig's programs on files, in a temporary folder that contains nothing else.
 
@@ -83,8 +82,6 @@ def run_zig(
         The target's kind, for errors.
     install
         The command that installs the wheel, for the error.
-    uses_cache
-        Whether zig's cache is kept in devmod's cache folder. ``cc`` builds C libraries, which takes minutes the first time.
 
     Raises
     ------
@@ -102,8 +99,7 @@ def run_zig(
                 file.write(data)
         home = os.path.join(folder, "home")
         os.mkdir(home)
-        cache = os.path.join(cache_dir(), "zig") if uses_cache and cache_dir() else ""
-        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, home=home, cache=cache)
+        status, log = run_program([path, *arguments], folder, name=f"zig {arguments[0]}", kind=kind, home=home)
         result, place = b"", os.path.join(folder, output)
         if output and os.path.isfile(place):
             with open(place, "rb") as file:
