@@ -179,8 +179,7 @@ def _common_functions(bundle: Module) -> Iterator[dict[str, Any]]:
 
 def _size(module: Module) -> int:
     """Return the size of a module's bytes. The bytes of a stored module are not read."""
-    parts = module.unverified if isinstance(module, StoredModule) else module.wire_parts()
-    return sum(map(len, parts))
+    return module.size if isinstance(module, StoredModule) else sum(map(len, module.wire_parts()))
 
 
 def _function(name: str, info: FunctionInfo, readable: bool) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import os
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._modules.module import Module
-from devmod._modules.stored import StoredModule
+from devmod._modules.stored import StoredModule, slices
 from devmod._util.regular_files import open_regular
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from typing_extensions import Buffer
 
@@ -185,8 +185,8 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     roots, entries = read_index(index, len(data) - start, place)
-    blobs = data[start:]
-    modules = [_module_of(entry, number, blobs, place, tuple(prefer), index) for number, entry in enumerate(entries)]
+    read = slices(data[start:])
+    modules = [_module_of(entry, number, read, place, tuple(prefer), index) for number, entry in enumerate(entries)]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
@@ -201,7 +201,9 @@ def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleM
     return BundleModule(candidates, prefer)
 
 
-def _module_of(entry: Entry, number: int, blobs: memoryview, place: str, prefer: tuple[str, ...], index: memoryview) -> Module:
+def _module_of(
+    entry: Entry, number: int, read: Callable[[int, int], memoryview], place: str, prefer: tuple[str, ...], index: memoryview
+) -> Module:
     if entry.kind == BUNDLE:
         return _bundle_of((), prefer)
     if entry.offset is None:
@@ -210,7 +212,9 @@ def _module_of(entry: Entry, number: int, blobs: memoryview, place: str, prefer:
         return LibraryModule()
     return StoredModule(
         entry.kind,
-        blobs[entry.offset : entry.offset + entry.size],
+        read,
+        entry.offset,
+        entry.size,
         fmt=entry.fmt,
         names=entry.functions,
         variant=entry.variant,

@@ -36,8 +36,10 @@ class StoredModule(Module):
     ----------
     kind
         The kind, as the file has it.
-    wire
-        The module's bytes. Saving the module returns them unchanged.
+    read
+        Returns the bytes at an offset, of a size. It is called at the first use of the module's bytes, and again only after an error.
+    offset, size
+        Where the module's bytes are. Saving the module returns them unchanged.
     fmt, names
         The format and the names of its functions in the index; None: they are read from the bytes.
     variant
@@ -55,7 +57,9 @@ class StoredModule(Module):
     def __init__(
         self,
         kind: str,
-        wire: memoryview,
+        read: Callable[[int, int], memoryview],
+        offset: int,
+        size: int,
         *,
         fmt: str | None = None,
         names: Iterable[str] | None = None,
@@ -66,7 +70,9 @@ class StoredModule(Module):
         index: memoryview | None = None,
     ) -> None:
         self._kind = kind
-        self._wire = wire
+        self._read = read
+        self._offset = offset
+        self._size = size
         self._format = fmt
         self._names = None if names is None else tuple(names)
         self._variant = variant
@@ -123,6 +129,11 @@ class StoredModule(Module):
             return None
         origin: Origin = self._once.get("origin", self._read_origin)
         return origin
+
+    @property
+    def size(self) -> int:
+        """The size of the module's bytes, which are not read."""
+        return self._size
 
     @property
     def place(self) -> str:
@@ -232,6 +243,12 @@ class StoredModule(Module):
             once = self.__dict__.setdefault("_values", Once())  # one operation, also between threads
         return once
 
+    @property
+    def _wire(self) -> memoryview:
+        """The module's bytes, without a check of their digest."""
+        wire: memoryview = self._once.get("wire", lambda: self._read(self._offset, self._size))
+        return wire
+
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
 
@@ -283,3 +300,8 @@ class StoredModule(Module):
 
         contents: tuple[str, Mapping[str, FunctionInfo], Code] = self._once.get("contents", lambda: decode(spec, self._wire))
         return contents
+
+
+def slices(data: memoryview) -> Callable[[int, int], memoryview]:
+    """Return the function `read` of modules whose bytes are in `data`. The bytes are not copied."""
+    return lambda offset, size: data[offset : offset + size]

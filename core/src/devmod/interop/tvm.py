@@ -16,7 +16,7 @@ from devmod._modules.const_loader import ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
 from devmod._modules.library import LibraryModule
 from devmod._modules.module import LIBRARY, Module
-from devmod._modules.stored import StoredModule
+from devmod._modules.stored import StoredModule, slices
 from devmod._modules.tree import ordered
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
@@ -217,7 +217,7 @@ class _TvmModule(StoredModule):
     """A stored module loaded from TVM's bytes. It has these bytes beside its own."""
 
     def __init__(self, kind: str, wire: memoryview, tvm_kind: str, tvm_bytes: memoryview, **known: Any) -> None:
-        super().__init__(kind, wire, **known)
+        super().__init__(kind, slices(wire), 0, len(wire), **known)
         self.tvm_kind = tvm_kind
         self.tvm_bytes = tvm_bytes
 
