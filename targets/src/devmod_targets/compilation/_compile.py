@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 
 import devmod
-from devmod.backend import check_fmap
+from devmod.backend import check_fmap, find_spec
 from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, Payload
 from devmod_targets.compilation._arguments import folders, macros, strings
@@ -82,6 +82,16 @@ def compile_source(
                 error.args = (f"{error}. The source is the str {source.strip()!r}, and a str is always text. {file_hint(source)}",)
             raise
     return modules[0] if len(modules) == 1 else devmod.bundle(*modules)
+
+
+def variants_of(target: Target) -> tuple[Target, ...]:
+    """Return the targets of single payloads: one for each architecture, or one for all of a fatbin."""
+    if len(target.archs) < 2:
+        return (target,)
+    spec = find_spec(target.kind)
+    if spec is None or not spec.compiler:
+        return target.variants()
+    return tuple(_import_compiler(spec)[1](target))
 
 
 def _import_compiler(spec: TargetSpec) -> tuple[Compiler, Callable[[Target], Sequence[Target]]]:
