@@ -185,14 +185,28 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     roots, entries = read_index(index, len(data) - start, place)
-    read = slices(data[start:])
-    modules = [_module_of(entry, number, read, place, tuple(prefer), index) for number, entry in enumerate(entries)]
+    return tree_of(roots, entries, slices(data[start:]), place, tuple(prefer), index)
+
+
+def tree_of(
+    roots: Sequence[int],
+    entries: Sequence[Entry],
+    read: Callable[[int, int], memoryview],
+    place: str,
+    prefer: tuple[str, ...],
+    index: memoryview,
+) -> Module:
+    """Return the root of a tree that `read_index` has read; a bundle if there are several roots.
+
+    `read` returns the bytes at an offset from the first module's bytes, of a size.
+    """
+    modules = [_module_of(entry, number, read, place, prefer, index) for number, entry in enumerate(entries)]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
     if len(roots) == 1:
         return modules[roots[0]]
-    return _bundle_of([modules[number] for number in roots], tuple(prefer))
+    return _bundle_of([modules[number] for number in roots], prefer)
 
 
 def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:

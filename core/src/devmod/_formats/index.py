@@ -116,8 +116,8 @@ def not_a_bundle(place: str) -> str:
     return f"{place} is not a bundle: it does not begin with the magic bytes of a .devmod file"
 
 
-def read_head(data: memoryview, place: str) -> memoryview:
-    """Check the header and the digest of the index, and return the index.
+def index_length(data: memoryview, place: str) -> int:
+    """Check the header at the start of `data`, and return the length of the index.
 
     Raises
     ------
@@ -137,6 +137,12 @@ def read_head(data: memoryview, place: str) -> memoryview:
         raise FormatError(f"{place} is damaged: version {version} of the .devmod format does not exist")
     if length > MAX_INDEX:
         raise FormatError(f"{place} is damaged: its index has {length} bytes; the limit is {MAX_INDEX}")
+    return length
+
+
+def read_head(data: memoryview, place: str) -> memoryview:
+    """Check the header and the digest of the index, and return the index. The errors are those of `index_length`."""
+    length = index_length(data, place)
     if length > len(data) - HEADER:
         raise FormatError(f"{place} is cut short: an index of {length} bytes, and {len(data) - HEADER} are left")
     index = data[HEADER : HEADER + length]
