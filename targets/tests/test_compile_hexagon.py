@@ -57,6 +57,22 @@ def test_cpp_functions_have_qualified_names() -> None:
     }
 
 
+def test_name_expressions_instantiate_templates() -> None:
+    source = """
+    namespace filters { template <class T> T at(const T *x, int n) { return x[n]; } }
+    template <class T> void fill(T *x, int n) { x[n] = 1; }
+    template void fill<short>(short *, int);
+    void twice(int *x) {} void twice(float *x) {}
+    """
+    module = devmod.compile(source, TARGET, language="C++", name_expressions=["filters::at<float>"])
+    assert [f"{name} {info}" for name, info in module.functions.items()] == [
+        "twice(int*) <FunctionInfo _Z5twicePi(x: int32* rw)>",
+        "twice(float*) <FunctionInfo _Z5twicePf(x: float32* rw)>",
+        "fill<short> <FunctionInfo _Z4fillIsEvPT_i(x: int16* rw, n: int32)>",
+        "filters::at<float> <FunctionInfo _ZN7filters2atIfEET_PKS1_i(x: float32* r, n: int32) -> float32>",
+    ]
+
+
 def test_llvm_ir_needs_declared_functions() -> None:
     text = 'target triple = "hexagon"\ndefine void @k(ptr %x) {\n  store i32 1, ptr %x\n  ret void\n}\n'
     module = devmod.compile(text, TARGET, language="LLVM IR", fmap={"k": FunctionInfo("k", ["handle"])})
@@ -131,7 +147,7 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "name expressions": (
         {"name_expressions": ["k<int>"]},
-        "name_expressions= is not supported for hexagon; instantiate the template in the source",
+        "name_expressions= is not supported for C, which has no templates",
     ),
 }
 

@@ -169,6 +169,38 @@ def test_llvm_ir_needs_declared_kernels() -> None:
     )
 
 
+TEMPLATES = """
+template <class T> struct Pair { struct Item { T value; int index; }; };
+namespace shapes { template <class T> __global__ void scale(T *x, const T *y, T factor, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] = y[i] * factor;
+} }
+namespace { template <class T> __global__ void hidden(typename Pair<T>::Item item, T *x) { x[0] = item.value; } }
+template <class... T> __global__ void add(float *x, T... rest) { x[0] = (rest + ...); }
+static __global__ void set(int *x) { x[0] = 1; }
+static __global__ void set(float *x) { x[0] = 1; }
+template __global__ void shapes::scale<double>(double *, const double *, double, int);
+"""
+
+
+def test_name_expressions_instantiate_templates() -> None:
+    expressions = ["shapes::scale<float>", "&hidden<int>", "add<int, double>", "(void (*)(float *))set"]
+    module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=expressions)
+    assert [f"{name} {info}" for name, info in module.functions.items()] == [
+        "set <FunctionInfo _ZL3setPi(x: int32* rw) any block>",
+        "shapes::scale<double> <FunctionInfo _ZN6shapes5scaleIdEEvPT_PKS1_S1_i(x: float64* rw, y: float64* r, factor: float64, n: int32) any block>",
+        "shapes::scale<float> <FunctionInfo _ZN6shapes5scaleIfEEvPT_PKS1_S1_i(x: float32* rw, y: float32* r, factor: float32, n: int32) any block>",
+        "hidden<int> <FunctionInfo _ZN12_GLOBAL__N_16hiddenIiEEvN4PairIT_E4ItemEPS2_(item: {value: int32, index: int32}, x: int32* rw) any block>",
+        "add<int, double> <FunctionInfo _Z3addIJidEEvPfDpT_(x: float32* rw, rest_0: int32, rest_1: float64) any block>",
+        "(void (*)(float *))set <FunctionInfo _ZL3setPf(x: float32* rw) any block>",
+    ]
+    assert module.source["hip"] == TEMPLATES
+    plain = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP")
+    assert list(plain.functions) == ["set(int*)", "set(float*)", "shapes::scale<double>"]
+
+
 ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "a mistake": (
         {"source": "__global__ void k(int *x) { x[0] = nonsense; }"},
@@ -184,7 +216,11 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "the target 'rocm -arch=sm_90' has the unknown architecture 'sm_90'; expected a name such as gfx90a, gfx1100, gfx942:xnack- or "
         "gfx11-generic",
     ),
-    "no kernel": ({"source": "__device__ int k;"}, "the HIP source <text> has no kernel: mark a function with __global__"),
+    "no kernel": (
+        {"source": "__device__ int k;"},
+        "the HIP source <text> has no kernel: mark a function with __global__; a template needs an instance, such as "
+        "name_expressions=['scale<float>']",
+    ),
     "a function of the device library": (
         {"source": "__global__ void k(double *x) { x[0] = exp(x[0]); }"},
         "the HIP source <text> uses __ocml_exp_f64, which amdgcn does not compute by itself. The functions __ocml_… are those of ROCm's device "
@@ -200,17 +236,23 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"options": ["-march=gfx90a"]},
         "the rocm option '-march=gfx90a' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
     ),
-    "name expressions": (
-        {"name_expressions": ["k<int>"]},
-        "name_expressions= is not supported for rocm yet; instantiate the template in the source: "
-        "template __global__ void scale<float>(float *, float);",
+    "a name expression with a mistake": (
+        {"name_expressions": ["absent<int>"]},
+        "name_expressions= ('absent<int>') does not compile: use of undeclared identifier 'absent'",
+    ),
+    "a name expression of a function that is no kernel": (
+        {"source": "template <class T> __device__ T f(T x) { return x; }\n__global__ void k() {}", "name_expressions": ["f<int>"]},
+        "name_expressions= contains 'f<int>', which names no kernel of the source",
     ),
     "a declared kernel that the source does not have": (
         {"fmap": {"k": FunctionInfo("other", ["handle"])}},
         "the declared fmap names the rocm kernel 'other', which <text> does not have. It has _Z1kPi",
     ),
-    "a template without a declaration": (
-        {"source": "template <class T> __global__ void k(T *x) { x[0] = 1; }\ntemplate __global__ void k<int>(int *);"},
+    "an instance that its name does not identify": (
+        {
+            "source": "template <class T> __global__ void k(T *x) { x[0] = 1; }\ntemplate <class T> __global__ void k(T *x, int n) { x[n] = 1; }\n"
+            "template __global__ void k<int>(int *);"
+        },
         "the signatures of _Z1kIiEvPT_ in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, "
         "arg_types)})",
     ),
@@ -313,6 +355,16 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     assert counts[9] == 128 % 10
     assert total[0] == 64
     np.testing.assert_array_equal(halves, doubled)
+
+
+@needs_emulator
+def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
+    module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"])
+    emulator = rdna3_runner.Emulator(code_of(module), tmp_path)
+    x, y = np.zeros(70, "int16"), np.arange(70, dtype="int16")
+    emulator.add(module.functions["shapes::scale<short>"].name, x, y, np.int16(3), np.int32(69), grid=(2, 1, 1), block=(64, 1, 1))
+    emulator.run()
+    np.testing.assert_array_equal(x, [*range(0, 207, 3), 0])
 
 
 @needs_emulator

@@ -511,7 +511,7 @@ def read_fatbin(data: bytes) -> None:
 
 def read_mangled(data: bytes) -> None:
     """The mangled name of a kernel, and that of the probe's variable."""
-    from devmod_targets.cuda import _mangled
+    from devmod_targets.authoring import _mangled
 
     symbol = data.decode("utf-8", "replace")
     for parts in (_mangled.parse_function(symbol), _mangled.parse_function("_Z" + symbol)):

@@ -13,10 +13,19 @@ from devmod.errors import CompileError
 from devmod_targets.authoring._clang_records import record_members, uses_location
 from devmod_targets.authoring._members import with_members
 from devmod_targets.authoring.clang import VIRTUAL_FOLDER, LocationSet, element_type
+from devmod_targets.authoring.instances import (
+    expression_number,
+    function_name,
+    instance_variables,
+    keys_of,
+    parameter_names,
+    referenced_function,
+    source_instances,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -63,6 +72,15 @@ def parse_source(
     return library.parse(main, arguments, files, kind=kind, description=f"the {request.language} source {request.name}")
 
 
+def exported_text(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
+    """Return a source with the variables by which `CFunctions.exported` finds the instances of templates."""
+    return text + instance_variables(_all_expressions(symbols, expressions))
+
+
+def _all_expressions(symbols: Iterable[str], expressions: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([*expressions, *source_instances(symbols)]))
+
+
 class CFunctions:
     """The function definitions of a translation unit.
 
@@ -84,6 +102,44 @@ class CFunctions:
         """Yield the cursor of each function with a body, also in namespaces, in the order of the source."""
         yield from self._definitions(self._unit.cursor)
 
+    def exported(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
+        """Return the symbol and the cursor of each function of the linked file, by its name for callers.
+
+        Parameters
+        ----------
+        symbols
+            The functions of the linked file.
+        expressions
+            The name expressions of the request. `exported_text` has made the parsed text.
+
+        Raises
+        ------
+        CompileError
+            An expression names no function of the linked file.
+        """
+        all_expressions = _all_expressions(symbols, expressions)
+        instances = {}
+        for cursor in self._unit.cursor.get_children():
+            number = expression_number(cursor)
+            function = referenced_function(cursor, self._library) if number is not None else None
+            if number is not None and function is not None:
+                instances[all_expressions[number]] = function
+        named = {}
+        for expression in expressions:
+            symbol = instances[expression].mangled_name if expression in instances else ""
+            if symbol not in symbols:
+                raise CompileError(
+                    f"name_expressions= contains {expression!r}, which names no {self._noun} of the source",
+                    kind=self._kind,
+                    function=function_name(expression),
+                )
+            named[symbol] = function_name(expression)
+        cursors = {cursor.mangled_name: (self.qualified_name(cursor), cursor) for cursor in self.definitions()}
+        for name, cursor in instances.items():
+            cursors.setdefault(cursor.mangled_name, (name, cursor))
+        keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
+        return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
+
     def _definitions(self, parent: Any) -> Iterator[Any]:
         for cursor in parent.get_children():
             kind = cursor.kind.name
@@ -94,11 +150,11 @@ class CFunctions:
 
     @staticmethod
     def qualified_name(cursor: Any) -> str:
-        """Return a function's name with its namespaces."""
+        """Return a function's name with its namespaces. Anonymous ones are omitted."""
         parts = [cursor.spelling]
         scope = cursor.semantic_parent
         while scope is not None and scope.kind.name == "NAMESPACE":
-            parts.append(scope.spelling)
+            parts += [] if scope.is_anonymous() else [scope.spelling]
             scope = scope.semantic_parent
         return "::".join(reversed(parts))
 
@@ -117,28 +173,29 @@ class CFunctions:
         """
         types: list[str] = []
         params: list[Param] = []
-        for number, argument in enumerate(cursor.get_arguments(), 1):
-            type_, param = self._param(argument)
+        names = parameter_names(cursor, self._library)
+        for number, (argument, name) in enumerate(zip(cursor.get_arguments(), names, strict=True), 1):
+            type_, param = self._param(argument, name)
             if not type_:
-                raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {argument.spelling!r}", argument)
+                raise self.unsupported(cursor, f"takes {argument.type.spelling!r} as argument {number} {name!r}", name)
             types.append(type_)
             params.append(param)
         return types, params
 
-    def unsupported(self, cursor: Any, problem: str, argument: Any = None) -> CompileError:
+    def unsupported(self, cursor: Any, problem: str, argument: str = "") -> CompileError:
         """Return the error for a function that devmod cannot call. `problem` follows the function's name."""
         return CompileError(
             f"{self.location(cursor)}: the {self._noun} {cursor.spelling!r} {problem}, which devmod cannot pass; expected a number, a "
             "struct, or a pointer. Declare helper functions static",
             kind=self._kind,
             function=cursor.spelling,
-            argument=argument.spelling if argument is not None else "",
+            argument=argument,
         )
 
-    def _param(self, argument: Any) -> tuple[str, Param]:
+    def _param(self, argument: Any, name: str) -> tuple[str, Param]:
         """Return the type for arg_types ("" if devmod cannot pass it) and the Param of one argument."""
         unknown = self._unknown
-        name, type_ = argument.spelling, argument.type.get_canonical()
+        type_ = argument.type.get_canonical()
         is_unknown = unknown.intersects(argument.extent)
         is_array = _kind(type_) in _ARRAYS
         if _kind(type_) in ("POINTER", "LVALUEREFERENCE") or is_array:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from devmod.errors import compile_error
+from devmod_targets.authoring.instances import FILE, expression_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,10 +38,22 @@ class ClangBuild:
         The target's own headers, name to text.
     folder
         An empty folder, which the caller removes.
+    ending
+        The text that follows the source, such as `instance_variables`.
     """
 
-    def __init__(self, request: CompileRequest, toolchain: LlvmToolchain, language: str, headers: Mapping[str, str], folder: str) -> None:
+    def __init__(
+        self,
+        request: CompileRequest,
+        toolchain: LlvmToolchain,
+        language: str,
+        headers: Mapping[str, str],
+        folder: str,
+        *,
+        ending: str = "",
+    ) -> None:
         self._request, self._toolchain, self._language, self._headers, self._folder = request, toolchain, language, headers, folder
+        self._ending = ending
         self._kind = str(request.target.kind)
 
     def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -74,6 +87,9 @@ class ClangBuild:
         lines = self._user_lines(output, name)
         if code:
             errors = [line for line in lines if _ERROR.search(line)]
+            if errors and errors[0].startswith(f"{FILE}:"):
+                reason = errors[0].partition(" error: ")[2]
+                raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
             raise compile_error(self._kind, request.language, errors or lines or [f"clang ended with status {code}"], "\n".join(lines))
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings = [line for line in lines if _WARNING.search(line)]
@@ -137,7 +153,7 @@ class ClangBuild:
         if request.data:
             path.write_bytes(request.data)
         else:
-            path.write_text(request.text, encoding="utf-8", newline="")
+            path.write_text(request.text + self._ending, encoding="utf-8", newline="")
         return name
 
     def _preprocessor(self, defines: Mapping[str, str]) -> list[str]:

@@ -87,8 +87,10 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
                 "output itself",
                 kind=kind,
             )
-    if not standard and (defines or request.include):
-        raise CompileError("defines and include folders are not supported for LLVM IR, which has no preprocessor", kind=kind)
+    if not standard and (defines or request.include or request.name_expressions):
+        raise CompileError(
+            f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor", kind=kind
+        )
     toolchain = find_toolchain(spec, request.language, program)
     flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
     flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []

@@ -6,6 +6,7 @@ import re
 
 from devmod.errors import CompileError
 from devmod_targets.authoring import SelfContainedSource
+from devmod_targets.authoring.instances import explicit_instances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,14 +14,10 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import CompileRequest
 
-_INSTANCE = re.compile(r"[A-Za-z_:][\w:]*\s*<[^\"\\;{}]*>")
-
 
 def with_instances(request: CompileRequest, source: SelfContainedSource) -> SelfContainedSource:
     """Append an explicit instantiation for each template instance of `name_expressions` to the source."""
-    lines = "".join(
-        f"template __global__ decltype({text}) {text};\n" for text in request.name_expressions if _INSTANCE.fullmatch(text.strip())
-    )
+    lines = explicit_instances(request.name_expressions, "__global__ ")
     if not lines:
         return source
     whole = source.text + ("" if source.text.endswith("\n") else "\n") + lines

@@ -6,7 +6,8 @@ from devmod import Param
 from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.cuda._mangled import parse_function
+from devmod_targets.authoring._mangled import parse_function
+from devmod_targets.authoring.instances import function_name
 from devmod_targets.cuda._parameter_names import parameter_names
 from devmod_targets.cuda._reflect_clang import signature_key
 from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
@@ -15,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from devmod_targets.cuda._mangled import MangledName
-    from devmod_targets.cuda._mangled_type import TypeNode
+    from devmod_targets.authoring._mangled import MangledName
+    from devmod_targets.authoring._mangled_type import TypeNode
     from devmod_targets.cuda._reflect_clang import SourceKernel, SourceKernels
     from devmod_targets.nvidia import KernelEntry, ParamPlace
 
@@ -174,7 +175,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
             key = parts.signature() if len(overloads) > 1 and parts is not None else name
             results[key] = ImageKernel(entries[symbol], "", declaration, source)
     for symbol, expression in expressions.items():
-        name = expression.strip().removeprefix("&").strip()
+        name = function_name(expression)
         results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
     return results
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 
 from devmod.errors import CompileError
+from devmod_targets.authoring._mangled import parse_signature
+from devmod_targets.authoring.instances import source_instances
 from devmod_targets.cuda._kernels import match_kernels
-from devmod_targets.cuda._mangled import parse_function, parse_signature
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.cuda._reflect_clang import read_source
 from devmod_targets.cuda.nvrtc import compile_program
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest, ReflectedFunction, SelfContainedSource
-    from devmod_targets.cuda._mangled_type import TypeNode
+    from devmod_targets.authoring._mangled_type import TypeNode
 
 #: The variable of the probe.
 _PROBE = "devmod_signature"
@@ -70,9 +71,8 @@ def read_kernels(
     standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
     entries = [read_ptx(ptx) for ptx, _ in images]
-    expressions += _instances(
-        {symbol for kernels in entries for symbol in kernels} - {symbol for _, lowered in images for symbol in lowered.values()}
-    )
+    named = {symbol for _, lowered in images for symbol in lowered.values()}
+    expressions += source_instances(sorted({symbol for kernels in entries for symbol in kernels} - named))
     source_kernels = read_source(request, source, standard=standard, macros=_macros(target, version), expressions=expressions)
     matched = [match_kernels(kernels, lowered, source_kernels) for kernels, (_, lowered) in zip(entries, images, strict=True)]
     doubtful = {kernel.expression: None for kernels in matched for kernel in kernels.values() if kernel.needs_probe}
@@ -84,12 +84,6 @@ def read_kernels(
         for kernels in matched
     ]
     return functions, source_kernels.toolchain
-
-
-def _instances(symbols: Iterable[str]) -> list[str]:
-    """Return the expressions of the template instances that the source itself requests. libclang does not list them."""
-    parts = [parse_function(symbol) for symbol in sorted(symbols)]
-    return [each.name for each in parts if each is not None and each.name.endswith(">")]
 
 
 def _macros(target: str, version: tuple[int, int]) -> list[tuple[str, str]]:

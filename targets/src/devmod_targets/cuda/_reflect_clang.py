@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 
 from devmod.targets.cuda.spec import SPEC
+from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
+from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of
 from devmod_targets.cuda import _prelude
 from devmod_targets.cuda._conditions import conditions_agree, include_names
 from devmod_targets.cuda._host_headers import predefined
-from devmod_targets.cuda._mangled import parse_function
 from devmod_targets.cuda._reflect_types import incomplete_name
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _SKIP_BODIES = 0x40
-_VARIABLE = "devmod_expression_"
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 
 
@@ -62,19 +61,8 @@ class SourceKernel:
         return signature_key(self.symbol)
 
     def parameter_names(self, library: Libclang) -> list[str]:
-        """Return the name of each parameter. Those of an explicit instance are in its template, and those of a pack get numbers."""
-        names = [argument.spelling for argument in self.cursor.get_arguments()]
-        pattern = _pattern(self.cursor, library)
-        if pattern is not None and not any(names):
-            parameters = [each.spelling for each in pattern.get_children() if each.kind == library.cindex.CursorKind.PARM_DECL]
-            names = parameters if len(parameters) == len(names) else names
-        repeated = {name for name, count in Counter(names).items() if name and count > 1}
-        numbers = dict.fromkeys(repeated, 0)
-        for index, name in enumerate(names):
-            if name in repeated:
-                names[index] = f"{name}_{numbers[name]}"
-                numbers[name] += 1
-        return names
+        """Return the name of each parameter, as `parameter_names` has it."""
+        return parameter_names(self.cursor, library)
 
 
 def signature_key(symbol: str) -> str:
@@ -139,13 +127,12 @@ class SourceKernels:
 
         for scope, cursor in _declarations(unit.cursor, "", kinds, main):
             if cursor.kind == kinds.VAR_DECL:
-                number = cursor.spelling.removeprefix(_VARIABLE)
-                if number != cursor.spelling and number.isdecimal():
-                    target = _referenced_function(cursor, kinds)
-                    if target is not None and _is_kernel(target, kinds, library):
-                        self.by_expression[expressions[int(number)]] = kernel(_scope(target, kinds), target, is_template=True)
+                number = expression_number(cursor)
+                target = referenced_function(cursor, library) if number is not None else None
+                if number is not None and target is not None and _is_kernel(target, kinds, library):
+                    self.by_expression[expressions[number]] = kernel(_scope(target, kinds), target, is_template=True)
             elif cursor.kind == kinds.FUNCTION_DECL and _is_kernel(cursor, kinds, library):
-                is_template = _pattern(cursor, library) is not None
+                is_template = template_of(cursor, library) is not None
                 entry = kernel(scope, cursor, is_template)
                 # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
                 key = entry.signature()
@@ -188,7 +175,7 @@ def read_source(
     headers = dict(_prelude.headers())
     for name in include_names(text):
         headers.setdefault(name, "")  # after a missing file libclang reports no further error
-    appended = "".join(f"\nauto *{_VARIABLE}{number} = {_address(each)};" for number, each in enumerate(expressions))
+    appended = instance_variables(expressions)
     head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text)
     files = [
         (main, text + appended),
@@ -227,10 +214,6 @@ def _is_plain(name: str) -> bool:
     return not name.startswith("/") and ".." not in name and "\\" not in name and name.isprintable()
 
 
-def _address(expression: str) -> str:
-    return expression if expression.lstrip().startswith(("&", "(")) else f"&{expression}"
-
-
 def _declarations(cursor: Any, scope: str, kinds: Any, main: str) -> Iterator[tuple[str, Any]]:
     for each in cursor.get_children():
         file = each.location.file
@@ -245,21 +228,8 @@ def _declarations(cursor: Any, scope: str, kinds: Any, main: str) -> Iterator[tu
 
 
 def _is_kernel(cursor: Any, kinds: Any, library: Libclang) -> bool:
-    pattern = _pattern(cursor, library)
+    pattern = template_of(cursor, library)
     return any(each.kind == kinds.CUDAGLOBAL_ATTR for of in (cursor, pattern) if of is not None for each in of.get_children())
-
-
-def _pattern(cursor: Any, library: Libclang) -> Any:
-    """Return the template of an instance, or None."""
-    template = library.cindex.conf.lib.clang_getSpecializedCursorTemplate(cursor)
-    return template if template is not None and template.kind == library.cindex.CursorKind.FUNCTION_TEMPLATE else None
-
-
-def _referenced_function(variable: Any, kinds: Any) -> Any:
-    for each in variable.walk_preorder():
-        if each.kind == kinds.DECL_REF_EXPR and each.referenced is not None and each.referenced.kind == kinds.FUNCTION_DECL:
-            return each.referenced
-    return None
 
 
 def _scope(cursor: Any, kinds: Any) -> str:

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from devmod_targets.authoring._mangled_type import TypeNode
     from devmod_targets.authoring.clang import LocationSet
-    from devmod_targets.cuda._mangled_type import TypeNode
 
 POINTER, REFERENCES, RECORD, ENUM = 101, (103, 104), 105, 106
 _FUNCTIONS = (110, 111)  # without and with a prototype

@@ -13,9 +13,10 @@ from importlib import import_module
 from threading import Lock
 
 from devmod.backend import Value, compile_error
-from devmod.errors import CompileError, ToolchainNotFoundError, list_names, not_installed
+from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
+from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
 from devmod_targets.cuda._headers import missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
@@ -254,5 +255,5 @@ def _compile_error(status: str, log: str, expressions: tuple[str, ...], folders:
     # Only an expression without an error in the program before it is at fault.
     if expressions and errors[0].startswith(f"{EXPRESSIONS}:"):
         why = errors[0].partition(": error: ")[2]
-        return CompileError(f"name_expressions= ({list_names(expressions)}) does not compile: {why}", kind="cuda", log=log)
+        return expression_error("cuda", expressions, why, log)
     return compile_error("cuda", "CUDA C++", errors, log)

@@ -10,6 +10,7 @@ from devmod.targets.hexagon.spec import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import check_symbols, clang_options
+from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
 from devmod_targets.hexagon._symbols import exported_functions
@@ -52,13 +53,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no function, or one that devmod cannot call. `log` contains the compiler's output.
     """
-    if request.name_expressions:
-        raise CompileError("name_expressions= is not supported for hexagon; instantiate the template in the source", kind="hexagon")
+    if request.name_expressions and request.language == "C":
+        raise CompileError("name_expressions= is not supported for C, which has no templates", kind="hexagon")
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     options = clang_options(request, SPEC, standard, _RESERVED)
     with TemporaryDirectory(prefix="devmod-") as folder:
-        build = ClangBuild(request, options.toolchain, language, _headers.files(), folder)
+        ending = ending_of(explicit_instances(request.name_expressions))
+        build = ClangBuild(request, options.toolchain, language, _headers.files(), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = ["-ffreestanding"] if language != "ir" else []
         assembly, log = build.compile([*machine, *freestanding, *options.flags], options.defines)

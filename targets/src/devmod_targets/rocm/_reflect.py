@@ -6,7 +6,7 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions, parse_source
+from devmod_targets.authoring.c_functions import CFunctions, exported_text, parse_source
 from devmod_targets.authoring.clang import load_libclang
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.rocm import _headers
@@ -37,7 +37,7 @@ def read_kernels(
     Returns
     -------
     dict of str to ReflectedFunction
-        The kernels by qualified name, in the order of the source.
+        The kernels by name, in the order of the source, then those of name_expressions.
     str
         The reader, such as "libclang 18.1.1".
 
@@ -60,22 +60,17 @@ def read_kernels(
         "-include",
         "devmod_hip.h",
     ]
+    open_names = open_kernels(request.text)
+    request = request.replace(text=exported_text(request.text, kernels, request.name_expressions))
     unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "rocm", "kernel")
-    open_names = open_kernels(request.text)
-    functions: dict[str, ReflectedFunction] = {}
-    for cursor in source.definitions():
-        kernel = kernels.get(cursor.mangled_name) or kernels.get(cursor.spelling)
-        if kernel is None or not any(child.kind.name == "CUDAGLOBAL_ATTR" for child in cursor.get_children()):
-            continue
+    functions = {}
+    for name, (symbol, cursor) in source.exported(kernels, request.name_expressions).items():
         types, params = source.parameters(cursor)
-        location = source.location(cursor)
-        _check_places(cursor.spelling, location, types, kernel)
-        name = source.qualified_name(cursor)
-        is_open = cursor.spelling in open_names and kernel.block is None
-        functions[kernel.name if name in functions else name] = ReflectedFunction(
-            kernel.name, types, params, kernel.block, location, open_block=is_open
-        )
+        location, block = source.location(cursor), kernels[symbol].block
+        _check_places(name, location, types, kernels[symbol])
+        is_open = cursor.spelling in open_names and block is None
+        functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
     return functions, library.toolchain
 
 

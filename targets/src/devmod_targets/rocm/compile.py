@@ -11,6 +11,7 @@ from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import check_symbols, clang_options, split_option
+from devmod_targets.authoring.instances import instance_variables
 from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
 
@@ -54,12 +55,6 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
-    if request.name_expressions:
-        raise CompileError(
-            "name_expressions= is not supported for rocm yet; instantiate the template in the source: "
-            "template __global__ void scale<float>(float *, float);",
-            kind="rocm",
-        )
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, library = split_option(request, _device_libs.OPTION)
@@ -68,7 +63,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
     with TemporaryDirectory(prefix="devmod-") as folder:
-        build = ClangBuild(request, options.toolchain, language, _headers.files() if language == "hip" else {}, folder)
+        headers = _headers.files() if language == "hip" else {}
+        build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
         library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]
         assembly, warnings = build.compile([*target_flags, *version, *library_flags, *options.flags], options.defines)
@@ -79,7 +75,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         sources = build.sources()
     kernels = read_code_object(code)
     if not kernels:
-        raise CompileError(f"the {request.language} source {request.name} has no kernel: mark a function with __global__", kind="rocm")
+        raise CompileError(
+            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
+            "such as name_expressions=['scale<float>']",
+            kind="rocm",
+        )
     reflected: Mapping[str, ReflectedFunction] | None = None
     readers = [_device_libs.describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}

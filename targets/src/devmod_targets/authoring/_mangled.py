@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from devmod_targets.cuda._mangled_type import MAX_DEPTH, MAX_TEXT, TypeNode, UnsupportedName
+from devmod_targets.authoring._mangled_type import MAX_DEPTH, MAX_TEXT, TypeNode, UnsupportedName
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
