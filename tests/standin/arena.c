@@ -119,12 +119,12 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
     uint64_t start = ARENA_BASE + SLICE_BYTES * (unsigned)number + GAP, end = start - GAP + SLICE_BYTES;
     uint64_t used = slices[number].used;
     if (size > SLICE_BYTES / 2 || rounded(size) > limit || used > limit - rounded(size))
-        return codes.out_of_memory;
+        return CODE_OUT_OF_MEMORY;
     uint64_t address = free_address(slice, end, slice->cursor, size);
     if (!address)
         address = free_address(slice, end, start, size);
     if (!address)
-        return codes.out_of_memory;
+        return CODE_OUT_OF_MEMORY;
     if (slice->count == slice->capacity) {
         slice->capacity = slice->capacity * 2 + 64;
         slice->blocks = realloc(slice->blocks, slice->capacity * sizeof *slice->blocks);

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "codes.h"
+
 /* ---- settings.c: what a test sets ------------------------------------------------------------------------------------- */
 
 /* Return the setting `name` as text: set_setting's value, else the environment variable DEVMOD_STANDIN_<NAME>, else NULL. */
@@ -28,13 +30,6 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern void (*report_more)(void);
 void report_line(const char *name, long long value);
 void report_text_line(const char *name, const char *text);
-
-/* ---- codes: the vendor's error codes that the shared parts return -------------------------------------------------------- */
-
-typedef struct {
-    int out_of_memory, invalid_value, illegal_address, unknown, not_supported;
-} Codes;
-extern const Codes codes; /* the driver defines it */
 
 /* ---- arena.c: device memory and pinned host memory ------------------------------------------------------------------------ */
 

@@ -181,7 +181,7 @@ static int failure(char **message, const char *text, const char *detail)
 {
     if (asprintf(message, "%s%s", text, detail) < 0)
         abort();
-    return codes.unknown;
+    return CODE_UNKNOWN;
 }
 
 int worker_call(Bytes *request, Bytes *response, char **message)

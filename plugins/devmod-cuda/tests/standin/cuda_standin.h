@@ -4,163 +4,16 @@
 
 #include <cuda.h>
 
-#include "standin.h"
+#include "driver.h"
 
 /* The settings DEVMOD_STANDIN_… are listed in tests/standin/README.md. */
 
-enum { DEVICES = ARENA_DEVICES, CONTEXT_DEPTH = 32, LIMITS = CU_LIMIT_MAX };
-
-typedef struct Context {
-    Group group; /* first: a Group of a Context is one */
-    int device;
-    unsigned flags;
-    unsigned long long id;
-    CUcontext handle;
-    bool alive, primary;
-    int references; /* of a primary context */
-    unsigned peers; /* bit i: memory of device i may be accessed */
-    size_t limits[LIMITS];
-    CUfunc_cache cache;
-} Context;
-
-typedef struct {
-    bool exists;
-    int failed; /* sticky for the process: a new context of this device fails at once */
-    unsigned primary_flags;
-    Context *primary;
-    CUmemoryPool pool;
-} Device;
-
-extern Device devices[DEVICES];
-
-/* ---- entry.c: what each function of the API does first ---------------------------------------------------------------------- */
-
-typedef struct Counter {
-    const char *name;
-    uint64_t calls;
-    struct Counter *next;
-} Counter;
-
-typedef struct {
-    bool locked;
-} Entry;
-
-/* What a function needs: nothing, cuInit before it, or a current context that still works. */
-typedef enum { ANY, READY, CURRENT } Need;
-
-CUresult enter(Entry *entry, Counter *counter, const char *name, Need need);
-void leave(Entry *entry);
-/* Return the current context, or NULL. */
-Context *current_context(void);
-
-#define ENTER(need)                                                              \
-    static Counter counter_;                                                     \
-    __attribute__((cleanup(leave))) Entry entry_ = {0};                          \
-    do {                                                                         \
-        CUresult result_ = enter(&entry_, &counter_, __func__, (need));          \
-        if (result_)                                                             \
-            return result_;                                                      \
-    } while (0)
-
-#define CHECK(condition, code) \
-    do {                       \
-        if (!(condition))      \
-            return (code);     \
-    } while (0)
-
-#define TRY(call)                \
-    do {                         \
-        CUresult try_ = (call);  \
-        if (try_)                \
-            return try_;         \
-    } while (0)
-
-/* Return the name of the function of the API that this thread is in. */
-const char *current_call(void);
-/* Note the reason of the last error that has a text of its own. The report has it. */
-void explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- device.c -------------------------------------------------------------------------------------------------------------- */
 
-/* Note the devices that exist, at cuInit. */
-void devices_open(void);
-/* Return the number of devices that are visible now. */
-int device_count(void);
 /* Return the compute capability as major * 10 + minor. */
 int device_arch(int device);
 int device_attribute(int device, CUdevice_attribute attribute);
-uint64_t device_memory(void);
 int driver_version(void);
-
-/* ---- context.c, primary.c ---------------------------------------------------------------------------------------------------- */
-
-/* Return the context of a handle; a stale one has its own code. */
-CUresult context_of(CUcontext handle, Context **context);
-/* Return what the context's failure is, for the process: 0 or a sticky code. */
-CUresult context_failure(Context *context);
-/* Make a context that is not alive, let one begin, and end one: its work is done, its objects and memory are gone, their handles are stale. */
-Context *context_make(int device, bool primary);
-void context_activate(Context *context);
-void context_deactivate(Context *context);
-/* Run all work of a context. */
-CUresult context_run(Context *context);
-
-/* ---- stream.c -------------------------------------------------------------------------------------------------------------- */
-
-/* Return the stream of a handle. NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are those of the current context. */
-CUresult stream_of(CUstream handle, Stream **stream);
-/* Queue an operation, or record it in the graph that the stream captures. */
-CUresult submit(Stream *stream, Op *op);
-/* Queue an operation; run the stream up to it if `wait`, which a capture does not permit. */
-CUresult submit_and(Stream *stream, Op *op, bool wait);
-/* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
-CUresult refuse_in_capture(void);
-/* Refuse to wait for the whole context while one of its streams captures. */
-CUresult refuse_context_wait(void);
-
-/* ---- capture.c, graph.c ------------------------------------------------------------------------------------------------------ */
-
-typedef struct {
-    Op *op;
-    CUgraphNode handle;
-    int *after; /* the nodes that it waits for */
-    int after_count;
-} Node;
-
-/* The nodes: shared by a graph, what was instantiated from it, and launches that have not run. */
-typedef struct {
-    int references;
-    Context *context;
-    Node *nodes;
-    int count;
-} Body;
-
-typedef struct {
-    CUgraph handle;
-    Body *body;
-} Graph;
-
-void body_release(Body *body);
-CUresult capture_add(Stream *stream, Op *op);
-bool capture_active(const Stream *stream);
-void capture_invalidate(Stream *stream);
-/* Return whether the capture of a stream forbids calls that it cannot record to this thread, which has a mode of its own. */
-bool capture_forbids(const Stream *stream, CUstreamCaptureMode thread_mode);
-
-typedef struct Event {
-    Context *context;
-    CUevent handle;
-    unsigned flags;
-    Stream *stream; /* of the last record, NULL before */
-    uint64_t number, generation;
-    double time; /* of the record, in milliseconds; negative before it ran */
-    void *graph; /* the graph that captured the last record, with the nodes it stands for */
-    int *nodes;
-    int node_count;
-} Event;
-
-CUresult capture_record(Stream *stream, Event *event);
-CUresult capture_wait(Stream *stream, Event *event);
 
 /* ---- module.c, description.c, image.c, ptx.c, cubin.c, fatbin.c -------------------------------------------------------------- */
 
@@ -221,12 +74,6 @@ typedef struct {
 #define FATBIN_MAGIC 0xba55ed50u
 #define WRAPPER_MAGIC 0x466243b1u
 
-/* Return whether `length` bytes at `offset` lie within `size` bytes. */
-static inline bool inside(size_t size, uint64_t offset, uint64_t length)
-{
-    return offset <= size && length <= size - offset;
-}
-
 /* Return the data of a wrapped fatbin, else the image itself. */
 const void *image_of(const void *image);
 /* Return the bytes of an image, which it has within, 0 if it is damaged. */
@@ -249,15 +96,7 @@ CUresult function_of(CUfunction handle, Function **function);
 /* Return the function of a module by name, or NULL. */
 Function *module_function(Module *module, const char *name);
 
-/* ---- copies.c -------------------------------------------------------------------------------------------------------------- */
-
-/* Return the memory behind an address, or NULL if its allocation is gone. */
-unsigned char *memory_at(uint64_t address, size_t size);
-
 /* ---- launch.c, limits.c, attributes.c ---------------------------------------------------------------------------------------- */
-
-/* True while launches do nothing: they return before anything else. */
-extern volatile int skip_launches;
 
 typedef struct {
     Function *function;
@@ -272,14 +111,5 @@ CUresult check_dimensions(const Launch *launch, int device);
 CUresult check_cluster(Launch *launch, int device);
 CUresult check_resources(const Launch *launch, int device);
 CUresult take_attributes(Launch *launch, const CUlaunchAttribute *attributes, unsigned count);
-
-/* ---- memory.c -------------------------------------------------------------------------------------------------------------- */
-
-/* Return whether [address, address + size) is host memory that CUDA has pinned or registered. */
-bool is_pinned(const void *address, size_t size);
-/* Return whether the host pointer is registered, so that it is a device pointer too. */
-bool is_registered(uint64_t address, size_t size);
-/* Check that a device pointer and size lie in one allocation that the context may access. */
-CUresult check_range(Context *context, uint64_t address, uint64_t size, const char *what);
 
 #endif

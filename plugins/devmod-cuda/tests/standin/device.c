@@ -5,69 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-Device devices[DEVICES];
-/* The physical numbers of the devices, as they were at cuInit. */
-static int visible[DEVICES];
-
 int driver_version(void)
 {
     return (int)setting_number("driver_version", CUDA_VERSION);
 }
 
-/* Return the physical number of a device, as CUDA_VISIBLE_DEVICES orders them, or -1. The list ends at its first unknown entry. */
-static int physical(int device)
-{
-    int present = (int)setting_number("devices", 1);
-    const char *list = getenv("CUDA_VISIBLE_DEVICES");
-    if (setting_number("hidden", 0))
-        return -1;
-    if (!list)
-        return device < present && device < DEVICES ? device : -1;
-    for (int i = 0; *list && i <= device; i++) {
-        char *end;
-        long number = strtol(list, &end, 10);
-        if (end == list || number < 0 || number >= present)
-            return -1;
-        if (i == device)
-            return (int)number;
-        list = end + (*end == ',');
-    }
-    return -1;
-}
-
-int device_count(void)
-{
-    int count = 0;
-    while (count < DEVICES && physical(count) >= 0)
-        count++;
-    return count;
-}
-
 int device_arch(int device)
 {
-    /* One number for all devices, or a list: "90,80". */
-    const char *list = setting("arch");
-    int arch = 90;
-    int number = visible[device];
-    for (int i = 0; list && i <= number; i++) {
-        arch = atoi(list);
-        list = strchr(list, ',');
-        list = list ? list + 1 : NULL;
-    }
-    return arch;
-}
-
-uint64_t device_memory(void)
-{
-    return setting_number("memory", UINT64_C(4) << 30);
-}
-
-void devices_open(void)
-{
-    for (int i = 0; i < device_count(); i++) {
-        devices[i].exists = true;
-        visible[i] = physical(i);
-    }
+    char arch[8];
+    device_setting("arch", device, "90", arch, sizeof arch);
+    return atoi(arch);
 }
 
 static int shared_memory_optin(int arch)
@@ -114,7 +61,7 @@ int device_attribute(int device, CUdevice_attribute attribute)
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY: return 1;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE: return CU_COMPUTEMODE_DEFAULT;
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS: return 1;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return visible[device] + 1;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: return physical_device(device) + 1;
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return 1;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return arch / 10;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return arch % 10;
@@ -133,11 +80,6 @@ int device_attribute(int device, CUdevice_attribute attribute)
     }
 }
 
-static bool valid(CUdevice device)
-{
-    return device >= 0 && device < DEVICES && devices[device].exists;
-}
-
 CUresult CUDAAPI cuDeviceGetCount(int *count)
 {
     ENTER(READY);
@@ -150,7 +92,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 {
     ENTER(READY);
     CHECK(device, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(ordinal) && ordinal < device_count(), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(ordinal) && ordinal < device_count(), CUDA_ERROR_INVALID_DEVICE);
     *device = ordinal;
     return CUDA_SUCCESS;
 }
@@ -159,7 +101,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
 {
     ENTER(READY);
     CHECK(name && len > 0, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     const char *text = setting("name");
     snprintf(name, (size_t)len, "%s", text ? text : "stand-in driver (no GPU)");
     return CUDA_SUCCESS;
@@ -169,9 +111,9 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
     ENTER(READY);
     CHECK(uuid, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     memcpy(uuid->bytes, "devmod stand-in", 16);
-    uuid->bytes[15] = (char)visible[dev];
+    uuid->bytes[15] = (char)physical_device(dev);
     return CUDA_SUCCESS;
 }
 
@@ -179,7 +121,7 @@ CUresult CUDAAPI cuDeviceTotalMem(size_t *bytes, CUdevice dev)
 {
     ENTER(READY);
     CHECK(bytes, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     *bytes = device_memory();
     return CUDA_SUCCESS;
 }
@@ -188,7 +130,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
 {
     ENTER(READY);
     CHECK(pi && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     *pi = device_attribute(dev, attrib);
     return CUDA_SUCCESS;
 }
@@ -197,7 +139,7 @@ CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
     ENTER(READY);
     CHECK(major && minor, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
     *major = device_arch(dev) / 10;
     *minor = device_arch(dev) % 10;
     return CUDA_SUCCESS;
@@ -207,8 +149,8 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
     ENTER(READY);
     CHECK(pciBusId && len >= 13, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev), CUDA_ERROR_INVALID_DEVICE);
-    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)visible[dev] + 1);
+    CHECK(device_valid(dev), CUDA_ERROR_INVALID_DEVICE);
+    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", (unsigned)physical_device(dev) + 1);
     return CUDA_SUCCESS;
 }
 
@@ -219,7 +161,7 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     CHECK(dev && pciBusId, CUDA_ERROR_INVALID_VALUE);
     CHECK(sscanf(pciBusId, "%x:%x:", &domain, &bus) == 2, CUDA_ERROR_INVALID_VALUE);
     for (int i = 0; !domain && i < DEVICES; i++) {
-        if (!valid(i) || visible[i] + 1 != (int)bus)
+        if (!device_valid(i) || physical_device(i) + 1 != (int)bus)
             continue;
         *dev = i;
         return CUDA_SUCCESS;
@@ -231,7 +173,7 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevic
 {
     ENTER(READY);
     CHECK(canAccessPeer, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(dev) && valid(peerDev), CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(dev) && device_valid(peerDev), CUDA_ERROR_INVALID_DEVICE);
     *canAccessPeer = dev != peerDev && setting_number("peers", 1);
     return CUDA_SUCCESS;
 }
@@ -240,7 +182,7 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attri
 {
     ENTER(READY);
     CHECK(value, CUDA_ERROR_INVALID_VALUE);
-    CHECK(valid(srcDevice) && valid(dstDevice) && srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
+    CHECK(device_valid(srcDevice) && device_valid(dstDevice) && srcDevice != dstDevice, CUDA_ERROR_INVALID_DEVICE);
     *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED && setting_number("peers", 1);
     return CUDA_SUCCESS;
 }

@@ -5,60 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t launches;
-static char last_launch[8192];
-
-/* Return the last launch as text: name, dimensions, attributes and the parameter block in hexadecimal. */
-const char *standin_last_launch(void);
-/* Return the number of launches. */
-uint64_t standin_launches(void);
-/* Do nothing in a launch from now on, or launch again. Benchmarks measure what is above the driver with it. */
-void standin_skip_launches(int skip);
-
-volatile int skip_launches;
-
-const char *standin_last_launch(void)
-{
-    return last_launch;
-}
-
-uint64_t standin_launches(void)
-{
-    return launches;
-}
-
-void standin_skip_launches(int skip)
-{
-    skip_launches = skip;
-}
-
-__attribute__((constructor)) static void read_skip(void)
-{
-    skip_launches = (int)setting_number("skip_launches", 0);
-}
-
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
-
-static void put_ranges(Bytes *request, Context *context)
-{
-    size_t place, count = 0;
-    put_u32(request, 0);
-    place = request->size - 4;
-    for (int slice = 0; slice < ARENA_SLICES; slice++) {
-        if (slice != ARENA_HOST && !(context->peers >> slice & 1))
-            continue;
-        for (size_t i = 0; i < arena_count(slice); i++) {
-            Block *block = arena_at(slice, i);
-            if (!block->live)
-                continue;
-            put_u64(request, block->start);
-            put_u64(request, block->size);
-            count++;
-        }
-    }
-    uint32_t number = (uint32_t)count;
-    memcpy(request->data + place, &number, sizeof number);
-}
 
 static int run_launch(Op *op)
 {
@@ -129,17 +76,13 @@ static CUresult take_params(Launch *launch, void **params, void **extra)
     return CUDA_SUCCESS;
 }
 
-static void note_launch(const Launch *launch)
+static void note(const Launch *launch)
 {
     const Kernel *kernel = launch->function->kernel;
-    launches++;
-    int length = snprintf(last_launch, sizeof last_launch,
-                          "%s grid=%u,%u,%u block=%u,%u,%u cluster=%u,%u,%u preferred=%u,%u,%u shared=%u cooperative=%d programmatic=%d params=",
-                          kernel->name, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0], launch->block[1],
-                          launch->block[2], launch->cluster[0], launch->cluster[1], launch->cluster[2], launch->preferred[0],
-                          launch->preferred[1], launch->preferred[2], launch->shared, launch->cooperative, launch->programmatic);
-    for (uint32_t i = 0; i < kernel->param_bytes && (size_t)length + 3 < sizeof last_launch; i++)
-        length += snprintf(last_launch + length, sizeof last_launch - (size_t)length, "%02x", launch->params[i]);
+    note_launch(launch->params, kernel->param_bytes,
+                "%s grid=%u,%u,%u block=%u,%u,%u cluster=%u,%u,%u preferred=%u,%u,%u shared=%u cooperative=%d programmatic=%d", kernel->name,
+                launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0], launch->block[1], launch->block[2], launch->cluster[0],
+                launch->cluster[1], launch->cluster[2], launch->preferred[0], launch->preferred[1], launch->preferred[2], launch->shared, launch->cooperative, launch->programmatic);
 }
 
 /* Replace CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM by the kernel's block, and a grid that counts clusters by one of blocks. */
@@ -173,7 +116,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     TRY(function_of(f, &function));
     TRY(stream_of(config->hStream, &stream));
     CHECK(stream->group == &function->module->context->group, CUDA_ERROR_INVALID_HANDLE);
-    Op *op = op_make(function->kernel->name, run_launch, NULL, sizeof(Launch) + function->kernel->param_bytes);
+    Op *op = op_make("launch", run_launch, NULL, sizeof(Launch) + function->kernel->param_bytes);
     Launch *launch = (Launch *)op->data;
     *launch = (Launch){
         .function = function, .handle = function->handle, .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -188,7 +131,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
         op_free(op);
         return code;
     }
-    note_launch(launch);
+    note(launch);
     return submit(stream, op);
 }
 

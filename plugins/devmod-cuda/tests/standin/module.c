@@ -179,15 +179,9 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *fname)
 {
     ENTER(CURRENT);
     CHECK(module && fname, CUDA_ERROR_INVALID_VALUE);
-    FILE *file = fopen(fname, "rb");
-    CHECK(file, CUDA_ERROR_FILE_NOT_FOUND);
-    fseek(file, 0, SEEK_END);
-    long size = ftell(file);
-    rewind(file);
-    char *image = calloc(1, (size_t)size + 1);
-    bool whole = image && fread(image, 1, (size_t)size, file) == (size_t)size;
-    fclose(file);
-    CUresult result = whole ? load(module, image, 0, NULL, NULL) : CUDA_ERROR_FILE_NOT_FOUND;
+    char *image = file_contents(fname);
+    CHECK(image, CUDA_ERROR_FILE_NOT_FOUND);
+    CUresult result = load(module, image, 0, NULL, NULL);
     free(image);
     return result;
 }

@@ -1,35 +1,13 @@
 /* Stream-ordered allocations and the default pool of each device. */
 #include "cuda_standin.h"
 
-static int run_allocate(Op *op)
-{
-    Block *block = arena_block(op->data[0], 1);
-    if (block)
-        block->live = true;
-    return 0;
-}
-
-static int run_free(Op *op)
-{
-    arena_free(op->data[0]);
-    return 0;
-}
-
 static CUresult allocate_async(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
 {
-    Stream *stream;
-    Block *block;
-    CHECK(dptr && bytesize, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    CHECK(!capture_active(stream), CUDA_ERROR_NOT_SUPPORTED);
-    Context *context = (Context *)stream->group;
-    TRY((CUresult)arena_allocate(BLOCK_DEVICE, context->device, bytesize, device_memory(), context, &block));
-    block->live = false;
-    block->from_pool = true;
-    *dptr = block->start;
-    Op *op = op_make("allocation", run_allocate, NULL, sizeof(uint64_t));
-    op->data[0] = block->start;
-    return submit(stream, op);
+    uint64_t address;
+    CHECK(dptr, CUDA_ERROR_INVALID_VALUE);
+    TRY(pool_allocate(&address, bytesize, hStream));
+    *dptr = address;
+    return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
@@ -48,29 +26,13 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
     ENTER(CURRENT);
-    Stream *stream;
-    Block *block = arena_block(dptr, 1);
-    CHECK(dptr, CUDA_SUCCESS);
-    TRY(stream_of(hStream, &stream));
-    if (!block || block->start != dptr || block->kind != BLOCK_DEVICE || block->internal) {
-        violation("0x%llx is freed and is not the start of a device allocation", (unsigned long long)dptr);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    Op *op = op_make("free", run_free, NULL, sizeof(uint64_t));
-    op->data[0] = dptr;
-    return submit(stream, op);
+    return pool_free(dptr, hStream);
 }
 
-/* One pool for each device: the default one. */
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
     ENTER(READY);
-    CHECK(pool_out, CUDA_ERROR_INVALID_VALUE);
-    CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
-    if (!devices[dev].pool)
-        devices[dev].pool = handle_make(HANDLE_POOL, &devices[dev], NULL);
-    *pool_out = devices[dev].pool;
-    return CUDA_SUCCESS;
+    return pool_of(dev, (void **)pool_out);
 }
 
 CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)

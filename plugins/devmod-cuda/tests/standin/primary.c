@@ -8,9 +8,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     CHECK(dev >= 0 && dev < DEVICES && devices[dev].exists, CUDA_ERROR_INVALID_DEVICE);
     Device *device = &devices[dev];
     CHECK(!device->failed, (CUresult)device->failed);
-    if (!device->primary)
-        device->primary = context_make(dev, true);
-    if (!device->primary->references++)
+    if (!context_primary(dev)->references++)
         context_activate(device->primary);
     *pctx = device->primary->handle;
     return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
 /* Stream capture: work of a stream becomes the nodes of a graph. */
-#include "cuda_standin.h"
+#include "driver.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@ typedef struct {
     Body *body;
     Stream *origin;
     bool invalid, ended;
-    CUstreamCaptureMode mode;
+    CaptureMode mode;
     pthread_t thread; /* that began it */
 } Capture;
 
@@ -16,7 +16,9 @@ typedef struct {
     Capture *capture;
     int *front;
     int front_count;
-} Side;
+} Front;
+
+static __thread CaptureMode thread_mode = CAPTURE_GLOBAL;
 
 static void add_number(int **numbers, int *count, int number)
 {
@@ -34,29 +36,29 @@ bool capture_active(const Stream *stream)
     return stream->capture != NULL;
 }
 
-bool capture_forbids(const Stream *stream, CUstreamCaptureMode thread_mode)
+bool capture_forbids(const Stream *stream)
 {
-    const Capture *capture = ((const Side *)stream->capture)->capture;
+    const Capture *capture = ((const Front *)stream->capture)->capture;
     bool own = pthread_equal(capture->thread, pthread_self());
-    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    if (thread_mode == CAPTURE_RELAXED)
         return false;
     if (own)
-        return capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-    return thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        return capture->mode != CAPTURE_RELAXED;
+    return thread_mode == CAPTURE_GLOBAL && capture->mode == CAPTURE_GLOBAL;
 }
 
 void capture_invalidate(Stream *stream)
 {
     explain("%s ends the capture of a stream", current_call());
-    ((Side *)stream->capture)->capture->invalid = true;
+    ((Front *)stream->capture)->capture->invalid = true;
 }
 
-CUresult capture_add(Stream *stream, Op *op)
+int capture_add(Stream *stream, Op *op)
 {
-    Side *side = stream->capture;
+    Front *side = stream->capture;
     if (side->capture->invalid) {
         op_free(op);
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        return CODE_STREAM_CAPTURE_INVALIDATED;
     }
     Body *body = side->capture->body;
     body->nodes = realloc(body->nodes, (size_t)(body->count + 1) * sizeof *body->nodes);
@@ -67,13 +69,13 @@ CUresult capture_add(Stream *stream, Op *op)
     side->front = NULL;
     side->front_count = 0;
     add_number(&side->front, &side->front_count, body->count++);
-    return CUDA_SUCCESS;
+    return CODE_SUCCESS;
 }
 
-CUresult capture_record(Stream *stream, Event *event)
+int capture_record(Stream *stream, Event *event)
 {
-    Side *side = stream->capture;
-    CHECK(!side->capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    Front *side = stream->capture;
+    CHECK(!side->capture->invalid, CODE_STREAM_CAPTURE_INVALIDATED);
     free(event->nodes);
     event->nodes = NULL;
     event->node_count = 0;
@@ -81,26 +83,26 @@ CUresult capture_record(Stream *stream, Event *event)
         add_number(&event->nodes, &event->node_count, side->front[i]);
     event->graph = side->capture;
     event->generation++;
-    return CUDA_SUCCESS;
+    return CODE_SUCCESS;
 }
 
-CUresult capture_wait(Stream *stream, Event *event)
+int capture_wait(Stream *stream, Event *event)
 {
-    Side *side = stream->capture;
+    Front *side = stream->capture;
     Capture *capture = event->graph;
     if (!capture) {
         capture_invalidate(stream);
-        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+        return CODE_STREAM_CAPTURE_ISOLATION;
     }
-    CHECK(!capture->ended, CUDA_ERROR_CAPTURED_EVENT);
-    CHECK(!capture->invalid, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    CHECK(!capture->ended, CODE_CAPTURED_EVENT);
+    CHECK(!capture->invalid, CODE_STREAM_CAPTURE_INVALIDATED);
     if (side && side->capture != capture) {
         capture_invalidate(stream);
         capture->invalid = true;
-        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+        return CODE_STREAM_CAPTURE_MERGE;
     }
     if (!side) {
-        CHECK(stream != stream->group->barrier, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_IMPLICIT);
         stream->capture = side = calloc(1, sizeof *side);
         if (!side)
             abort();
@@ -108,18 +110,26 @@ CUresult capture_wait(Stream *stream, Event *event)
     }
     for (int i = 0; i < event->node_count; i++)
         add_number(&side->front, &side->front_count, event->nodes[i]);
-    return CUDA_SUCCESS;
+    return CODE_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode)
+int capture_exchange_mode(int *mode)
 {
-    ENTER(CURRENT);
+    CHECK(mode && *mode >= CAPTURE_GLOBAL && *mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
+    CaptureMode before = thread_mode;
+    thread_mode = (CaptureMode)*mode;
+    *mode = (int)before;
+    return CODE_SUCCESS;
+}
+
+int capture_begin(void *handle, CaptureMode mode)
+{
     Stream *stream;
-    CHECK(mode <= CU_STREAM_CAPTURE_MODE_RELAXED, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    CHECK(stream != stream->group->barrier, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CHECK(!stream->capture, CUDA_ERROR_ILLEGAL_STATE);
-    Side *side = calloc(1, sizeof *side);
+    CHECK(mode <= CAPTURE_RELAXED, CODE_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    CHECK(stream != stream->group->barrier, CODE_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK(!stream->capture, CODE_ILLEGAL_STATE);
+    Front *side = calloc(1, sizeof *side);
     Capture *capture = calloc(1, sizeof *capture); /* never freed: an event may still name it */
     Body *body = calloc(1, sizeof *body);
     if (!side || !capture || !body)
@@ -128,11 +138,11 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream, CUstreamCaptureMode mode
     *capture = (Capture){.body = body, .origin = stream, .mode = mode, .thread = pthread_self()};
     side->capture = capture;
     stream->capture = side;
-    return CUDA_SUCCESS;
+    return CODE_SUCCESS;
 }
 
 /* Return whether each node that no other waits for is in the origin's front: all streams have come back to it. */
-static bool joined(const Body *body, const Side *origin)
+static bool joined(const Body *body, const Front *origin)
 {
     for (int i = 0; i < body->count; i++) {
         bool awaited = false;
@@ -147,25 +157,24 @@ static bool joined(const Body *body, const Side *origin)
     return true;
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+int capture_end(void *handle, void **result)
 {
-    ENTER(CURRENT);
     Stream *stream;
-    CHECK(phGraph, CUDA_ERROR_INVALID_VALUE);
-    *phGraph = NULL;
-    TRY(stream_of(hStream, &stream));
-    Side *side = stream->capture;
-    CHECK(side, CUDA_ERROR_ILLEGAL_STATE);
+    CHECK(result, CODE_INVALID_VALUE);
+    *result = NULL;
+    TRY(stream_of(handle, &stream));
+    Front *side = stream->capture;
+    CHECK(side, CODE_ILLEGAL_STATE);
     Capture *capture = side->capture;
-    CHECK(capture->origin == stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-    CHECK(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || pthread_equal(capture->thread, pthread_self()),
-          CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    CUresult code = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+    CHECK(capture->origin == stream, CODE_STREAM_CAPTURE_UNMATCHED);
+    CHECK(capture->mode == CAPTURE_RELAXED || pthread_equal(capture->thread, pthread_self()),
+          CODE_STREAM_CAPTURE_WRONG_THREAD);
+    int code = capture->invalid ? CODE_STREAM_CAPTURE_INVALIDATED : CODE_SUCCESS;
     if (!code && !joined(capture->body, side))
-        code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+        code = CODE_STREAM_CAPTURE_UNJOINED;
     capture->ended = true;
     for (Stream *other = stream->group->streams; other; other = other->next) {
-        Side *own = other->capture;
+        Front *own = other->capture;
         if (!own || own->capture != capture)
             continue;
         other->capture = NULL;
@@ -181,30 +190,16 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
         abort();
     graph->body = capture->body;
     graph->handle = handle_make(HANDLE_GRAPH, graph, NULL);
-    *phGraph = graph->handle;
-    return CUDA_SUCCESS;
+    *result = graph->handle;
+    return CODE_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+int capture_status(void *handle, CaptureStatus *status)
 {
-    ENTER(CURRENT);
     Stream *stream;
-    CHECK(captureStatus, CUDA_ERROR_INVALID_VALUE);
-    TRY(stream_of(hStream, &stream));
-    Side *side = stream->capture;
-    *captureStatus = !side                    ? CU_STREAM_CAPTURE_STATUS_NONE
-                     : side->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                              : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
-                                        const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
-                                        size_t *numDependencies_out)
-{
-    CHECK(!graph_out && !dependencies_out && !edgeData_out && !numDependencies_out, CUDA_ERROR_NOT_SUPPORTED);
-    TRY(cuStreamIsCapturing(hStream, captureStatus_out));
-    if (id_out)
-        *id_out = (uintptr_t)hStream;
-    return CUDA_SUCCESS;
+    CHECK(status, CODE_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    Front *side = stream->capture;
+    *status = !side ? CAPTURE_NONE : side->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
+    return CODE_SUCCESS;
 }

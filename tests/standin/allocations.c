@@ -1,0 +1,104 @@
+/* Memory: device, pitched, managed, pinned and registered allocations. */
+#include "driver.h"
+
+enum { REGISTRATIONS = 256 };
+
+static struct {
+    const char *start;
+    size_t size;
+} registered[REGISTRATIONS];
+
+static uint64_t pinned_limit(void)
+{
+    return setting_number("host_memory", UINT64_C(4) << 30);
+}
+
+bool is_registered(uint64_t address, size_t size)
+{
+    const char *pointer = (const char *)(uintptr_t)address;
+    for (int i = 0; i < REGISTRATIONS; i++)
+        if (registered[i].start && pointer >= registered[i].start && size <= registered[i].size &&
+            (size_t)(pointer - registered[i].start) <= registered[i].size - size)
+            return true;
+    return false;
+}
+
+bool is_pinned(const void *address, size_t size)
+{
+    return arena_block((uintptr_t)address, size) || is_registered((uintptr_t)address, size);
+}
+
+int check_range(uint64_t address, uint64_t size, const char *what)
+{
+    Block *block = arena_block(address, size);
+    if (!block && is_registered(address, size))
+        return CODE_SUCCESS;
+    if (!block) {
+        explain("%s: %llu bytes at 0x%llx are not within one allocation", what, (unsigned long long)size, (unsigned long long)address);
+        if (arena_contains(address))
+            violation("%s: %llu bytes at 0x%llx are not within one allocation", what, (unsigned long long)size, (unsigned long long)address);
+        return CODE_INVALID_VALUE;
+    }
+    return CODE_SUCCESS;
+}
+
+int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address)
+{
+    Context *context = current_context();
+    Block *block;
+    CHECK(size, CODE_INVALID_VALUE);
+    TRY(refuse_in_capture());
+    uint64_t limit = kind == BLOCK_DEVICE ? device_memory() : pinned_limit();
+    TRY(arena_allocate(kind, context->device, size, limit, context, &block));
+    block->flags = flags;
+    *address = block->start;
+    return CODE_SUCCESS;
+}
+
+/* Free memory; pending work of the context runs before, as it does with the real driver. */
+int memory_release(uint64_t address, bool host)
+{
+    Block *block = arena_block(address, 1);
+    if (!block || block->start != address || block->internal || (block->kind == BLOCK_HOST) != host) {
+        violation("0x%llx is freed and is not the start of %s allocation", (unsigned long long)address, host ? "a host" : "a device");
+        return CODE_INVALID_VALUE;
+    }
+    int result = context_run(block->owner);
+    arena_free(address);
+    return result;
+}
+
+int memory_register(void *address, size_t size)
+{
+    CHECK(address && size, CODE_INVALID_VALUE);
+    CHECK(!is_pinned(address, 1), CODE_HOST_MEMORY_ALREADY_REGISTERED);
+    for (int i = 0; i < REGISTRATIONS; i++) {
+        if (registered[i].start)
+            continue;
+        registered[i].start = address;
+        registered[i].size = size;
+        return CODE_SUCCESS;
+    }
+    return CODE_OUT_OF_MEMORY;
+}
+
+int memory_unregister(void *address)
+{
+    for (int i = 0; i < REGISTRATIONS; i++) {
+        if (!address || registered[i].start != address)
+            continue;
+        int result = context_run(current_context());
+        registered[i].start = NULL;
+        return result;
+    }
+    return CODE_HOST_MEMORY_NOT_REGISTERED;
+}
+
+int memory_info(size_t *free, size_t *total)
+{
+    CHECK(free && total, CODE_INVALID_VALUE);
+    uint64_t used = arena_used(current_context()->device);
+    *total = device_memory();
+    *free = *total > used ? *total - used : 0;
+    return CODE_SUCCESS;
+}

@@ -1,0 +1,143 @@
+/* Contexts: the stack of each thread, limits, access to peers. */
+#include "driver.h"
+
+#include <stdlib.h>
+
+static __thread Context *stack[CONTEXT_DEPTH];
+static __thread int depth;
+static unsigned long long ids;
+
+/* Forget the sticky failures, as a new process would: a test that left one does not spoil the next. */
+void standin_forget_failures(void);
+
+void standin_forget_failures(void)
+{
+    pthread_mutex_lock(&big_lock);
+    for (int i = 0; i < DEVICES; i++) {
+        devices[i].failed = 0;
+        if (devices[i].primary)
+            devices[i].primary->group.failed = 0;
+    }
+    pthread_mutex_unlock(&big_lock);
+}
+
+Context *stack_top(void)
+{
+    return depth ? stack[depth - 1] : NULL;
+}
+
+int context_of(void *handle, Context **context)
+{
+    CHECK(handle, CODE_INVALID_CONTEXT);
+    *context = handle_get(HANDLE_CONTEXT, handle);
+    CHECK(*context, CODE_INVALID_CONTEXT);
+    CHECK((*context)->alive, CODE_CONTEXT_IS_DESTROYED);
+    return CODE_SUCCESS;
+}
+
+int context_failure(Context *context)
+{
+    Device *device = &devices[context->device];
+    if (!device->failed)
+        device->failed = context->group.failed;
+    return device->failed;
+}
+
+int context_run(Context *context)
+{
+    group_run(&context->group);
+    return context_failure(context);
+}
+
+void context_activate(Context *context)
+{
+    context->alive = true;
+    context->id = ++ids;
+    context->peers = 1u << context->device;
+    context->cache = 0;
+    context->group.device = context->device;
+    context->group.failed = devices[context->device].failed;
+    context->group.barrier = stream_make(&context->group, true);
+    for (int i = 0; i < LIMITS; i++)
+        context->limits[i] = 0;
+    vendor.activated(context);
+}
+
+Context *context_make(int device, bool primary)
+{
+    Context *context = calloc(1, sizeof *context);
+    if (!context)
+        abort();
+    context->device = device;
+    context->primary = primary;
+    context->handle = handle_make(HANDLE_CONTEXT, context, NULL);
+    return context;
+}
+
+static void drop_stream(void *stream)
+{
+    stream_retire(stream);
+}
+
+void context_deactivate(Context *context)
+{
+    group_run(&context->group);
+    handle_drop_owner(HANDLE_MODULE, context, vendor.drop_module);
+    handle_drop_owner(HANDLE_STREAM, context, drop_stream);
+    handle_drop_owner(HANDLE_EVENT, context, NULL);
+    arena_free_owner(context);
+    context_failure(context);
+    context->group.streams = context->group.barrier = NULL;
+    context->alive = false;
+}
+
+Context *context_primary(int device)
+{
+    if (!devices[device].primary)
+        devices[device].primary = context_make(device, true);
+    return devices[device].primary;
+}
+
+bool stack_push(Context *context)
+{
+    if (depth == CONTEXT_DEPTH)
+        return false;
+    stack[depth++] = context;
+    return true;
+}
+
+bool stack_pop(Context **context)
+{
+    if (!depth)
+        return false;
+    *context = stack[--depth];
+    return true;
+}
+
+void stack_replace(Context *context)
+{
+    if (!context)
+        depth -= depth > 0;
+    else if (depth)
+        stack[depth - 1] = context;
+    else
+        stack[depth++] = context;
+}
+
+int context_enable_peer(int device)
+{
+    Context *context = current_context();
+    CHECK(device_valid(device) && device != context->device, CODE_INVALID_DEVICE);
+    CHECK(setting_number("peers", 1), CODE_PEER_ACCESS_UNSUPPORTED);
+    CHECK(!(context->peers >> device & 1), CODE_PEER_ACCESS_ALREADY_ENABLED);
+    context->peers |= 1u << device;
+    return CODE_SUCCESS;
+}
+
+int context_disable_peer(int device)
+{
+    Context *context = current_context();
+    CHECK(device != context->device && context->peers >> device & 1, CODE_PEER_ACCESS_NOT_ENABLED);
+    context->peers &= ~(1u << device);
+    return CODE_SUCCESS;
+}

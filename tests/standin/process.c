@@ -1,0 +1,148 @@
+/* What each function of the API does first: the lock, the state of the process, faults on demand, the count of its calls. */
+#include "driver.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool ready, forked, ended;
+static Counter *counters;
+static char reason[4096];
+static __thread const char *call; /* the function of the API that this thread is in */
+
+/* Return how often a function of the API was called, by its name without a version. */
+uint64_t standin_calls(const char *name);
+
+void explain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    for (char *mark = reason; *mark; mark++)
+        if (*mark == '\n')
+            *mark = ' ';
+}
+
+const char *current_call(void)
+{
+    return call;
+}
+
+/* Compare an exported name with a public one: cuMemAlloc_v2 is cuMemAlloc. */
+static bool same_name(const char *exported, const char *name)
+{
+    size_t length = strlen(name);
+    if (strncmp(exported, name, length) != 0)
+        return false;
+    return !exported[length] || (exported[length] == '_' && exported[length + 1] == 'v');
+}
+
+uint64_t standin_calls(const char *name)
+{
+    uint64_t result = 0;
+    pthread_mutex_lock(&big_lock);
+    for (Counter *counter = counters; counter; counter = counter->next)
+        if (same_name(counter->name, name))
+            result += counter->calls;
+    pthread_mutex_unlock(&big_lock);
+    return result;
+}
+
+/* The setting "fail": "cuMemAlloc=2,cuLaunchKernel=700@3"; @3 means the third call alone. Return the code for this call, or 0. */
+static int fault(const char *name, uint64_t call)
+{
+    const char *list = setting("fail");
+    char item[128];
+    while (list && *list) {
+        size_t length = strcspn(list, ",");
+        snprintf(item, sizeof item, "%.*s", (int)length, list);
+        list += length + (list[length] == ',');
+        char *equals = strchr(item, '='), *at = equals ? strchr(equals, '@') : NULL;
+        if (!equals)
+            continue;
+        *equals = 0;
+        if (same_name(name, item) && (!at || strtoull(at + 1, NULL, 10) == call))
+            return atoi(equals + 1);
+    }
+    return CODE_SUCCESS;
+}
+
+int enter(Entry *entry, Counter *counter, const char *name, Need need)
+{
+    if (in_call()) {
+        violation("%s is called within a host function of a stream", name);
+        return CODE_NOT_PERMITTED;
+    }
+    pthread_mutex_lock(&big_lock);
+    entry->locked = true;
+    call = name;
+    if (!counter->name) {
+        *counter = (Counter){name, 0, counters};
+        counters = counter;
+    }
+    counter->calls++;
+    int code = fault(name, counter->calls);
+    if (code)
+        return code;
+    if (need == ANY)
+        return CODE_SUCCESS;
+    if (ended || setting_number("deinitialized", 0))
+        return CODE_DEINITIALIZED;
+    if (vendor.initializes_itself && !ready)
+        TRY(process_initialize());
+    if (forked || !ready)
+        return CODE_NOT_INITIALIZED;
+    if (need == READY)
+        return CODE_SUCCESS;
+    Context *context = current_context();
+    CHECK(context, CODE_INVALID_CONTEXT);
+    CHECK(context->alive, CODE_CONTEXT_IS_DESTROYED);
+    return context_failure(context);
+}
+
+void leave(Entry *entry)
+{
+    if (entry->locked)
+        pthread_mutex_unlock(&big_lock);
+}
+
+static void note_fork(void)
+{
+    forked = ready;
+    pthread_mutex_init(&big_lock, NULL);
+}
+
+static void report_calls(void)
+{
+    report_text_line("reason", reason);
+    report_line("ready", ready);
+    for (int i = 0; i < DEVICES; i++)
+        if (devices[i].failed)
+            report_line("failed", devices[i].failed);
+}
+
+int process_initialize(void)
+{
+    CHECK(!forked, CODE_NOT_INITIALIZED);
+    CHECK(device_count(), CODE_NO_DEVICE);
+    if (ready)
+        return CODE_SUCCESS;
+    if (!arena_open()) {
+        explain("the arena could not be mapped");
+        return CODE_OPERATING_SYSTEM;
+    }
+    devices_open();
+    pthread_atfork(NULL, NULL, note_fork);
+    report_more = report_calls;
+    ready = true;
+    return CODE_SUCCESS;
+}
+
+/* The driver is gone before the last objects of an interpreter: a call then has an answer of its own, as with the real one. */
+__attribute__((destructor)) static void end(void)
+{
+    ended = true;
+}

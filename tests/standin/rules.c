@@ -1,0 +1,208 @@
+/* Streams: the rules over the queues of streams.c.
+ *
+ * A query makes progress: it runs one operation of the stream, and answers "not ready" if there was one. So a loop of queries ends, and a
+ * single query does not hide a missing wait.
+ */
+#include "driver.h"
+
+enum { NON_BLOCKING = 1, HIGHEST_PRIORITY = -5 };
+
+static Stream *thread_stream(Context *context)
+{
+    for (Stream *stream = context->group.streams; stream; stream = stream->next)
+        if (stream->of_thread && pthread_equal(stream->thread, pthread_self()))
+            return stream;
+    Stream *stream = stream_make(&context->group, true);
+    stream->of_thread = true;
+    stream->thread = pthread_self();
+    return stream;
+}
+
+int stream_of(void *handle, Stream **stream)
+{
+    Context *context = current_context();
+    if (!handle || handle == STREAM_LEGACY)
+        *stream = context->group.barrier;
+    else if (handle == STREAM_PER_THREAD)
+        *stream = thread_stream(context);
+    else
+        *stream = handle_get(HANDLE_STREAM, handle);
+    return *stream ? CODE_SUCCESS : CODE_INVALID_HANDLE;
+}
+
+/* Return the next stream of the current context that captures, behind `stream` (NULL: the first), or NULL. */
+static Stream *next_capturing(Stream *stream)
+{
+    Context *context = current_context();
+    stream = stream ? stream->next : context ? context->group.streams : NULL;
+    while (stream && !capture_active(stream))
+        stream = stream->next;
+    return stream;
+}
+
+int refuse_in_capture(void)
+{
+    for (Stream *stream = next_capturing(NULL); stream; stream = next_capturing(stream)) {
+        if (!capture_forbids(stream))
+            continue;
+        capture_invalidate(stream);
+        return CODE_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    return CODE_SUCCESS;
+}
+
+int refuse_context_wait(void)
+{
+    Stream *stream = next_capturing(NULL);
+    if (!stream)
+        return CODE_SUCCESS;
+    capture_invalidate(stream);
+    return CODE_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* Return a stream that captures and that the legacy stream would wait for, or NULL. */
+static Stream *blocking_capture(void)
+{
+    Stream *stream = next_capturing(NULL);
+    while (stream && !stream->blocking)
+        stream = next_capturing(stream);
+    return stream;
+}
+
+int submit(Stream *stream, Op *op)
+{
+    if (capture_active(stream))
+        return capture_add(stream, op);
+    Stream *capturing = stream == stream->group->barrier ? blocking_capture() : NULL;
+    if (capturing) {
+        capture_invalidate(capturing);
+        op_free(op);
+        return CODE_STREAM_CAPTURE_IMPLICIT;
+    }
+    stream_add(stream, op);
+    return CODE_SUCCESS;
+}
+
+int submit_and(Stream *stream, Op *op, bool wait)
+{
+    if (wait && capture_active(stream)) {
+        capture_invalidate(stream);
+        op_free(op);
+        return CODE_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    TRY(submit(stream, op));
+    if (!wait)
+        return CODE_SUCCESS;
+    stream_run(stream, stream->last);
+    return context_failure(context_of_stream(stream));
+}
+
+int stream_create(void **handle, unsigned flags, int priority)
+{
+    CHECK(handle && flags <= NON_BLOCKING, CODE_INVALID_VALUE);
+    Context *context = current_context();
+    Stream *stream = stream_make(&context->group, !(flags & NON_BLOCKING));
+    stream->flags = flags;
+    stream->priority = priority > 0 ? 0 : priority < HIGHEST_PRIORITY ? HIGHEST_PRIORITY : priority;
+    stream->handle = handle_make(HANDLE_STREAM, stream, context);
+    *handle = stream->handle;
+    return CODE_SUCCESS;
+}
+
+int stream_destroy(void *handle)
+{
+    Stream *stream = handle_get(HANDLE_STREAM, handle);
+    CHECK(stream, CODE_INVALID_HANDLE);
+    if (capture_active(stream))
+        capture_invalidate(stream);
+    handle_drop(HANDLE_STREAM, handle);
+    stream_retire(stream); /* its work goes on */
+    return CODE_SUCCESS;
+}
+
+int stream_synchronize(void *handle)
+{
+    Stream *stream;
+    TRY(stream_of(handle, &stream));
+    if (capture_active(stream)) {
+        capture_invalidate(stream);
+        return CODE_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (stream == stream->group->barrier) /* it waits for the blocking streams, with an operation that does nothing */
+        for (Stream *other = stream->group->streams; other; other = other->next)
+            if (other->blocking && other != stream)
+                stream_run(other, other->last);
+    stream_run(stream, stream->last);
+    return context_failure(context_of_stream(stream));
+}
+
+int stream_query(void *handle)
+{
+    Stream *stream;
+    TRY(stream_of(handle, &stream));
+    if (capture_active(stream)) {
+        capture_invalidate(stream);
+        return CODE_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    bool done = stream_step(stream);
+    TRY(context_failure(context_of_stream(stream)));
+    return done ? CODE_SUCCESS : CODE_NOT_READY;
+}
+
+int context_synchronize(void)
+{
+    TRY(refuse_context_wait());
+    return context_run(current_context());
+}
+
+/* ---- functions of the host in a stream ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    void (*function)(void *);
+    void *data;
+} HostCall;
+
+static int run_host_call(Op *op)
+{
+    HostCall *call = (HostCall *)op->data;
+    call_unlocked(call->function, call->data);
+    return 0;
+}
+
+int stream_call(void *handle, void (*function)(void *), void *data)
+{
+    Stream *stream;
+    CHECK(function, CODE_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    Op *op = op_make("host function", run_host_call, NULL, sizeof(HostCall));
+    *(HostCall *)op->data = (HostCall){function, data};
+    return submit(stream, op);
+}
+
+typedef struct {
+    void (*function)(void *stream, int status, void *data);
+    void *stream;
+    void *data;
+} Callback;
+
+static void call_back(void *data)
+{
+    Callback *callback = data;
+    callback->function(callback->stream, CODE_SUCCESS, callback->data);
+}
+
+static int run_callback(Op *op)
+{
+    call_unlocked(call_back, op->data);
+    return 0;
+}
+
+int stream_call_back(void *handle, void (*function)(void *stream, int status, void *data), void *data)
+{
+    Stream *stream;
+    CHECK(function, CODE_INVALID_VALUE);
+    TRY(stream_of(handle, &stream));
+    Op *op = op_make("callback", run_callback, NULL, sizeof(Callback));
+    *(Callback *)op->data = (Callback){function, handle, data};
+    return submit(stream, op);
+}
