@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = [ROOT / "core/src", ROOT / "targets/src", ROOT / "conformance/src", *sorted((ROOT / "plugins").glob("*/src"))]
+SOURCES = [
+    ROOT / "core/src",
+    ROOT / "targets/src",
+    ROOT / "conformance/src",
+    ROOT / "driver-api/src",
+    *sorted((ROOT / "plugins").glob("*/src")),
+]
 SOURCES += sorted((ROOT / "examples").glob("*/src"))
 
 

@@ -65,6 +65,12 @@ def test_core_imports_no_other_wheel() -> None:
     ] == []
 
 
+def test_what_drivers_share_imports_core_alone() -> None:
+    graph = imports()
+    wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == "devmod_driver_api" for to in graph[module]}
+    assert wheels == {"devmod", "devmod_driver_api"}
+
+
 @pytest.mark.row("R7")
 def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
     wrong = []

@@ -33,7 +33,7 @@ PACKAGES = (
     "nvidia-cuda-nvrtc>=13.0", "nvidia-cuda-runtime>=13.0", "nvidia-cuda-crt>=13.0", "nvidia-cuda-cccl>=13.0", "nvidia-nvfatbin>=13.0",
 )  # fmt: skip
 #: The wheels of this repository that the machine needs.
-OWN = ("devmod_core", "devmod_targets", "devmod_conformance", "devmod_cuda")
+OWN = ("devmod_core", "devmod_targets", "devmod_conformance", "devmod_driver_api", "devmod_cuda")
 DRIVERS = ("cuda-bindings", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
 TESTS = ("plugins/devmod-cuda/tests", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")

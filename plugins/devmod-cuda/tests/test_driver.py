@@ -12,8 +12,9 @@ from standin_cuda import Standin, missing_driver, on_hardware
 
 from devmod_conformance.checks import run_python
 from devmod_cuda import _driver
-from devmod_cuda._interface import DriverError, ParameterBlock
 from devmod_cuda._limits import ptx_version
+from devmod_driver_api.errors import DriverError
+from devmod_driver_api.launches import ParameterBlock
 
 NO_DEVICE = "no CUDA device can be used"
 COUNT = """extern "C" __global__ void count(int *x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] += n; }
@@ -236,11 +237,11 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     block = ParameterBlock(12)
     ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (5).to_bytes(4, "little"), 12)
     config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
-    driver.launch(context, config, function, block.extra)
+    driver.launch(context, config, function, block)
     prepared = driver.prepare_launch(context, config, function, block)
     prepared()
     cluster = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 1, [(4, (2).to_bytes(4, "little") + (1).to_bytes(4, "little") * 2)])
-    driver.launch(context, cluster, function, block.extra)
+    driver.launch(context, cluster, function, block)
     host = (ctypes.c_int * 64)()
     driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
     driver.synchronize_stream(1)
@@ -336,7 +337,7 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     queries: list[int] = []
 
     def work() -> None:
-        for launch in (prepared, lambda: driver.launch(context.handle, config, function, block.extra)):
+        for launch in (prepared, lambda: driver.launch(context.handle, config, function, block)):
             driver.set_context(0)
             before = standin.calls("cuCtxGetCurrent")
             launch()
@@ -364,7 +365,7 @@ def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
     context = driver.current_context()
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)
     prepared = driver.prepare_launch(context, config, function, block)
-    for launch in (prepared, prepared, lambda: driver.launch(context, config, function, block.extra)):
+    for launch in (prepared, prepared, lambda: driver.launch(context, config, function, block)):
         with pytest.raises(DriverError) as caught:
             launch()
         assert (caught.value.call, caught.value.name) == ("cuLaunchKernelEx", "CUDA_ERROR_INVALID_VALUE")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from cuda.bindings import driver as cuda
 
-from devmod_cuda._interface import Driver, DriverError
+from devmod_cuda._functions import FUNCTIONS
+from devmod_cuda._interface import CudaDriver
+from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +24,13 @@ _ENUMERATIONS = {
 _NAMES = {"cuGraphInstantiateWithFlags": "cuGraphInstantiate"}
 
 
-class BindingsDriver(Driver):
+class BindingsDriver(CudaDriver):
     """The driver through cuda-bindings."""
 
     name = "cuda-bindings"
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, operation: str, *arguments: Any) -> Any:
+        name = FUNCTIONS[operation].name
         place, enumeration = _ENUMERATIONS.get(name, (0, None))
         if enumeration is not None:
             arguments = (*arguments[:place], _member(enumeration, arguments[place], name), *arguments[place + 1 :])

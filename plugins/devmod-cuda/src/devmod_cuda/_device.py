@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import weakref
-from threading import RLock
-
-from devmod import Device, Stream
-from devmod.backend import Once, check_driver, fork_safe
-from devmod_cuda._context import Context
-from devmod_cuda._copy import Transfers, address_of
+from devmod.backend import Once
+from devmod_cuda._api import CUDA
 from devmod_cuda._driver import get_driver, version_text
-from devmod_cuda._errors import OUT_OF_MEMORY, describe, driver_error
-from devmod_cuda._graph import uncaptured
-from devmod_cuda._interface import LEGACY_STREAM, DriverError
 from devmod_cuda._limits import read_arch, read_limits
-from devmod_cuda._memory import Memory
 from devmod_cuda._stream import CudaStream
+from devmod_driver_api.device import DriverDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from devmod_cuda._interface import CudaDriver
 
-    from devmod.errors import LaunchError
-    from devmod_cuda._interface import Driver
-
-#: DLPack's kDLCUDA.
-_DLPACK_CUDA = 2
 _once = Once()
 
 
-class CudaDevice(Device):
+class CudaDevice(DriverDevice):
     """A CUDA device.
 
     Parameters
@@ -41,218 +27,21 @@ class CudaDevice(Device):
         Its number, as CUDA and the other libraries of the process count.
     """
 
-    kind = "cuda"
+    api = CUDA
+    kind = CUDA.kind
     vendor = "NVIDIA"
-    dlpack_type = _DLPACK_CUDA
+    dlpack_type = CUDA.dlpack_type
+    stream_type = CudaStream
+    driver: CudaDriver
 
-    def __init__(self, driver: Driver, index: int) -> None:
-        self.driver = driver
-        self.index = index
-        self.handle = driver.device(index)
-        self.name = driver.device_name(self.handle)
-        self.memory = driver.device_memory(self.handle)
+    def __init__(self, driver: CudaDriver, index: int) -> None:
+        super().__init__(driver, index)
         self.driver_version = f"CUDA {version_text(driver.version)}"
         self.arch = read_arch(driver, self.handle)
-        self._limits: dict[str, int] = {}
-        self._once = Once()
-        #: Streams over streams of other libraries, by handle. Each holds its owner, so the handle stays valid.
-        self._foreign_streams: weakref.WeakValueDictionary[int, CudaStream] = weakref.WeakValueDictionary()
-        self._lock = fork_safe(RLock())
 
-    @property
-    def limits(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The limits of the device, with CUDA's names of the attributes in lower case."""
-        if not self._limits:
-            check_driver("cuda")
-            self._limits = read_limits(self.driver, self.handle)
-        return self._limits
-
-    @property
-    def context(self) -> Context:
-        """The primary context.
-
-        Raises
-        ------
-        LaunchError
-            The driver refuses it.
-        """
-
-        def retain() -> Context:
-            check_driver("cuda")
-            try:
-                return Context(self.driver, self.handle)
-            except DriverError as error:
-                raise driver_error(f"{self} cannot retain its primary context", error, self) from error
-
-        context: Context = self._once.get("context", retain)
-        return context
-
-    @property
-    def transfers(self) -> Transfers:
-        """The copies that are not finished."""
-        transfers: Transfers = self._once.get("transfers", lambda: Transfers(self.context))
-        return transfers
-
-    @property
-    def default_stream(self) -> CudaStream:
-        stream: CudaStream = self._once.get("stream", lambda: CudaStream(self, LEGACY_STREAM))
-        return stream
-
-    def stream(self) -> CudaStream:
-        check_driver("cuda")
-        context = self.context
-        try:
-            with context:
-                handle = context.streams.create()
-        except DriverError as error:
-            raise driver_error(f"{self} cannot create a stream", error, self) from error
-        return CudaStream(self, handle.value, handle)
-
-    def foreign_stream(self, handle: int, owner: object) -> CudaStream:
-        """Return the stream over a stream of another library, which `owner` keeps alive: the same object for the same handle."""
-        with self._lock:
-            stream = self._foreign_streams.get(handle)
-            if stream is None:
-                stream = self._foreign_streams[handle] = CudaStream(self, handle, owner)
-        return stream
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the primary context was retained."""
-        return "context" in self._once
-
-    def synchronize(self) -> None:
-        if not self.is_open:
-            return
-        check_driver("cuda")
-        context = self.context
-        try:
-            with uncaptured(self), context:
-                context.driver.synchronize_context()
-            self.transfers.finish()
-        except DriverError as error:
-            raise driver_error(f"{self} reports a fault of a launch", error, self) from error
-
-    # -- memory
-
-    def allocate(self, nbytes: int) -> Memory:
-        check_driver("cuda")
-        context = self.context
-        try:
-            with context:
-                handle = context.memory.create(nbytes)
-        except DriverError as error:
-            if error.name == OUT_OF_MEMORY:
-                raise self.memory_error(nbytes, describe(error)) from error
-            raise driver_error(f"{self} cannot allocate {nbytes} bytes", error, self) from error
-        return Memory(handle.value, handle)
-
-    def free_memory(self) -> int | None:
-        check_driver("cuda")
-        context = self.context
-        try:
-            with context:
-                return context.driver.memory_info()[0]
-        except DriverError:
-            return None
-
-    def slice(self, memory: Any, offset: int, nbytes: int) -> Memory:
-        check_driver("cuda")
-        return Memory(memory + offset, memory.owner)
-
-    def pointer(self, memory: Any) -> tuple[int, int]:
-        return int(memory), 0
-
-    def share(self, stream: object) -> int | None:
-        """Delay the later work of the consumer's stream until the work of all streams. -1: the consumer orders the work itself.
-
-        Raises
-        ------
-        BufferError
-            `stream` is not a number of a stream of CUDA.
-        """
-        check_driver("cuda")
-        consumer = LEGACY_STREAM if stream is None else stream
-        if type(consumer) is not int or consumer < -1 or consumer == 0:
-            raise BufferError(
-                f"stream={stream!r} is no stream of CUDA in DLPack: expected None, 1 (the legacy default stream), 2 (the thread's default "
-                "stream), the handle of a stream, or -1 for no order"
-            )
-        if consumer == -1:
-            return None
-        context = self.context
-        handles = {LEGACY_STREAM, *context.streams.values(), *(each.handle for each in tuple(self._foreign_streams.values()))}
-        try:
-            with context:
-                for handle in handles - {consumer}:
-                    context.order(consumer, handle)
-        except DriverError as error:
-            raise driver_error(f"{self} cannot order its work before that of another library", error, self) from error
-        return consumer
-
-    # -- copies
-
-    def write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {data.nbytes} bytes to {self} failed",
-            lambda driver, handle: driver.copy_to_device(memory, address_of(data), data.nbytes, handle),
-            stream,
-            wait=True,
-        )
-
-    def read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {out.nbytes} bytes from {self} failed",
-            lambda driver, handle: driver.copy_to_host(address_of(out), memory, out.nbytes, handle),
-            stream,
-            wait=True,
-        )
-
-    def copy(self, source: Any, target: Any, nbytes: int, stream: Stream) -> None:
-        self._queue(
-            f"a copy of {nbytes} bytes on {self} failed",
-            lambda driver, handle: driver.copy_on_device(target, source, nbytes, handle),
-            stream,
-        )
-
-    def clear(self, memory: Any, nbytes: int, stream: Stream) -> None:
-        self._queue(f"{self} cannot fill {nbytes} bytes", lambda driver, handle: driver.fill(memory, 0, nbytes, handle), stream, wait=True)
-
-    def start_write(self, memory: Any, data: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, CudaStream)
-        check_driver("cuda")
-        try:
-            with stream.uncaptured():
-                self.transfers.start_write(memory, data, stream.handle)
-        except DriverError as error:
-            raise self._copy_error(f"a copy of {data.nbytes} bytes to {self} failed", error) from error
-
-    def start_read(self, memory: Any, out: memoryview, stream: Stream) -> None:
-        assert isinstance(stream, CudaStream)
-        check_driver("cuda")
-        try:
-            with stream.uncaptured():
-                self.transfers.start_read(memory, out, stream.handle)
-        except DriverError as error:
-            raise self._copy_error(f"a copy of {out.nbytes} bytes from {self} failed", error) from error
-
-    def _queue(self, what: str, copy: Callable[[Driver, int], None], stream: Stream, *, wait: bool = False) -> None:
-        """Queue a copy, and wait for it if `wait` is true."""
-        assert isinstance(stream, CudaStream)
-        check_driver("cuda")
-        context = self.context
-        try:
-            with stream.uncaptured(), context:
-                copy(context.driver, stream.handle)
-                if wait:
-                    context.driver.synchronize_stream(stream.handle)
-        except DriverError as error:
-            raise self._copy_error(what, error) from error
-
-    def _copy_error(self, what: str, error: DriverError) -> LaunchError:
-        if error.name == OUT_OF_MEMORY:
-            return self.memory_error(0, describe(error))
-        return driver_error(what, error, self)
+    def read_limits(self) -> dict[str, int]:
+        """Return the limits, with CUDA's names of the attributes in lower case."""
+        return read_limits(self.driver, self.handle)
 
 
 def devices() -> list[CudaDevice]:

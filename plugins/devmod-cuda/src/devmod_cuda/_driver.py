@@ -8,13 +8,13 @@ from importlib.util import find_spec
 
 from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
 from devmod.errors import DeviceNotFoundError
-from devmod_cuda._interface import DriverError
+from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from devmod_cuda._interface import Driver
+    from devmod_cuda._interface import CudaDriver
 
 __all__ = ["VARIABLE", "DriverError", "driver_name", "get_driver", "version_text"]
 
@@ -29,10 +29,10 @@ _NAMES = ("cuda-bindings", "pycuda")
 _OLDEST = 12000
 _once = Once()
 #: The opened drivers, for a forked child.
-_drivers: list[Driver] = []
+_drivers: list[CudaDriver] = []
 
 
-def get_driver() -> Driver:
+def get_driver() -> CudaDriver:
     """Return the driver, always the same object. The first call opens it.
 
     Raises
@@ -43,7 +43,7 @@ def get_driver() -> Driver:
         This process was forked after the driver was opened.
     """
     check_driver("cuda")
-    driver: Driver = _once.get("driver", _open)
+    driver: CudaDriver = _once.get("driver", _open)
     return driver
 
 
@@ -73,7 +73,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _open() -> Driver:
+def _open() -> CudaDriver:
     name = driver_name()
     library = _open_library()
     open_driver("cuda", _close_in_child)
@@ -109,7 +109,7 @@ def _open_library() -> Any:
     return library
 
 
-def _open_bindings(library: Any) -> Driver:
+def _open_bindings(library: Any) -> CudaDriver:
     try:
         from devmod_cuda._bindings import BindingsDriver
     except ImportError as error:
@@ -120,7 +120,7 @@ def _open_bindings(library: Any) -> Driver:
     return _initialize(BindingsDriver(library))
 
 
-def _open_pycuda(library: Any) -> Driver:
+def _open_pycuda(library: Any) -> CudaDriver:
     try:
         from devmod_cuda._pycuda import PycudaDriver
     except ImportError as error:
@@ -130,7 +130,7 @@ def _open_pycuda(library: Any) -> Driver:
     return _initialize(PycudaDriver(library))
 
 
-def _initialize(driver: Driver) -> Driver:
+def _initialize(driver: CudaDriver) -> CudaDriver:
     """Initialize a driver and return it.
 
     Raises

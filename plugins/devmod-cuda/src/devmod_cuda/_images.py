@@ -7,9 +7,9 @@ import sys
 
 from devmod.backend import Once, Programs, compile_error
 from devmod.errors import CompileError, FormatError, FunctionNotFoundError
-from devmod_cuda._errors import OUT_OF_MEMORY, STICKY, describe, driver_error
+from devmod_cuda._api import CUDA
 from devmod_cuda._image import read_image
-from devmod_cuda._interface import DriverError
+from devmod_driver_api.errors import DriverError, describe, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,9 +175,9 @@ class LoadedImage:
 
 def _load_error(device: CudaDevice, fmt: str, error: DriverError) -> DevmodError:
     """Return the error for an image that the driver refuses."""
-    if error.name == OUT_OF_MEMORY:
+    if error.name == CUDA.out_of_memory:
         return device.memory_error(0, f"{describe(error)} in the load of a module")
-    if error.name in STICKY:
+    if error.name in CUDA.sticky:
         return driver_error(f"{device} loads no module", error, device)
     if error.log and fmt == "ptx":
         lines = [line.strip() for line in error.log.splitlines() if _LOG_ERROR.search(line) and "aborted" not in line]

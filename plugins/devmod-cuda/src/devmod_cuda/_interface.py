@@ -1,37 +1,71 @@
 """The interface of the two drivers. Handles (device, context, stream, event, module, function, pointer) are plain integers.
 
-`_driver` makes one object of a subclass: cuda-bindings (`_bindings`) or pycuda (`_pycuda`). The methods here and in the base classes name
-the calls of CUDA's driver API. A subclass implements `call` for all of them and a few special ones.
+`_driver` makes one object of a subclass: cuda-bindings (`_bindings`) or pycuda (`_pycuda`). A subclass implements `call` for all
+operations of `_functions`, and a few special ones.
 """
 
 from __future__ import annotations
 
 import ctypes
 from abc import abstractmethod
+from ctypes import POINTER, Structure, byref, c_char, c_uint, c_uint64, c_void_p, py_object
+from functools import partial
+from itertools import repeat, starmap
 
-from devmod_cuda._calls import DISABLE_TIMING as DISABLE_TIMING
-from devmod_cuda._calls import LEGACY_STREAM as LEGACY_STREAM
-from devmod_cuda._calls import NON_BLOCKING as NON_BLOCKING
-from devmod_cuda._calls import PORTABLE as PORTABLE
-from devmod_cuda._launches import Launches
-from devmod_cuda._launches import ParameterBlock as ParameterBlock
-from devmod_cuda._library import DriverError as DriverError
+from devmod_cuda._api import CUDA
+from devmod_driver_api.driver import Driver
+from devmod_driver_api.errors import DriverError
+from devmod_driver_api.symbols import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
-#: CU_STREAM_CAPTURE_MODE_RELAXED: other calls of the process, such as a free by the garbage collector, do not end the capture.
-RELAXED_CAPTURE = 2
+    from devmod_driver_api.launches import Dims, ParameterBlock
 
 #: Numbers of CUjit_option.
 JIT_MAX_REGISTERS, JIT_INFO_LOG, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG, JIT_ERROR_LOG_SIZE, JIT_OPTIMIZATION_LEVEL = 0, 3, 4, 5, 6, 7
 #: The largest log of the driver's compiler.
 _LOG_BYTES = 16384
+#: CUpointer_attribute: CONTEXT, MEMORY_TYPE and DEVICE_ORDINAL. CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_DEVICE are 1 and 2.
+_ATTRIBUTES = (1, 2, 9)
 
 
-class Driver(Launches):
-    """One opened driver of CUDA: its modules, functions and graphs."""
+class _Attribute(Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", c_uint), ("padding", c_uint), ("value", c_char * 64))
+
+
+class _Config(Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_memory", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(_Attribute)),
+        ("count", c_uint),
+    )
+
+
+class CudaDriver(Driver):
+    """One opened driver of CUDA."""
+
+    api = CUDA
+
+    def __init__(self, library: Any) -> None:
+        super().__init__(library)
+        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
+        self._launch = self.symbol("cuLaunchKernelEx")
+
+    # -- implemented by each driver
+
+    @abstractmethod
+    def pointer_attributes(self, pointer: int, attributes: Sequence[int]) -> tuple[int, ...]:
+        """Return attributes (CUpointer_attribute) of an address as unsigned numbers. An unknown address has zeros."""
 
     @abstractmethod
     def load_image(self, image: int, options: Mapping[int, int | bytes]) -> int:
@@ -44,6 +78,79 @@ class Driver(Launches):
         options
             Values by number of CUjit_option. The driver writes its logs to the bytes objects, as cuda-bindings requires.
         """
+
+    # -- contexts
+
+    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return two functions of C: push a context, and pop one."""
+        push, pop = self.symbol("cuCtxPushCurrent_v2"), self.symbol("cuCtxPopCurrent_v2")
+
+        def refuse(status: int) -> None:
+            raise self.error("cuCtxPushCurrent", status)
+
+        statuses = starmap(push, repeat((c_void_p(context),)))
+        # `with` passes the exception: the C calling convention lets a caller pass more arguments than a function has.
+        pop.argtypes = (POINTER(c_void_p), py_object, py_object, py_object)
+        pop.restype = None
+        return map(Failures(0, refuse).__getitem__, statuses).__next__, partial(pop, byref(c_void_p()))
+
+    def push_context(self, context: int) -> None:
+        """Make a context the thread's current one until `pop_context`."""
+        self.call("push_context", context)
+
+    def pop_context(self) -> None:
+        """Make the context before the last `push_context` the thread's current one."""
+        self.call("pop_context")
+
+    def context_device(self, context: int) -> int:
+        self.push_context(context)
+        try:
+            return int(self.call("current_device"))
+        finally:
+            self.pop_context()
+
+    def stream_context(self, stream: int) -> int:
+        return int(self.call("stream_context", stream))
+
+    # -- memory and events
+
+    def locate(self, address: int) -> tuple[int, int, int]:
+        context, kind, ordinal = self.pointer_attributes(address, _ATTRIBUTES)
+        return context, kind, ordinal
+
+    def elapsed_symbol(self) -> str:
+        return "cuEventElapsedTime_v2" if self.version >= 12080 else "cuEventElapsedTime"
+
+    # -- launches
+
+    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+        """Return a launch configuration (CUlaunchConfig) as `launch` takes it.
+
+        Parameters
+        ----------
+        grid, block
+            Blocks, and threads of a block.
+        shared_memory
+            Dynamic shared memory in bytes.
+        stream
+            The stream's handle.
+        attributes
+            The number (CUlaunchAttributeID) and the value of each attribute: up to 64 bytes as in CUlaunchAttributeValue.
+        """
+        items = (_Attribute * len(attributes))()
+        for item, (number, value) in zip(items, attributes, strict=True):
+            item.id = number
+            ctypes.memmove(ctypes.addressof(item) + 8, value, len(value))  # an assignment ends at the first zero byte
+        return _Config((c_uint * 3)(*grid), (c_uint * 3)(*block), shared_memory, stream, items, len(attributes))
+
+    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
+        return "cuLaunchKernelEx", self._launch, (byref(config), c_void_p(function), None, c_void_p(block.extra))
+
+    def max_active_clusters(self, function: int, config: Any) -> int:
+        """Return the most clusters of a launch that the device runs at once."""
+        count = ctypes.c_int()
+        self.check("cuOccupancyMaxActiveClusters", byref(count), c_void_p(function), byref(config))
+        return count.value
 
     # -- modules and functions
 
@@ -77,27 +184,6 @@ class Driver(Launches):
             raise
         return module, _text_of(info)
 
-    def unload_module(self, module: int) -> None:
-        """Unload a module. Its functions become invalid."""
-        self.call("cuModuleUnload", module)
-
-    def get_function(self, module: int, name: str) -> int:
-        """Return a kernel of a module; CUDA_ERROR_NOT_FOUND if there is none of that name."""
-        return int(self.call("cuModuleGetFunction", module, name.encode()))
-
-    def get_global(self, module: int, name: str) -> tuple[int, int]:
-        """Return the address and the bytes of a variable of a module; CUDA_ERROR_NOT_FOUND if there is none of that name."""
-        pointer, nbytes = self.call("cuModuleGetGlobal", module, name.encode())
-        return pointer, nbytes
-
-    def function_attribute(self, function: int, attribute: int) -> int:
-        """Return an attribute of a function by its number (CUfunction_attribute)."""
-        return int(self.call("cuFuncGetAttribute", attribute, function))
-
-    def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
-        """Set an attribute of a function by its number (CUfunction_attribute)."""
-        self.call("cuFuncSetAttribute", function, attribute, value)
-
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
         """Return the offset and size of each parameter of a function; None if the driver is older than CUDA 12.4."""
         if self.version < 12040:
@@ -105,51 +191,48 @@ class Driver(Launches):
         places: list[tuple[int, int]] = []
         while True:
             try:
-                offset, size = self.call("cuFuncGetParamInfo", function, len(places))
+                offset, size = self.call("param_info", function, len(places))
             except DriverError as error:
                 if error.name == "CUDA_ERROR_INVALID_VALUE":  # the index is past the last parameter
                     return places
                 raise
             places.append((offset, size))
 
-    def max_active_blocks(self, function: int, threads: int, shared_memory: int) -> int:
-        """Return the blocks of `threads` threads that one multiprocessor runs at once."""
-        return int(self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, threads, shared_memory))
-
     def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
         """Return the fewest blocks, and the threads of a block, with which a launch occupies the device best."""
-        blocks, threads = self.call("cuOccupancyMaxPotentialBlockSize", function, 0, shared_memory, limit)
+        blocks, threads = self.call("preferred_block", function, 0, shared_memory, limit)
         return blocks, threads
 
-    # -- graphs
-
-    def begin_capture(self, stream: int, mode: int = RELAXED_CAPTURE) -> None:
-        """Capture the later work of a stream into a graph. The legacy default stream has no capture."""
-        self.call("cuStreamBeginCapture", stream, mode)
-
-    def end_capture(self, stream: int) -> int:
-        """End a capture, and return its graph."""
-        return int(self.call("cuStreamEndCapture", stream))
-
-    def is_capturing(self, stream: int) -> bool:
-        """Return whether a stream is being captured."""
-        return int(self.call("cuStreamIsCapturing", stream)) != 0
-
-    def instantiate_graph(self, graph: int, flags: int = 0) -> int:
-        """Return an executable graph of the current context."""
-        return int(self.call("cuGraphInstantiateWithFlags", graph, flags))
-
-    def launch_graph(self, executable: int, stream: int) -> None:
-        """Queue an executable graph."""
-        self.call("cuGraphLaunch", executable, stream)
-
-    def destroy_executable(self, executable: int) -> None:
-        """Destroy an executable graph. The driver does it when its launches are done."""
-        self.call("cuGraphExecDestroy", executable)
-
-    def destroy_graph(self, graph: int) -> None:
-        """Destroy a graph. Its executable graphs stay valid."""
-        self.call("cuGraphDestroy", graph)
+    def encode_tensor_map(
+        self,
+        dtype: int,
+        pointer: int,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        element_strides: Sequence[int],
+        interleave: int = 0,
+        swizzle: int = 0,
+        l2_promotion: int = 0,
+        fill: int = 0,
+    ) -> bytes:
+        """Return the 128 bytes of a tensor map. The numbers are those of ``cuTensorMapEncodeTiled``; `strides` has one fewer, in bytes."""
+        rank = len(shape)
+        memory = ctypes.create_string_buffer(128 + 63)
+        start = -ctypes.addressof(memory) % 64  # a CUtensorMap is aligned to 64 bytes, which that of cuda-bindings is not
+        self.check(
+            "cuTensorMapEncodeTiled",
+            c_void_p(ctypes.addressof(memory) + start),
+            ctypes.c_int(dtype),
+            c_uint(rank),
+            c_void_p(pointer),
+            (c_uint64 * rank)(*shape),
+            (c_uint64 * rank)(*strides),
+            (c_uint * rank)(*box),
+            (c_uint * rank)(*element_strides),
+            *map(ctypes.c_int, (interleave, swizzle, l2_promotion, fill)),
+        )
+        return memory.raw[start : start + 128]
 
 
 def _text_of(log: bytes) -> str:

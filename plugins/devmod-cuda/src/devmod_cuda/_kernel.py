@@ -6,11 +6,12 @@ from math import prod
 from threading import Lock
 
 from devmod.backend import Kernel, fork_safe
+from devmod_cuda._api import CUDA
 from devmod_cuda._config import LaunchShape, Limits
-from devmod_cuda._errors import OUT_OF_MEMORY, describe, driver_error
-from devmod_cuda._interface import DriverError, ParameterBlock
 from devmod_cuda._parameters import parameter_layout
 from devmod_cuda._stream import CudaStream
+from devmod_driver_api.errors import DriverError, describe, driver_error
+from devmod_driver_api.launches import ParameterBlock
 from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ class CudaKernel(Kernel):
         self._image = image
         self._device: CudaDevice = image.device
         self._context = context = image.context
-        self._driver = driver = context.driver
+        self._driver = driver = self._device.driver
         self._name = info.name
         self._entry = image.entry(info.name)
         self._function = image.function(info.name)
@@ -116,13 +117,13 @@ class CudaKernel(Kernel):
 
     def _new_launch(self, stream: CudaStream, shape: LaunchShape) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
-        block = ParameterBlock(self._layout.size)
+        block = ParameterBlock(self._layout.size, CUDA.parameters_end)
         config = self._driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
         return block.buffer, self._driver.prepare_launch(self._context.handle, config, self._function, block)
 
     def _launch_error(self, error: DriverError) -> LaunchError:
         what = f"the cuda function {self._name!r}"
-        if error.name == OUT_OF_MEMORY:
+        if error.name == CUDA.out_of_memory:
             return self._device.memory_error(0, f"{describe(error)} in a launch of {what}")
         result = driver_error(f"{self._device} refused a launch of {what}", error, self._device)
         result.function = self._name

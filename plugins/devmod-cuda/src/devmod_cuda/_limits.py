@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._interface import Driver
+    from devmod_cuda._interface import CudaDriver
 
 #: CUDA's numbers of the attributes (CUdevice_attribute). The names are CUDA's without CU_DEVICE_ATTRIBUTE_, in lower case.
 ATTRIBUTES = {
@@ -33,12 +33,12 @@ _MAJOR, _MINOR = 75, 76
 _PTX_OF_12 = ("8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.5", "8.6", "8.7", "8.8")
 
 
-def read_limits(driver: Driver, device: int) -> dict[str, int]:
+def read_limits(driver: CudaDriver, device: int) -> dict[str, int]:
     """Return the limits of a device. Element types are aligned, so views may begin at every element."""
     return {name: driver.device_attribute(device, number) for name, number in ATTRIBUTES.items()} | {"view_alignment": 1}
 
 
-def read_arch(driver: Driver, device: int) -> str:
+def read_arch(driver: CudaDriver, device: int) -> str:
     """Return the architecture of a device with the PTX version of the driver: ``sm_90:ptx8.7``."""
     number = 10 * driver.device_attribute(device, _MAJOR) + driver.device_attribute(device, _MINOR)
     ptx = ptx_version(driver.version)

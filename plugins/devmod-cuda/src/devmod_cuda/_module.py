@@ -83,7 +83,7 @@ class CudaModule(RuntimeModule):
         ArgumentError
             `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
         """
-        from devmod_cuda._memory import Memory
+        from devmod_driver_api.memory import Memory
 
         def find(device: Any) -> tuple[Memory, int, object]:
             image = self.images().get(device)

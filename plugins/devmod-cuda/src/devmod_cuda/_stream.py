@@ -1,160 +1,19 @@
-"""Streams and events of CUDA."""
+"""Streams of CUDA."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
-from devmod import Event, Stream
-from devmod.backend import check_driver, check_earlier_event, check_event
-from devmod_cuda._errors import driver_error
-from devmod_cuda._interface import DriverError
+from devmod_driver_api.stream import DriverStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractContextManager
-
-    from devmod import Launch
     from devmod_cuda._device import CudaDevice
-    from devmod_cuda._graph import Capture, Graph
-    from devmod_cuda._handles import Handle
 
 
-class CudaStream(Stream):
-    """A stream of CUDA.
-
-    Attributes
-    ----------
-    handle : int
-        The driver's handle. The default stream of a device has 1, CUDA's legacy default stream.
-    owner
-        The object that destroys the stream: a `Handle`, or the stream object of another library. None for a default stream.
-    """
+class CudaStream(DriverStream):
+    """A stream of CUDA."""
 
     device: CudaDevice
-
-    def __init__(self, device: CudaDevice, handle: int, owner: object = None) -> None:
-        self.device = device
-        self.handle = handle
-        self.owner = owner
-        #: The capture of the stream's batches; None before the first batch.
-        self._capture: Capture | None = None
-
-    def batch(self) -> AbstractContextManager[object]:
-        """As `Stream.batch`: the launches become one graph of CUDA.
-
-        The launches of the default stream, and of a stream that another library captures, are queued one by one.
-        """
-        from devmod_cuda._graph import UNCAPTURED, Batch, Capture
-
-        check_driver("cuda")
-        if self._capture is None:
-            self._capture = Capture(self)
-        if self.handle in UNCAPTURED or (not self._capture.is_active and self._is_captured_elsewhere()):
-            return nullcontext()
-        return Batch(self._capture)
-
-    def graph(self, launches: Sequence[Launch]) -> Graph:
-        """Return prepared launches as one graph of CUDA, which a call without arguments queues.
-
-        Parameters
-        ----------
-        launches
-            Results of `Function.bind` with this stream. The graph keeps them alive.
-
-        Raises
-        ------
-        ArgumentError
-            A launch is for another stream, or this is the default stream, which CUDA does not capture.
-        LaunchError
-            The driver refuses the graph.
-        """
-        from devmod_cuda._graph import Graph
-
-        return Graph(self, launches)
-
-    def uncaptured(self) -> AbstractContextManager[object]:
-        """Return a context manager: an active batch submits its launches and captures none while the body runs."""
-        return nullcontext() if self._capture is None else self._capture.suspended()
-
-    def _is_captured_elsewhere(self) -> bool:
-        context = self.device.context
-        with context:
-            return context.driver.is_capturing(self.handle)
-
-    def synchronize(self) -> None:
-        check_driver("cuda")
-        context = self.device.context
-        try:
-            with self.uncaptured(), context:
-                context.driver.synchronize_stream(self.handle)
-            self.device.transfers.finish()
-        except DriverError as error:
-            raise driver_error(f"{self.device} reports a fault of a launch", error, self.device) from error
-
-    def record(self) -> CudaEvent:
-        check_driver("cuda")
-        context = self.device.context
-        try:
-            with self.uncaptured(), context:
-                event = context.events.create(0)
-                context.driver.record_event(event.value, self.handle)
-        except DriverError as error:
-            raise driver_error(f"{self.device} cannot record an event", error, self.device) from error
-        return CudaEvent(self.device, event)
-
-    def wait(self, event: Event) -> None:
-        event = check_event(event, CudaEvent, self.device)
-        check_driver("cuda")
-        context = self.device.context
-        try:
-            with self.uncaptured(), context:
-                context.driver.wait_event(self.handle, event.handle)
-        except DriverError as error:
-            raise driver_error(f"{self.device} cannot wait for an event", error, self.device) from error
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return the version of this protocol, and the handle. Other libraries make streams of their own from it."""
         return 0, self.handle
-
-    def __repr__(self) -> str:
-        return f"<Stream of {self.device}>"
-
-
-class CudaEvent(Event):
-    """A point in a stream, with its time."""
-
-    __slots__ = ("_event", "device")
-
-    def __init__(self, device: CudaDevice, event: Handle) -> None:
-        self.device = device
-        self._event = event
-
-    @property
-    def handle(self) -> int:
-        """The driver's handle."""
-        return self._event.value
-
-    def synchronize(self) -> None:
-        check_driver("cuda")
-        context = self.device.context
-        try:
-            with context:
-                context.driver.synchronize_event(self.handle)
-            self.device.transfers.finish()
-        except DriverError as error:
-            raise driver_error(f"{self.device} reports a fault of a launch", error, self.device) from error
-
-    def elapsed(self, earlier: Event) -> float:
-        earlier = check_earlier_event(earlier, CudaEvent, self.device)
-        earlier.synchronize()
-        self.synchronize()
-        context = self.device.context
-        try:
-            with context:
-                return context.driver.elapsed_time(earlier.handle, self.handle) * 1e-3
-        except DriverError as error:
-            raise driver_error(f"{self.device} cannot return the time of an event", error, self.device) from error
-
-    def __repr__(self) -> str:
-        return f"<Event of {self.device}>"

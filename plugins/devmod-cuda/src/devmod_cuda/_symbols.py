@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_int, c_uint, c_uint64, c_void_p
 
-from devmod_cuda._interface import Driver
+from devmod_cuda._interface import CudaDriver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class SymbolsDriver(Driver):
+class SymbolsDriver(CudaDriver):
     """The driver by ctypes.
 
     Parameters
@@ -22,17 +22,8 @@ class SymbolsDriver(Driver):
         ctypes' CDLL of libcuda.
     """
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        call, types, is_last = self.prototype(name)
-        results = [each() for each in types]
-        places = [byref(each) for each in results]
-        status = call(*arguments, *places) if is_last else call(*places, *arguments)
-        if status:
-            raise self.error(name, status)
-        if not results:
-            return None
-        values = [each.value or 0 for each in results]
-        return values[0] if len(values) == 1 else tuple(values)
+    def call(self, operation: str, *arguments: Any) -> Any:
+        return self.call_symbol(operation, *arguments)
 
     def device_name(self, device: int) -> str:
         name = ctypes.create_string_buffer(256)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from devmod.backend import DeviceArray
 from devmod.errors import ArgumentError, LaunchError
 from devmod_cuda._device import CudaDevice
-from devmod_cuda._errors import driver_error
-from devmod_cuda._interface import DriverError
+from devmod_driver_api.errors import DriverError, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

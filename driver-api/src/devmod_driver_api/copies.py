@@ -13,21 +13,20 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from devmod.backend import Once, Pool
-from devmod_cuda._errors import OUT_OF_MEMORY
-from devmod_cuda._interface import DISABLE_TIMING, DriverError
+from devmod_driver_api.api import DISABLE_TIMING
+from devmod_driver_api.calls import HOST
+from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from devmod_cuda._context import Context
-    from devmod_cuda._handles import Handle
+    from devmod_driver_api.context import Context
+    from devmod_driver_api.handles import Handle
 
 #: The bytes of a piece for copies of any size, and of one for small copies; the most pieces in flight on a device.
 PIECE, SMALL_PIECE = 4 << 20, 64 << 10
 MAX_PENDING = {PIECE: 8, SMALL_PIECE: 32}
-#: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, and its value for page-locked memory (CU_MEMORYTYPE_HOST).
-_MEMORY_TYPE, _HOST = 2, 1
 
 
 def address_of(data: memoryview) -> int:
@@ -105,7 +104,7 @@ class Transfers:
             if self._is_locked(address):
                 with self._queued(stream, None, data, None):
                     driver.copy_to_device(pointer, address, data.nbytes, stream)
-            elif data.nbytes <= SMALL_PIECE:
+            elif data.nbytes <= driver.api.pageable_bytes:
                 driver.copy_to_device(pointer, address, data.nbytes, stream)  # the driver copies so few bytes before it returns
             else:
                 for start, size in _pieces(data.nbytes):
@@ -193,7 +192,7 @@ class Transfers:
             try:
                 piece = self._context.host_memory.create(size)
             except DriverError as error:
-                if error.name == OUT_OF_MEMORY:
+                if error.name == self._context.driver.api.out_of_memory:
                     return None
                 raise
         user = _Piece(size)
@@ -203,7 +202,7 @@ class Transfers:
     def _is_locked(self, address: int) -> bool:
         """Return whether memory of the host is page-locked."""
         try:
-            return self._context.driver.pointer_attributes(address, (_MEMORY_TYPE,))[0] == _HOST
+            return self._context.driver.locate(address)[1] == HOST
         except DriverError:
             return False
 

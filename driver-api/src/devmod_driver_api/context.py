@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from devmod_cuda._handles import Handles, Modules, Streams
-from devmod_cuda._interface import DISABLE_TIMING, NON_BLOCKING, PORTABLE
+from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
+from devmod_driver_api.handles import Handles, Modules, Streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from devmod_cuda._graph import Capture
-    from devmod_cuda._handles import Handle
-    from devmod_cuda._interface import Driver
+    from devmod_driver_api.driver import Driver
+    from devmod_driver_api.graph import Capture
+    from devmod_driver_api.handles import Handle
 
 
 class Context:
@@ -35,7 +35,7 @@ class Context:
     """
 
     def __new__(cls, driver: Driver, device: int) -> Context:
-        """Return an object of a class of its own, whose ``__enter__`` and ``__exit__`` are functions of C.
+        """Return an object of a class of its own, whose ``__enter__`` and ``__exit__`` are the driver's functions: with CUDA, of C.
 
         An interrupt at the start or the end of a function of Python would leave the context current, each time.
         """
@@ -49,12 +49,12 @@ class Context:
 
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver = driver
-        self.memory = Handles(self, "cuMemAlloc", "cuMemFree")
-        self.host_memory = Handles(self, "cuMemHostAlloc", "cuMemFreeHost", PORTABLE)
-        self.streams = Streams(self, "cuStreamCreate", "cuStreamDestroy", NON_BLOCKING)
-        self.events = Handles(self, "cuEventCreate", "cuEventDestroy")
-        self.modules = Modules(self, "cuModuleLoadDataEx", "cuModuleUnload")
-        self.graphs = Handles(self, "cuGraphInstantiateWithFlags", "cuGraphExecDestroy", 0)
+        self.memory = Handles(self, "allocate", "free")
+        self.host_memory = Handles(self, "allocate_host", "free_host", PORTABLE)
+        self.streams = Streams(self, "create_stream", "destroy_stream", NON_BLOCKING)
+        self.events = Handles(self, "create_event", "destroy_event")
+        self.modules = Modules(self, "load_module", "unload_module")
+        self.graphs = Handles(self, "instantiate_graph", "destroy_executable", 0)
         self.captures: dict[Capture, None] = {}
 
     @property

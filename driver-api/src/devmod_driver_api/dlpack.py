@@ -10,9 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: DLPack's kDLCUDA and kDLCUDAManaged.
-CUDA_TYPES = (2, 13)
-
 
 class DeviceTensor:
     """The tensor of a capsule. The capsule stays unused, so its own destructor frees the tensor.

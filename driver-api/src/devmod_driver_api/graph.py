@@ -1,4 +1,4 @@
-"""CUDA graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again."""
+"""Graphs: the launches of a batch in one submission, and prepared launches that are submitted together again and again."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from threading import RLock
 from devmod import Launch
 from devmod.backend import check_driver, fork_safe
 from devmod.errors import ArgumentError
-from devmod_cuda._errors import driver_error
-from devmod_cuda._interface import LEGACY_STREAM, DriverError
+from devmod_driver_api.errors import DriverError, driver_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from devmod_cuda._device import CudaDevice
-    from devmod_cuda._stream import CudaStream
-
-#: The handles of the legacy default stream, which the driver does not capture.
-UNCAPTURED = (0, LEGACY_STREAM)
+    from devmod_driver_api.device import DriverDevice
+    from devmod_driver_api.stream import DriverStream
 
 
 class BatchToken:
@@ -58,12 +54,12 @@ class Capture:
         The stream.
     """
 
-    def __init__(self, stream: CudaStream) -> None:
+    def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
         self._lock = fork_safe(RLock())
         #: Weak references to the tokens of the batches. A token lives until its batch ends.
         self._batches: list[ref[BatchToken]] = []
-        #: The driver's result with a graph that is not queued, as `Driver.create_into` has it. An interrupt may leave one.
+        #: The driver's result with a graph that is not queued, as `Symbols.create_into` has it. An interrupt may leave one.
         self._graphs: list[Any] = []
 
     @property
@@ -74,7 +70,7 @@ class Capture:
 
     def enter(self, token: BatchToken) -> None:
         """Capture the following launches for as long as `token` is referenced."""
-        check_driver("cuda")
+        check_driver(self.stream.device.kind)
         with self._lock:
             self._batches.append(ref(token))
             if not self._is_begun:
@@ -127,7 +123,7 @@ class Capture:
             with context:
                 if driver.is_capturing(stream):
                     self._graphs.clear()  # an interrupt came before the end of the capture
-                    driver.create_into(self._graphs, "cuStreamEndCapture", stream)
+                    driver.create_into(self._graphs, "end_capture", stream)
                 if self._graphs and driver.handle_in(self._graphs):
                     self._queue(self._graphs)
         except DriverError as error:
@@ -147,11 +143,11 @@ class Capture:
             raise
         finally:
             if not graphs:
-                driver.destroy_from(destroyed, "cuGraphDestroy")
+                driver.destroy_from(destroyed, "destroy_graph")
 
 
 @contextmanager
-def uncaptured(device: CudaDevice) -> Iterator[None]:
+def uncaptured(device: DriverDevice) -> Iterator[None]:
     """Suspend all captures of a device while the body runs: the driver refuses to wait for the device during one."""
     with ExitStack() as stack:
         for capture in tuple(device.context.captures):
@@ -160,29 +156,30 @@ def uncaptured(device: CudaDevice) -> Iterator[None]:
 
 
 class Graph:
-    """Prepared launches as one graph of CUDA. `CudaStream.graph` returns one; a call queues all of them in their order.
+    """Prepared launches as one graph of the driver. `DriverStream.graph` returns one; a call queues all of them in their order.
 
     It keeps the launches and their arrays alive.
     """
 
     __slots__ = ("_executable", "_launches", "_stream")
 
-    def __init__(self, stream: CudaStream, launches: Sequence[Launch]) -> None:
+    def __init__(self, stream: DriverStream, launches: Sequence[Launch]) -> None:
         for number, each in enumerate(launches, 1):
             if not isinstance(each, Launch) or each.stream is not stream:
                 got = f"one for {each.stream!r}" if isinstance(each, Launch) else repr(each)
                 raise ArgumentError(
                     f"a graph of {stream!r} takes launches that were bound with stream= this stream; launch {number} is {got}",
-                    kind="cuda",
+                    kind=stream.device.kind,
                     argument="launches",
                 )
-        check_driver("cuda")
+        check_driver(stream.device.kind)
         self._stream, self._launches = stream, tuple(launches)
-        if stream.handle in UNCAPTURED:
+        api = stream.device.api
+        if stream.handle in api.legacy_handles:
             raise ArgumentError(
-                "the default stream of a cuda device has no graphs: CUDA does not capture it. Create a stream with device.stream(), and "
-                "bind the launches with stream= it",
-                kind="cuda",
+                f"the default stream of a {api.kind} device has no graphs: {api.name} does not capture it. Create a stream with "
+                "device.stream(), and bind the launches with stream= it",
+                kind=api.kind,
                 argument="stream",
             )
         context = stream.device.context
@@ -210,8 +207,8 @@ class Graph:
         LaunchError
             The driver refuses them.
         """
-        check_driver("cuda")
         stream = self._stream
+        check_driver(stream.device.kind)
         context = stream.device.context
         try:
             with context:

@@ -11,14 +11,15 @@ from collections import deque
 from contextlib import suppress
 
 from devmod.backend import lend
-from devmod_cuda._interface import LEGACY_STREAM, RELAXED_CAPTURE, DriverError
+from devmod_driver_api.api import RELAXED_CAPTURE
+from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from devmod.backend import Lease
-    from devmod_cuda._context import Context
+    from devmod_driver_api.context import Context
 
 
 class Handle:
@@ -50,9 +51,9 @@ class Handles:
     context
         The context.
     create, destroy
-        The functions of the driver API that create and destroy one.
+        The operations that create and destroy one.
     last
-        The last parameters of the first one, which are always the same.
+        The last parameters of `create`, which are always the same.
     """
 
     # Reachable from here, because the names of modules are None at the end of the process.
@@ -91,7 +92,7 @@ class Handles:
         if self._context.captures:
             return  # a captured launch may use it; `drain` destroys it later
         with suppress(DriverError, IndexError), self._context:
-            # A free is unsafe in CUDA's terms: while another library captures a stream, it would invalidate the capture.
+            # A free is unsafe in the driver's terms: while another library captures a stream, it would invalidate the capture.
             mode = self._driver.exchange_capture_mode(RELAXED_CAPTURE)
             try:
                 self._end(cell)
@@ -133,7 +134,7 @@ class Streams(Handles):
 
     def _end(self, cell: list[Any]) -> None:
         # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
-        self._context.order(LEGACY_STREAM, self._driver.handle_in(cell))
+        self._context.order(self._driver.api.legacy_stream, self._driver.handle_in(cell))
         super()._end(cell)
 
 

@@ -1,0 +1,105 @@
+"""The description of one vendor's driver API: its words, the names of its errors, and its functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+# The numbers of these flags are the same in CUDA and HIP.
+#: The flag of a stream that does not wait for the legacy default stream.
+NON_BLOCKING = 1
+#: The flag of an event without a time.
+DISABLE_TIMING = 2
+#: The flag of page-locked memory for all contexts.
+PORTABLE = 1
+#: The mode of a capture that other calls of the process, such as a free by the garbage collector, do not end.
+RELAXED_CAPTURE = 2
+#: The handle of the default stream of each thread.
+PER_THREAD_STREAM = 2
+
+
+class Function(NamedTuple):
+    """A function of a driver API, for ctypes.
+
+    Attributes
+    ----------
+    name : str
+        The name in messages and in the vendor's documentation.
+    results, parameters : tuple
+        The types of ctypes: of the results, which the function writes to its pointers, and of the other parameters.
+    symbol : str
+        The symbol of the library, if it is not the name.
+    results_last : bool
+        Whether the pointers to the results come after the other parameters.
+    """
+
+    name: str
+    results: tuple[Any, ...] = ()
+    parameters: tuple[Any, ...] = ()
+    symbol: str = ""
+    results_last: bool = False
+
+
+class Api(NamedTuple):
+    """One vendor's driver API.
+
+    Attributes
+    ----------
+    kind : str
+        The kind of the modules, such as "cuda".
+    title : str
+        The platform in messages, such as "CUDA".
+    name : str
+        The API in messages, such as "CUDA" or "HIP".
+    functions : mapping
+        The function of each operation. The operations are the names of the methods of `Calls` and `Driver`.
+    error_name, error_text : str
+        The symbols of the functions that return the name and the description of an error code.
+    out_of_memory, not_ready, not_supported, not_found : str
+        The names of error codes.
+    wrong_context : tuple of str
+        The errors of a launch whose thread has another context, or none.
+    sticky : frozenset of str
+        The errors after which the driver refuses every later call of the process on the device.
+    legacy_stream : int
+        The handle of the legacy default stream, which no library creates and which is not captured.
+    legacy_handles : tuple of int
+        All its handles.
+    dlpack_type : int
+        DLPack's type of a device.
+    dlpack_types : tuple of int
+        DLPack's types of the memory that kernels can use.
+    dlpack_streams : mapping
+        The handle of each number that DLPack gives a special stream. Other numbers over 2 are handles.
+    dlpack_stream_text : str
+        What a consumer of DLPack may pass as ``stream=``, for the message.
+    pageable_bytes : int
+        The most bytes that the driver copies from pageable memory before the call returns.
+    parameters_end : int
+        The mark behind the parameters of a launch in ``extra``.
+    """
+
+    kind: str
+    title: str
+    name: str
+    functions: Mapping[str, Function]
+    error_name: str
+    error_text: str
+    out_of_memory: str
+    not_ready: str
+    not_supported: str
+    not_found: str
+    wrong_context: tuple[str, ...]
+    sticky: frozenset[str]
+    legacy_stream: int
+    legacy_handles: tuple[int, ...]
+    dlpack_type: int
+    dlpack_types: tuple[int, ...]
+    dlpack_streams: Mapping[int, int]
+    dlpack_stream_text: str
+    pageable_bytes: int
+    parameters_end: int
