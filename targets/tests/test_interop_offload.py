@@ -123,7 +123,8 @@ def bundle(*entries: tuple[int, int, bytes], count: int | None = None, data: byt
     [
         (
             b"hello",
-            "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, PTX, or an ELF file, got b'hello' at its start",
+            "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, a kpack archive, PTX, or an ELF file, got "
+            "b'hello' at its start",
         ),
         (PLAIN + b"xyz", "the container is invalid: expected the magic of a container at byte 4172, got b'xyz'"),
         (PLAIN[:30], "the offload bundle at byte 0 is outside of the file: bytes 24 to 32 of 30"),

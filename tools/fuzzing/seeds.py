@@ -33,8 +33,8 @@ def vectors(part: str, suffix: str = "") -> list[bytes]:
 
 def containers() -> list[bytes]:
     """The containers of device code that the build side's tests have."""
-    folder = ROOT / "targets/tests/vectors/offload"
-    return [path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+    folders = [ROOT / "targets/tests/vectors/offload", ROOT / "targets/tests/vectors/kpack"]
+    return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
 
 
 def examples(kind: str, *suffixes: str) -> list[bytes]:

@@ -35,46 +35,46 @@ if TYPE_CHECKING:
 OFFLOAD_BINARY, BUNDLE, COMPRESSED = b"\x10\xff\x10\xad", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _MAX_ENTRIES, _MAX_STRINGS, _MAX_NAME = 4096, 64, 1024
 #: The limit on the decompressed bytes for each byte, and on all of them.
-_RATIO, _MAX_BYTES = 1024, 1 << 30
+RATIO, MAX_BYTES = 1024, 1 << 30
 _HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
 
 
 def read_offload_binary(view: memoryview, at: int) -> tuple[list[Entry], int]:
     """Return the name (the triple and the architecture) and the image of the OffloadBinary at a place, and the place of its end."""
     what = f"the OffloadBinary at byte {at}"
-    version, size, entry, entry_size = unpack_from("<IQQQ", _part(view, at, 32, what), 4)
+    version, size, entry, entry_size = unpack_from("<IQQQ", part(view, at, 32, what), 4)
     if version != 1:
         raise FormatError(f"{what} has version {version}; devmod reads version 1")
-    binary = _part(view, at, size, what)
+    binary = part(view, at, size, what)
     if size < 32 or entry_size < 40:
         raise FormatError(f"{what} is invalid: its size is {size} bytes, and that of its entry {entry_size}")
-    record = _part(binary, entry, entry_size, f"the entry of {what}")
+    record = part(binary, entry, entry_size, f"the entry of {what}")
     strings, count, image, image_size = unpack_from("<QQQQ", record, 8)
     if count > _MAX_STRINGS:
         raise FormatError(f"{what} has {count} strings; expected at most {_MAX_STRINGS}")
-    table = _part(binary, strings, 16 * count, f"the strings of {what}")
+    table = part(binary, strings, 16 * count, f"the strings of {what}")
     texts = {_string(binary, key, what): _string(binary, value, what) for key, value in iter_unpack("<QQ", table)}
     name = "-".join(filter(None, (texts.get("triple", ""), texts.get("arch", ""))))
-    return [(name, _part(binary, image, image_size, f"the image of {what}"))], at + size
+    return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
 
 def read_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
     """Return the names and the bytes of the entries of the plain bundle at a place, and the place of its end."""
     what = f"the offload bundle at byte {at}"
     bundle = view[at:]
-    (count,) = unpack_from("<Q", _part(bundle, 24, 8, what))
+    (count,) = unpack_from("<Q", part(bundle, 24, 8, what))
     if count > _MAX_ENTRIES:
         raise FormatError(f"{what} has {count} entries; expected at most {_MAX_ENTRIES}")
     entries: list[Entry] = []
     place, end, total = 32, 32, 0
     for number in range(count):
         which = f"entry {number + 1} of {what}"
-        offset, size, length = unpack_from("<QQQ", _part(bundle, place, 24, which))
+        offset, size, length = unpack_from("<QQQ", part(bundle, place, 24, which))
         if length > _MAX_NAME:
             raise FormatError(f"{which} has a name of {length} bytes; expected at most {_MAX_NAME}")
-        name = bytes(_part(bundle, place + 24, length, which)).decode("utf-8", "backslashreplace")
+        name = bytes(part(bundle, place + 24, length, which)).decode("utf-8", "backslashreplace")
         place += 24 + length
-        entries.append((name, _part(bundle, offset, size, which)))
+        entries.append((name, part(bundle, offset, size, which)))
         end, total = max(end, place, offset + size), total + size
     if total > len(bundle):
         raise FormatError(f"{what} is invalid: its entries overlap")
@@ -84,16 +84,16 @@ def read_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
 def read_compressed_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
     """Return the contents of the compressed bundle at a place, and the place of its end."""
     what = f"the compressed offload bundle at byte {at}"
-    version, method = unpack_from("<HH", _part(view, at, 8, what), 4)
+    version, method = unpack_from("<HH", part(view, at, 8, what), 4)
     if version not in _HEADERS:
         raise FormatError(f"{what} has version {version}; devmod reads versions 1 to 3")
     header = _HEADERS[version]
-    *sizes, _ = header.unpack(_part(view, at + 8, header.size, what))
+    *sizes, _ = header.unpack(part(view, at + 8, header.size, what))
     length, total = sizes[-1], sizes[0] if version > 1 else len(view) - at
     if total < 8 + header.size:
         raise FormatError(f"{what} is invalid: its size is {total} bytes")
-    data = _part(view, at, total, what)[8 + header.size :]
-    if length > min(_RATIO * len(data), _MAX_BYTES):
+    data = part(view, at, total, what)[8 + header.size :]
+    if length > min(RATIO * len(data), MAX_BYTES):
         raise FormatError(f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit")
     if method not in (0, 1):
         raise FormatError(f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)")
@@ -105,7 +105,7 @@ def read_compressed_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]
 READERS = ((OFFLOAD_BINARY, read_offload_binary), (BUNDLE, read_bundle), (COMPRESSED, read_compressed_bundle))
 
 
-def _part(view: memoryview, start: int, size: int, what: str) -> memoryview:
+def part(view: memoryview, start: int, size: int, what: str) -> memoryview:
     """Return `size` bytes from `start` on. Raise FormatError if they are not in the file."""
     if start + size > len(view):
         raise FormatError(f"{what} is outside of the file: bytes {start} to {start + size} of {len(view)}")

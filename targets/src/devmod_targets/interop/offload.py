@@ -2,6 +2,7 @@
 
 - NVIDIA's fatbins (nvcc, fatbinary, nvfatbin), with their PTX and cubins;
 - LLVM's OffloadBinary, and clang's offload bundles, plain and compressed (hipcc writes them, also under the name ``.hsaco``);
+- AMD's archives of ROCm's libraries (``.kpack``);
 - 64-bit ELF files of a host with such contents: objects, libraries and programs;
 - single images: PTX, a cubin, an AMD code object.
 """
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import devmod
 from devmod.backend import detect_form
 from devmod.errors import ArgumentError, FormatError, list_names
-from devmod_targets.interop._containers import READERS, skip_zeros
+from devmod_targets.interop import _containers, _kpack
 from devmod_targets.interop._host import device_sections
 from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
 
@@ -29,6 +30,8 @@ __all__ = ["OffloadImage", "load", "read_images"]
 
 _CUDA, _AMDGPU = 190, 224
 _MAX_IMAGES, _MAX_DEPTH = 4096, 8
+#: The reader of each container, by its magic.
+_READERS = (*_containers.READERS, (_kpack.MAGIC, _kpack.read_kpack))
 
 
 class OffloadImage(NamedTuple):
@@ -126,7 +129,7 @@ def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
         raise FormatError(f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image")
     if not len(view):  # the host's entry of a bundle
         return
-    reader = next((reader for magic, reader in READERS if bytes(view[: len(magic)]) == magic), None)
+    reader = next((reader for magic, reader in _READERS if bytes(view[: len(magic)]) == magic), None)
     form = "" if reader is not None else detect_form(view)
     if reader is not None:
         yield from _expand_all(name, view, depth)
@@ -148,8 +151,8 @@ def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
         yield OffloadImage("", "", name, view)
     else:
         raise FormatError(
-            "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, PTX, or an ELF file, got "
-            f"{bytes(view[:16])!r} at its start"
+            "the container is not supported: expected a CUDA fatbin, an offload bundle, an OffloadBinary, a kpack archive, PTX, or an ELF "
+            f"file, got {bytes(view[:16])!r} at its start"
         )
 
 
@@ -157,14 +160,14 @@ def _expand_all(name: str, view: memoryview, depth: int) -> Iterator[OffloadImag
     """Yield the images in containers that follow each other, with zeros between them."""
     at = 0
     while at < len(view):
-        reader = next((reader for magic, reader in READERS if bytes(view[at : at + len(magic)]) == magic), None)
+        reader = next((reader for magic, reader in _READERS if bytes(view[at : at + len(magic)]) == magic), None)
         if reader is None:
             raise FormatError(f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}")
         entries, end = reader(view, at)
         for entry, data in entries:
             if not entry.startswith("host-"):
                 yield from _expand(entry or name, data, depth + 1)
-        at = skip_zeros(view, end)
+        at = _containers.skip_zeros(view, end)
 
 
 def _expand_host(view: memoryview, depth: int) -> Iterator[OffloadImage]:
