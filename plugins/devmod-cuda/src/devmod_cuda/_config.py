@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from struct import pack
 
-from devmod.errors import LaunchError
+from devmod_driver_api.limits import COOPERATIVE, LaunchShape, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,31 +18,15 @@ if TYPE_CHECKING:
 
 _ONE = (1, 1, 1)
 #: Numbers of CUlaunchAttributeID.
-_COOPERATIVE, _CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 2, 4, 6, 11
+_CLUSTER, _PROGRAMMATIC, _PREFERRED_CLUSTER = 4, 6, 11
 #: CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM: the driver takes the block that the kernel requires.
 _REQUIRED_BLOCK = _ONE
 #: TVM's tags (R35). The spelling of the first is TVM's.
 _PROGRAMMATIC_TAG = "tirx.use_programtic_dependent_launch"
-_COOPERATIVE_TAG = "tirx.use_cooperative_launch"
 _REQUIRED_BLOCK_TAG = "tirx.use_required_block_dimension"
 
 
-class LaunchShape:
-    """A checked configuration.
-
-    Attributes
-    ----------
-    grid, block, shared_memory, attributes
-        The parameters of `Driver.launch_config`.
-    """
-
-    __slots__ = ("attributes", "block", "grid", "shared_memory")
-
-    def __init__(self, grid: Dims, block: Dims, shared_memory: int, attributes: tuple[tuple[int, bytes], ...]) -> None:
-        self.grid, self.block, self.shared_memory, self.attributes = grid, block, shared_memory, attributes
-
-
-class Limits:
+class CudaLimits(Limits):
     """The limits of the launches of one kernel on one device.
 
     Parameters
@@ -53,39 +37,28 @@ class Limits:
         The most threads of a block with which the kernel runs.
     static_shared_memory
         The bytes of shared memory that the kernel declares.
-
-    Attributes
-    ----------
-    is_cooperative : bool
-        Whether all blocks of a launch must run at once.
     """
+
+    shared_memory_limit = "max_shared_memory_per_block_optin"
 
     def __init__(
         self, device: CudaDevice, info: FunctionInfo, entry: KernelEntry | None, max_threads: int, static_shared_memory: int
     ) -> None:
-        self._device = device
-        self._name = info.name
+        block, built = (entry.block, entry.max_threads) if entry is not None else (None, 0)
+        super().__init__(device, info, block, built, static_shared_memory)
         self._entry = entry
         self._max_threads = max_threads
-        self.static_shared_memory = static_shared_memory
         tags = info.launch_param_tags
-        self.is_cooperative = _COOPERATIVE_TAG in tags
         self._is_programmatic = _PROGRAMMATIC_TAG in tags
         self._has_required_block = _REQUIRED_BLOCK_TAG in tags
 
     def check(self, launch: LaunchConfig) -> LaunchShape:
-        """Return the shape of a launch.
-
-        Raises
-        ------
-        LaunchError
-            It exceeds a limit. ``argument`` is "grid" for a limit of blocks.
-        """
-        self._check_block(launch)
-        self._check_shared_memory(launch)
+        self.check_block(launch)
+        self._check_registers(launch)
+        self.check_shared_memory(launch)
         cluster = self.cluster_of(launch)
         self._check_cluster(launch, cluster)
-        self._check_grid(launch)
+        self.check_grid(launch)
         entry = self._entry
         attributes = []
         grid, block = launch.grid, launch.block
@@ -101,7 +74,7 @@ class Limits:
             if launch.preferred_cluster != _ONE:
                 attributes.append((_PREFERRED_CLUSTER, pack("<3I", *launch.preferred_cluster)))
         if self.is_cooperative:
-            attributes.append((_COOPERATIVE, pack("<i", 1)))
+            attributes.append((COOPERATIVE, pack("<i", 1)))
         if self._is_programmatic:
             attributes.append((_PROGRAMMATIC, pack("<i", 1)))
         return LaunchShape(grid, block, launch.shared_memory, tuple(attributes))
@@ -111,54 +84,13 @@ class Limits:
         required = self._entry.cluster if self._entry is not None else None
         return required if required is not None and launch.cluster == _ONE else launch.cluster
 
-    def error(self, text: str, argument: str = "") -> LaunchError:
-        """Return the error of a launch that exceeds a limit. `text` ends the sentence."""
-        return LaunchError(
-            f"the cuda function {self._name!r} cannot be launched on {self._device}: {text}",
-            kind="cuda",
-            function=self._name,
-            argument=argument,
-        )
-
-    def _check_block(self, launch: LaunchConfig) -> None:
-        limits, block = self._device.limits, launch.block
-        for axis, count in zip("xyz", block, strict=True):
-            limit = limits[f"max_block_dim_{axis}"]
-            if count > limit:
-                raise self.error(f"its max_block_dim_{axis} is {limit}, got block={block}", "block")
-        threads = prod(block)
-        limit = limits["max_threads_per_block"]
-        if threads > limit:
-            raise self.error(f"its max_threads_per_block is {limit}, and block={block} has {threads} threads", "block")
-        entry = self._entry
-        if entry is not None and entry.block is not None and entry.block != block:
-            raise self.error(f"the kernel is built for blocks of {entry.block} threads, got block={block}", "block")
-        if entry is not None and entry.max_threads and threads > entry.max_threads:
-            raise self.error(
-                f"the kernel is built for blocks of at most {entry.max_threads} threads (__launch_bounds__), and block={block} has "
-                f"{threads}",
-                "block",
-            )
+    def _check_registers(self, launch: LaunchConfig) -> None:
+        block, threads = launch.block, prod(launch.block)
         if threads > self._max_threads:
             raise self.error(
                 f"the kernel's registers allow {self._max_threads} threads in a block (CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), and "
                 f"block={block} has {threads}; compile it with __launch_bounds__({threads})",
                 "block",
-            )
-
-    def _check_grid(self, launch: LaunchConfig) -> None:
-        for axis, count in zip("xyz", launch.grid, strict=True):
-            limit = self._device.limits[f"max_grid_dim_{axis}"]
-            if count > limit:
-                raise self.error(f"its max_grid_dim_{axis} is {limit}, got grid={launch.grid}", "grid")
-
-    def _check_shared_memory(self, launch: LaunchConfig) -> None:
-        limit = self._device.limits["max_shared_memory_per_block_optin"]
-        static = self.static_shared_memory
-        if launch.shared_memory + static > limit:
-            own = f", and the kernel declares {static} bytes of its own" if static else ""
-            raise self.error(
-                f"its max_shared_memory_per_block_optin is {limit}, got shared_memory={launch.shared_memory}{own}", "shared_memory"
             )
 
     def _check_cluster(self, launch: LaunchConfig, cluster: Dims) -> None:
@@ -171,8 +103,8 @@ class Limits:
         preferred = launch.preferred_cluster
         if cluster == preferred == _ONE:
             return
-        if not self._device.limits["cluster_launch"]:
-            arch = self._device.arch.partition(":")[0]
+        if not self.device.limits["cluster_launch"]:
+            arch = self.device.arch.partition(":")[0]
             raise self.error(f"{arch} does not support clusters, which sm_90 and newer have; got cluster={cluster}")
         blocks = prod(cluster)
         if entry is not None and entry.max_cluster and blocks > entry.max_cluster:

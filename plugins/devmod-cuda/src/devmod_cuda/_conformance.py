@@ -11,6 +11,7 @@ from typing import Any
 from devmod import FunctionInfo, Interface, Member, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
+from devmod_driver_api.conformance import watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,17 +103,5 @@ class CudaConformance(Conformance):
     @contextmanager
     def builds(self, sample: Sample, on_build: Callable[[], None]) -> Iterator[None]:
         """Call `on_build` each time the driver loads an image."""
-        from devmod_cuda import _images
-
-        real = _images.LoadedImage
-
-        class Watched(real):  # type: ignore[misc, valid-type]
-            def __init__(self, *args: Any) -> None:
-                on_build()
-                super().__init__(*args)
-
-        _images.LoadedImage = Watched  # type: ignore[assignment, misc]
-        try:
+        with watch_builds(on_build):
             yield
-        finally:
-            _images.LoadedImage = real  # type: ignore[misc]

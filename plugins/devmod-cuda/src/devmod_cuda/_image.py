@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from struct import Struct
-
 from devmod.backend import find_spec, source_text
 from devmod.errors import FormatError, list_names
+from devmod_targets.elf import find_damage
 from devmod_targets.nvidia import KernelEntry, fatbin_members, index_cubin, read_ptx
 
 TYPE_CHECKING = False
@@ -160,10 +159,6 @@ def _read_fatbin(code: bytes | memoryview, device: CudaDevice) -> Mapping[str, K
     return index_cubin(best.data)
 
 
-#: The type, the offset and the size of a section, and the offset and the size of a segment.
-_SECTION, _SEGMENT = Struct("<4xI16xQQ"), Struct("<8xQ16xQ")
-
-
 def _check_elf(code: bytes | memoryview) -> None:
     """Check that each section and each segment of a cubin is inside the file.
 
@@ -172,28 +167,6 @@ def _check_elf(code: bytes | memoryview) -> None:
     FormatError
         One is not: the file is truncated or damaged.
     """
-    view = memoryview(code)
-    size = len(view)
-
-    def field(at: int, width: int) -> int:
-        return int.from_bytes(view[at : at + width], "little")
-
-    problem = "" if size >= 64 else f"it has {size} bytes; an ELF header has 64"
-    if not problem:
-        tables = (("section", field(40, 8), field(58, 2), field(60, 2), 64), ("segment", field(32, 8), field(54, 2), field(56, 2), 56))
-        for title, start, step, count, least in tables:
-            if count and (step < least or start + step * count > size):
-                problem = f"its table of {title}s is outside of the file"
-                break
-            for number in range(count):
-                # A section of type 8 (NOBITS) takes no bytes of the file.
-                if title == "section":
-                    kind, offset, length = _SECTION.unpack_from(view, start + step * number)
-                    offset, length = (0, 0) if kind == 8 else (offset, length)
-                else:
-                    offset, length = _SEGMENT.unpack_from(view, start + step * number)
-                if offset + length > size:
-                    problem = f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
-                    break
+    problem = find_damage(code)
     if problem:
         raise FormatError(f"the cubin is truncated or damaged: {problem}", kind="cuda")

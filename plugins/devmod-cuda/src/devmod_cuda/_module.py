@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from devmod import Target
-from devmod.backend import RuntimeModule, global_array, run_compiler
+from devmod.backend import run_compiler
 from devmod_cuda._image import check_payload
+from devmod_driver_api.module import DriverModule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Self
+    from typing import Self
 
-    from devmod import Array, Device, FunctionInfo
+    from devmod import FunctionInfo
     from devmod.backend import Binary, Code, Launcher, Source
     from devmod_cuda._images import Images
 
 
-class CudaModule(RuntimeModule):
+class CudaModule(DriverModule):
     """CUDA C++, PTX, a cubin or a fatbin. The first get_function on a device loads it, once for all functions."""
 
     target = "cuda"
@@ -45,57 +46,17 @@ class CudaModule(RuntimeModule):
     def payload(self, entry: str = "") -> tuple[str, Binary]:
         return self._replaced or super().payload(entry)
 
-    def images(self) -> Images:
-        """Return the module's images, one for each device. The first call checks the payload, without a driver.
-
-        Raises
-        ------
-        FormatError
-            The payload is not valid for CUDA.
-        """
-
-        def create() -> Images:
-            fmt, code = self.payload()
-            if self._early_images is not None and fmt == self.format:
-                return self._early_images
-            check_payload(fmt, code)
-            return self._images_of(fmt, code)
-
-        images: Images = self.once("images", create)
-        return images
-
-    def get_global(self, name: str, device: Device | None = None, *, dtype: str = "uint8", **options: Any) -> Array:
-        """Return a ``__device__`` or ``__constant__`` variable as an array over its memory. The array keeps the loaded image alive.
-
-        Parameters
-        ----------
-        name
-            The variable's symbol, which is mangled in a C++ namespace.
-        device
-            The device; None for that of a call that names none. Each device has a variable of its own.
-        dtype
-            The element type of the array. An image has the bytes of a variable, and not its type.
-
-        Raises
-        ------
-        FunctionNotFoundError
-            The image has no such variable.
-        ArgumentError
-            `device` is of another kind, or the variable is not a whole number of elements of `dtype`.
-        """
-        from devmod_driver_api.memory import Memory
-
-        def find(device: Any) -> tuple[Memory, int, object]:
-            image = self.images().get(device)
-            address, nbytes = image.variable(name)
-            return Memory(address, image), nbytes, image  # the image owns the memory, so the array keeps it loaded
-
-        return global_array("cuda", name, device, dtype, options, find)
+    def make_images(self) -> Images:
+        fmt, code = self.payload()
+        if self._early_images is not None and fmt == self.format:
+            return self._early_images
+        check_payload(fmt, code)
+        return self._images_of(fmt, code)
 
     def _images_of(self, fmt: str, code: Binary) -> Images:
         from devmod_cuda._images import Images
 
-        return Images(fmt, bytes(code), [info.name for info in self.functions.values()], archs=self._target_archs())
+        return Images(fmt, bytes(code), self.symbols, archs=self._target_archs())
 
     def _target_archs(self) -> tuple[str, ...]:
         """Return the architectures of the target that was current when the module was made or first used."""

@@ -1,0 +1,141 @@
+"""The payload of one module: compiled for each architecture, and loaded once on each device."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from devmod.backend import Once, Programs
+from devmod.errors import FormatError, FunctionNotFoundError
+from devmod_driver_api.errors import DriverError, describe, driver_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from devmod.errors import DevmodError
+    from devmod_driver_api.device import DriverDevice
+
+
+class DriverImages(Programs):
+    """The images of one payload and set of constants, one for each device. A subclass loads them.
+
+    Parameters
+    ----------
+    fmt, code
+        The payload, or the result of a replaced compiler for it.
+    names
+        The symbols of the kernels that the module declares.
+    constants
+        Values for constants of the source.
+    """
+
+    def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
+        super().__init__(fmt, code, constants)
+        self.code = code
+        self.names = names
+        self._loaded = Once()
+
+    @abstractmethod
+    def load(self, device: Any) -> LoadedImage:
+        """Load the image on a device."""
+
+    def get(self, device: Any) -> Any:
+        """Return the image loaded on a device, once for all threads.
+
+        Raises
+        ------
+        CompileError, FormatError
+            The source does not compile, the device cannot run the image, or the driver refuses it.
+        """
+        return self._loaded.get(device, lambda: self.load(device))
+
+
+class LoadedImage:
+    """An image that the driver has loaded on a device. It is unloaded after the last reference is gone.
+
+    Parameters
+    ----------
+    device
+        The device.
+    data
+        The image.
+    kernels
+        What the image declares about its kernels, by symbol; None if only the driver can read it.
+    explain
+        Returns the error for an image that the driver refuses.
+
+    Attributes
+    ----------
+    device, context
+        The device, and its primary context.
+
+    Raises
+    ------
+    CompileError, FormatError, LaunchError
+        The driver refuses the image.
+    """
+
+    def __init__(
+        self, device: DriverDevice, data: bytes, kernels: Mapping[str, Any] | None, explain: Callable[[DriverError], DevmodError]
+    ) -> None:
+        self.device, self.context = device, device.context
+        self._kernels = kernels
+        try:
+            with self.context:
+                self._module = self.context.modules.create(data)
+        except DriverError as error:
+            raise explain(error) from error
+
+    def entry(self, name: str) -> Any:
+        """Return what the image declares about a kernel; None if only the driver can read the image."""
+        return None if self._kernels is None else self._kernels[name]
+
+    def function(self, name: str) -> int:
+        """Return the driver's handle of a kernel.
+
+        Raises
+        ------
+        FormatError
+            The image has no such kernel.
+        """
+        try:
+            with self.context:
+                return self.context.driver.get_function(self._module.value, name)
+        except DriverError as error:
+            kind = self.device.kind
+            raise FormatError(
+                f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
+            ) from error
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Return the address and the bytes of a variable.
+
+        Raises
+        ------
+        FunctionNotFoundError
+            The image has no such variable.
+        """
+        try:
+            with self.context:
+                return self.context.driver.get_global(self._module.value, name)
+        except DriverError as error:
+            if error.name != self.context.driver.api.not_found:
+                raise driver_error(f"{self.device} cannot return the address of the global {name!r}", error, self.device) from error
+            raise FunctionNotFoundError(
+                f"the {self.device.kind} module has no global {name!r}: its image has no variable of that name. Declare it in the source "
+                "as __device__ or __constant__, outside of a namespace",
+                kind=self.device.kind,
+                function=name,
+            ) from None
+
+
+def load_error(device: DriverDevice, fmt: str, error: DriverError) -> DevmodError:
+    """Return the error for an image that the driver refuses, for a reason that every driver has."""
+    api, kind = device.context.driver.api, device.kind
+    if error.name == api.out_of_memory:
+        return device.memory_error(0, f"{describe(error)} in the load of a module")
+    if error.name in api.sticky:
+        return driver_error(f"{device} loads no module", error, device)
+    log = f": {error.log}" if error.log else ""
+    return FormatError(f"the driver of {device} refuses the {kind} payload of format {fmt!r}: {describe(error)}{log}", kind=kind)

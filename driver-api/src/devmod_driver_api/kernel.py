@@ -1,0 +1,126 @@
+"""Kernels: launches with packed parameters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import prod
+
+from devmod.backend import Kernel
+from devmod_driver_api.errors import DriverError, describe, driver_error
+from devmod_driver_api.launches import ParameterBlock
+from devmod_driver_api.stream import DriverStream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod import FunctionInfo, Stream
+    from devmod.backend import LaunchConfig
+    from devmod.errors import LaunchError
+    from devmod_driver_api.images import LoadedImage
+    from devmod_driver_api.limits import LaunchShape, Limits
+    from devmod_driver_api.parameters import ParameterLayout
+
+
+class DriverKernel(Kernel):
+    """A kernel on one device. A subclass sets the layout and the limits, and checks what its driver has of its own.
+
+    Parameters
+    ----------
+    info, image
+        The function, and the loaded image.
+
+    Attributes
+    ----------
+    layout : ParameterLayout
+        The parameters of a launch.
+    limits : Limits
+        The limits of a launch.
+    function : int
+        The driver's handle.
+    """
+
+    layout: ParameterLayout
+    limits: Limits
+
+    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
+        self.image = image
+        self.device = image.device
+        self.context = image.context
+        self.driver = image.context.driver
+        self._name = info.name
+        self.function = image.function(info.name)
+
+    @property
+    @abstractmethod
+    def fixed(self) -> tuple[int, int, int] | None:
+        """The block that the kernel requires; None if it runs with every block."""
+
+    def caller(self, stream: Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+        assert isinstance(stream, DriverStream)
+        # Every call runs this function, so it uses local names.
+        pack = self.layout.pack
+        # Launches that no call is using. Only one thread writes to a parameter block; list.pop and list.append are atomic.
+        free = [self._new_launch(stream, shape)]
+        take, give, error_type = free.pop, free.append, DriverError
+
+        def call(values: Sequence[Any]) -> None:
+            try:
+                slot = take()
+            except IndexError:
+                slot = self._new_launch(stream, shape)
+            buffer, launch = slot
+            buffer.raw = pack(*values)
+            try:
+                launch()
+            except error_type as error:
+                raise self._launch_error(error) from error
+            give(slot)
+
+        return call
+
+    def prepare(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> Callable[[], object]:
+        assert isinstance(stream, DriverStream)
+        buffer, launch = self._new_launch(stream, shape)
+        buffer.raw = self.layout.pack(*values)
+        return launch
+
+    def time(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> float:
+        call = self.caller(stream, shape)
+        begin = stream.record()
+        call(values)
+        end = stream.record()
+        return end.elapsed(begin)
+
+    def check_cooperative(self, launch: LaunchConfig) -> None:
+        """Check that the device runs all blocks of a launch at once, if it must."""
+        if not self.limits.is_cooperative:
+            return
+        if not self.device.limits["cooperative_launch"]:
+            raise self.limits.error("it does not support cooperative launches")
+        with self.context:
+            each = self.driver.max_active_blocks(self.function, prod(launch.block), launch.shared_memory)
+        self.limits.check_cooperative(launch, each)
+
+    def set_attribute(self, attribute: int, value: int, what: str) -> None:
+        """Set an attribute of the function. `what` is the argument of the launch in the message."""
+        try:
+            with self.context:
+                self.driver.set_function_attribute(self.function, attribute, value)
+        except DriverError as error:
+            raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error
+
+    def _new_launch(self, stream: DriverStream, shape: LaunchShape) -> tuple[Any, Callable[[], object]]:
+        """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
+        block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
+        config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
+        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block)
+
+    def _launch_error(self, error: DriverError) -> LaunchError:
+        what = f"the {self.device.kind} function {self._name!r}"
+        if error.name == self.driver.api.out_of_memory:
+            return self.device.memory_error(0, f"{describe(error)} in a launch of {what}")
+        result = driver_error(f"{self.device} refused a launch of {what}", error, self.device)
+        result.function = self._name
+        return result

@@ -1,0 +1,74 @@
+"""The functions of a module."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from devmod.backend import ConversionError, Launcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Self
+
+    from devmod import Device, FunctionInfo, Interface
+    from devmod_driver_api.images import DriverImages
+    from devmod_driver_api.kernel import DriverKernel
+
+
+class DriverLauncher(Launcher):
+    """One function of a module. A subclass also has `adopt` and `adopt_stream`, by its `Adoption`.
+
+    Parameters
+    ----------
+    info, images
+        The function, and the images of its module.
+    interface
+        The interface, if it is not that of `info`.
+
+    Attributes
+    ----------
+    title : str
+        The kind's title in messages.
+    """
+
+    title = ""
+    vec3_lanes = 3
+    no_shared_memory = ""
+
+    def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
+        self.info = info
+        self.images = images
+        self._interface = interface
+
+    @property
+    def interface(self) -> Interface | None:
+        return self._interface
+
+    @property
+    def constants(self) -> Sequence[str]:
+        return self.images.constants
+
+    @abstractmethod
+    def devices(self) -> Sequence[Device]:
+        """Return the devices of the kind."""
+
+    @abstractmethod
+    def kernel(self, device: Device) -> DriverKernel: ...
+
+    def default_device(self) -> Device:
+        return self.devices()[0]
+
+    def local(self, nbytes: int) -> Any:
+        raise ConversionError(
+            f"is a Local, and {self.title} kernels take no shared memory as an argument: declare it in the kernel as extern __shared__, "
+            "and pass shared_memory="
+        )
+
+    def specialize(self, constants: Mapping[str, object]) -> Self:
+        images, interface = self.images.specialize(constants), self.info.interface
+        if interface is None or interface.block is None:
+            return type(self)(self.info, images)
+        # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
+        fixed = type(self)(self.info, images).kernel(self.default_device()).fixed
+        return type(self)(self.info, images, interface.replace(block=fixed))
