@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["OffloadImage", "load", "read_images"]
+__all__ = ["OffloadImage", "is_container", "load", "read_images"]
 
 _CUDA, _AMDGPU = 190, 224
 _MAX_IMAGES, _MAX_DEPTH = 4096, 8
@@ -121,6 +121,11 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
         if len(images) > _MAX_IMAGES:
             raise FormatError(f"the container has more than {_MAX_IMAGES} images")
     return images
+
+
+def is_container(data: bytes | memoryview) -> bool:
+    """Return whether the bytes begin with the magic of a container of several images. A CUDA fatbin and a host's ELF file do not count."""
+    return any(bytes(data[: len(magic)]) == magic for magic, _ in READERS)
 
 
 def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:

@@ -1,0 +1,158 @@
+"""Compile HIP at the receiver (R30), with the hiprtc of ROCm and a cache on the disk.
+
+hiprtc runs in a process of its own: it ends its process for an architecture that it does not support.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from base64 import b64decode
+
+from devmod.backend import DiskCache, compile_error
+from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path, was_killed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+#: The seconds after which the process is ended.
+TIMEOUT = 600.0
+#: The name of the source in messages.
+_NAME = "kernel.hip"
+_CACHE = DiskCache("rocm")
+#: The version of the cache entries: the code object.
+_FORM = "code object"
+_ERROR = re.compile(r"\b(?:fatal )?error: ")
+#: The file to which hiprtc writes the source, as its messages name it.
+_TEMPORARY = re.compile(r"(?:/[^\s:]*)?/comgr-\w+/input/[^\s:]+")
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Check the build options in the first line of a source.
+
+    Raises
+    ------
+    FormatError
+        A receiver does not pass an option to hiprtc.
+    """
+    if not options:
+        return
+    from devmod_targets.rocm.options import is_supported
+
+    for option in options:
+        if not is_supported(option):
+            raise FormatError(f"the rocm source has the build option {option!r}, which devmod-rocm does not pass to hiprtc", kind="rocm")
+
+
+def compile_source(text: str, options: Sequence[str], arch: str, library: str) -> bytes:
+    """Compile a source for a device.
+
+    Parameters
+    ----------
+    text, options
+        The source and its build options.
+    arch
+        The target ID of the device, such as "gfx90a:sramecc+:xnack-".
+    library
+        The file of libamdhip64. hiprtc is beside it, or in it.
+
+    Returns
+    -------
+    bytes
+        The code object.
+
+    Raises
+    ------
+    CompileError, ToolchainNotFoundError
+        The source has errors, hiprtc does not support the architecture, or is missing.
+    """
+    libraries = _candidates(library)
+    key = _CACHE.key(_FORM, *map(_identity, [library, *libraries]), arch, "\0".join(options), text)
+    code = _CACHE.read(key)
+    if code:
+        return code
+    answer = _run({"libraries": libraries, "text": text, "name": _NAME, "options": [*options, f"--offload-arch={arch}"]}, arch)
+    if "missing" in answer:
+        raise ToolchainNotFoundError(
+            f"the rocm source cannot be compiled: {answer['missing']}. ROCm's compiler at run time, libhiprtc, is missing. AMD's package "
+            f"hip-runtime-amd contains it. A code object needs no compiler: devmod.compile(source, 'rocm -arch={arch.partition(':')[0]}')",
+            kind="rocm",
+        )
+    if "error" in answer:
+        log = _TEMPORARY.sub(_NAME, answer["log"]).strip()
+        lines = [line.strip() for line in log.splitlines() if _ERROR.search(line)]
+        reason = [f"{answer['error']}{f': {log.splitlines()[0]}' if log else ''}"]
+        raise compile_error("rocm", "HIP", lines or reason, log)
+    code = b64decode(answer["code"])
+    _CACHE.write(key, code)
+    return code
+
+
+def _candidates(library: str) -> list[str]:
+    """Return the files to open as hiprtc. Up to ROCm 5 it was part of libamdhip64."""
+    folder, name = os.path.split(library)
+    suffix = name.partition(".so")[2]
+    version = suffix.split(".")[1] if suffix.startswith(".") else ""
+    names = [f"libhiprtc.so.{version}"] if version else []
+    names.append("libhiprtc.so")
+    beside = [os.path.join(folder, each) for each in names if folder and os.path.exists(os.path.join(folder, each))]
+    return [*beside, *names, library]
+
+
+def _identity(path: str) -> str:
+    """Return the file of a library with its size and the time of its last change; the path alone if the linker searches for it."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path
+    return f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+
+
+def _run(request: dict[str, Any], arch: str) -> dict[str, str]:
+    """Return the answer of the process. A frozen program has no interpreter, and compiles itself.
+
+    Raises
+    ------
+    CompileError
+        The process ended without an answer.
+    """
+    if not can_start_python():
+        from devmod_rocm._hiprtc_process import compile_request
+
+        return compile_request(request)
+    try:
+        process = subprocess.run(  # noqa: S603 - this interpreter
+            python_command("devmod_rocm._hiprtc_process"),
+            input=json.dumps({**request, "path": search_path()}).encode() + b"\n",
+            capture_output=True,
+            timeout=TIMEOUT,
+            start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(
+            f"the rocm source was not compiled for {arch}: hiprtc took longer than {TIMEOUT:g} seconds", kind="rocm"
+        ) from None
+    except OSError as error:
+        raise CompileError(f"the rocm source was not compiled: no process for hiprtc can be started: {error}", kind="rocm") from error
+    answers = read_answers(process.stdout)
+    if answers:
+        result: dict[str, str] = answers[0]
+        return result
+    output = process.stderr.decode("utf-8", "replace").strip()
+    advice = (
+        "Free memory and try again"
+        if was_killed(process.returncode)
+        else f"This hiprtc may not support {arch}. Update ROCm, or compile on another machine: devmod.compile(source, "
+        f"'rocm -arch={arch.partition(':')[0]}')"
+    )
+    raise CompileError(
+        f"the rocm source was not compiled for {arch}: the process of hiprtc {describe_exit(process.returncode)}. {advice}",
+        kind="rocm",
+        log=output,
+    )
