@@ -125,7 +125,7 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
 
 def is_container(data: bytes | memoryview) -> bool:
     """Return whether the bytes begin with the magic of a container of several images. A CUDA fatbin and a host's ELF file do not count."""
-    return any(bytes(data[: len(magic)]) == magic for magic, _ in READERS)
+    return any(bytes(data[: len(magic)]) == magic for magic, _ in _READERS)
 
 
 def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
