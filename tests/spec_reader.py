@@ -21,6 +21,11 @@ from typing import Any
 
 import msgpack
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 #: The section "A module's bytes": fields, then formats.
 SINGLE, SHADERS = ("fmt", "fmap", "code"), ("fmt", "fmap", "shaders")
 KINDS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -37,6 +42,7 @@ NAMED = {(3, 64): "handle", (3, 0): "void", (6, 8): "bool", (7, 8): "float8_e3m4
 NAMED |= {(10, 8): "float8_e4m3fn", (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2", (13, 8): "float8_e5m2fnuz"}
 NAMED |= {(14, 8): "float8_e8m0fnu", (15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
 MAGIC = b"\x89devmod\n"
+BLOB = ("offset", "size", "sha256", "zstd")
 FAR = 2**63 - 1
 
 
@@ -369,38 +375,65 @@ def read_bundle(data: bytes) -> dict[str, Any]:
     """Return the index, checked. The field "bytes" of a module has its bytes."""
     require(data[:8] == MAGIC and len(data) >= 48, "the header")
     version, length = struct.unpack_from("<II", data, 8)
-    require(version == 1, "the version")
+    require(version in (1, 2), "the version")
     require(length <= 2**26 and 48 + length <= len(data), "the length of the index")
     index = data[48 : 48 + length]
     require(hashlib.sha256(index).digest() == data[16:48], "the digest of the index")
     (fields,) = map(mapping, objects(index, 1, 2**22))
     require("roots" in fields and "modules" in fields, "roots and modules")
-    check_unknown(unknown(fields, "roots", "modules"))
-    require_room([*unknown(fields, "roots", "modules").values(), *unknown_values(array(fields["modules"]))], index)
+    rest = unknown(fields, "roots", "modules", "sources")
+    check_unknown(rest)
+    require_room([*rest.values(), *unknown_values(array(fields["modules"])), *unknown_values(array(fields.get("sources", [])))], index)
     modules = [module(mapping(each)) for each in array(fields["modules"])]
+    for each in array(fields.get("sources", [])):
+        check_unknown(unknown(mapping(each), *BLOB))
+    sources = [blob(each) for each in array(fields.get("sources", []))]
+    used = [number(each["sources"], 0, len(sources) - 1) for each in modules if "sources" in each]
+    require(set(used) == set(range(len(sources))), "a module has each of the sources")
+    require(version == 2 or not (sources or any("zstd" in each for each in modules)), "version 2 for compressed bytes and sources")
     roots = [number(each, 0, len(modules) - 1) for each in array(fields["roots"])]
     require(roots and len(set(roots)) == len(roots), "one root or more, none twice")
     check_tree(roots, modules)
     start, end = aligned(48 + length), 0
     require(start <= len(data), "the zeros after the index")
-    for each in modules:
+    for each in [*modules, *sources]:
         if "offset" in each:
             require(each["offset"] == aligned(end), "an offset")
             end = each["offset"] + each["size"]
             each["bytes"] = data[start + each["offset"] : start + end]
             require(len(each["bytes"]) == each["size"], "a size")
-            require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of a module's bytes")
+            require(hashlib.sha256(each["bytes"]).digest() == each["sha256"], "the digest of the bytes")
+            if "zstd" in each:
+                each["bytes"] = unpacked(each["bytes"], *each["zstd"])
+    for each in modules:
+        if "sources" in each:
+            (each["source"],) = map(mapping, objects(sources[each["sources"]]["bytes"], 1, 2**20))
+            require(all(type(text) in (str, bytes) for text in each["source"].values()), "a source is a str or a bin")
         if each["kind"] in KINDS:
             require(list(read_module(each["kind"], each["bytes"])["functions"]) == each["functions"], "the functions of a module")
         if each["kind"] == "const_loader":
             require(list(read_constants(each["bytes"])["symbols"]) == each["functions"], "the init symbols of constants")
     require(start + end == len(data), "the end of the file")
-    return {"roots": roots, "modules": modules}
+    return {"roots": roots, "modules": modules} | ({"sources": sources} if sources else {})
+
+
+def unpacked(data: bytes, size: int, digest: bytes) -> bytes:
+    """Return the bytes that zstd compressed to `data`."""
+    require(size <= 2**20 + 256 * len(data), "the limit on what compressed bytes unpack to")
+    window = min(max(size.bit_length(), 10), 27)
+    decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
+    try:
+        result = decompressor.decompress(data, max_length=size + 1)
+    except zstd.ZstdError as error:
+        raise SpecError(f"zstd: {error}") from None
+    require(len(result) == size and decompressor.eof and not decompressor.unused_data, "one frame of the size")
+    require(hashlib.sha256(result).digest() == digest, "the digest of what compressed bytes unpack to")
+    return bytes(result)
 
 
 def unknown_values(modules: list[Any]) -> list[Any]:
     """Return the values of the unknown keys of modules."""
-    known = ("kind", "imports", "format", "functions", "variant", "offset", "size", "sha256")
+    known = ("kind", "imports", "format", "functions", "variant", "sources", *BLOB)
     return [value for each in modules for value in unknown(mapping(each), *known).values()]
 
 
@@ -410,7 +443,8 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     bare = kind in ("bundle", "_lib")
     require(bare or re.fullmatch("[a-z][a-z0-9_]{0,31}", kind), "a kind's form")
     require([key in fields for key in ("offset", "size", "sha256")] == [not bare] * 3, "offset, size and sha256")
-    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "offset", "size", "sha256"))
+    require(not bare or not fields.keys() & {"zstd", "sources"}, "a node has no bytes")
+    check_unknown(unknown(fields, "kind", "imports", "format", "functions", "variant", "origin", "sources", *BLOB))
     result: dict[str, Any] = {"kind": kind}
     result["imports"] = [number(each, 0, 2**32 - 1) for each in array(fields.get("imports", []))]
     result["format"] = text(fields.get("format", ""))
@@ -418,8 +452,21 @@ def module(fields: dict[str, Any]) -> dict[str, Any]:
     result["variant"] = text(fields.get("variant", ""))
     result["origin"] = origin(mapping(fields["origin"])) if "origin" in fields else None
     if not bare:
-        result |= {"offset": number(fields["offset"], 0, FAR), "size": number(fields["size"], 0, FAR), "sha256": binary(fields["sha256"])}
-        require(len(result["sha256"]) == 32, "a sha256")
+        result |= blob(fields)
+    if "sources" in fields:
+        result["sources"] = number(fields["sources"], 0, 2**32 - 1)
+    return result
+
+
+def blob(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return where bytes are in the file, and what they unpack to."""
+    require(all(key in fields for key in ("offset", "size", "sha256")), "offset, size and sha256")
+    result: dict[str, Any] = {key: number(fields[key], 0, FAR) for key in ("offset", "size")} | {"sha256": binary(fields["sha256"])}
+    require(len(result["sha256"]) == 32, "a sha256")
+    if "zstd" in fields:
+        parts = array(fields["zstd"])
+        require(len(parts) == 2 and len(binary(parts[1])) == 32, "the size and the digest of what compressed bytes unpack to")
+        result["zstd"] = [number(parts[0], 0, FAR), parts[1]]
     return result
 
 
@@ -464,7 +511,11 @@ def to_json(value: Any) -> Any:
         return [to_json(each) for each in value]
     if isinstance(value, dict):
         in_index = "kind" in value and "imports" in value
-        return {key: to_json(each) for key, each in value.items() if not in_index or (key != "bytes" and each not in ("", [], {}, None))}
+        return {
+            key: to_json(each)
+            for key, each in value.items()
+            if not in_index or (key not in ("bytes", "source") and each not in ("", [], {}, None))
+        }
     return value
 
 

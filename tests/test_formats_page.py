@@ -70,8 +70,8 @@ def bundle_of(modules: list[dict[str, Any]], roots: list[int], blobs: list[bytes
     return headed(msgpack.packb({"roots": roots, "modules": modules}), body)
 
 
-def headed(index: bytes, body: bytes) -> bytes:
-    head = b"\x89devmod\n" + (1).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
+def headed(index: bytes, body: bytes, version: int = 1) -> bytes:
+    head = b"\x89devmod\n" + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
     return head.ljust(spec_reader.aligned(len(head)), b"\0") + body
 
 
@@ -114,11 +114,11 @@ def bundle_by_devmod(data: bytes) -> Any:
         return None
 
 
-def bytes_of(module: devmod.Module) -> tuple[bytes | None, dict[str, Any] | None]:
+def bytes_of(module: devmod.Module) -> tuple[tuple[bytes, dict[str, Any]] | None, dict[str, Any] | None]:
     origin = module.origin
     known = origin and {key: getattr(origin, key) for key in ("target", "toolchain", "options", "sources")}
     return (
-        None if module.kind in ("bundle", "_lib") else module.save_to_bytes(),
+        None if module.kind in ("bundle", "_lib") else (module.save_to_bytes(), dict(module.source)),
         known and origin and known | {"options": list(origin.options)} | dict(origin.extra),
     )
 
@@ -139,7 +139,8 @@ def bundle_by_second(data: bytes) -> Any:
         for module in (modules[number] for number in numbers):
             below = walk(module["imports"])
             names = list(dict.fromkeys(name for child in module["imports"] for name in named_by(child)))
-            own = [module["kind"], [modules[child]["kind"] for child in module["imports"]], module.get("bytes"), module["origin"]]
+            data = (module["bytes"], module.get("source", {})) if "bytes" in module else None
+            own = [module["kind"], [modules[child]["kind"] for child in module["imports"]], data, module["origin"]]
             rows += [(*own, names if module["kind"] == "bundle" else module["functions"]), *below]
         return rows
 
@@ -161,7 +162,7 @@ def test_the_second_reader_imports_nothing_of_devmod() -> None:
     tree = ast.parse(SECOND.read_text())
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names) | {"msgpack"}
+    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names) | {"msgpack", "backports", "compression"}
 
 
 def test_there_are_golden_files() -> None:
@@ -397,6 +398,19 @@ def test_the_two_readers_take_and_refuse_the_same_bundles() -> None:
         bad = bytearray(whole)
         bad[bit // 8] ^= 1 << bit % 8
         assert bundle_by_devmod(bytes(bad)) == bundle_by_second(bytes(bad)), bit
+
+
+@pytest.mark.row("R41")
+def test_the_two_readers_take_and_refuse_the_same_compressed_bytes_and_sources() -> None:
+    whole = (GOLDEN / "v2" / "both.devmod").read_bytes()
+    length = int.from_bytes(whole[12:16], "little")
+    index, body = whole[48 : 48 + length], whole[spec_reader.aligned(48 + length) :]
+    assert bundle_by_devmod(whole) == bundle_by_second(whole) != None  # noqa: E711
+    taken, refused = compare(
+        lambda data: bundle_by_devmod(headed(data, body, 2)), lambda data: bundle_by_second(headed(data, body, 2)), index
+    )
+    assert taken > 50
+    assert refused > 500
 
 
 # -- the vectors on the page

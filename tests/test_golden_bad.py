@@ -78,6 +78,7 @@ def test_a_bad_bundle_in_a_file_is_refused_in_the_same_words_with_its_name(name:
             module.save_to_bytes()
             dict(module.functions)
             _ = module.origin
+            _ = module.source
 
     with pytest.raises(devmod.FormatError) as caught:
         use()

@@ -1,4 +1,4 @@
-"""Write the golden files: tests/golden/v<version>/ for the current format version, and the corpus of bad files, tests/golden/bad/.
+"""Write the golden files: tests/golden/v<version>/ for each format version, and the corpus of bad files, tests/golden/bad/.
 
 A module of each kind from fixed payloads, as its bytes, and files with trees of them. The payloads need not be real code: wrapping parses
 none of it. ``contents.json`` in the folder says what each file holds. The bad files are in `golden_bad`.
@@ -16,12 +16,13 @@ from typing import Any
 
 import devmod
 import golden_bad
-from devmod._formats.index import VERSION
+from devmod._formats.zstd import library_text
 from devmod.backend import decode
 from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
-FOLDER = GOLDEN / f"v{VERSION}"
+#: The versions of the format that devmod writes. A file has the first that is enough for it.
+VERSIONS = ("v1", "v2")
 CONTENTS = "contents.json"
 
 _TAGS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "tirx.use_dyn_shared_memory")
@@ -177,11 +178,34 @@ def structs() -> devmod.Module:
     return devmod.bundle(cl, devmod.create_with_fallback("webgpu", {"k": b"fn main() {}"}, "wgsl", {"k": _SCENE}))
 
 
-def files() -> dict[str, bytes]:
-    """Return every golden file of the current version, by its name."""
+def variants_of_a_source() -> devmod.Module:
+    """Return two binaries of one source, another binary with two sources, and a text payload with its source."""
+    cuda = "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
+    made = [devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(size), "cubin", {"add": PLAIN}, {"cuda": cuda}) for size in (600, 60)]
+    listing: dict[str, str | bytes] = {"asm": "add_kernel:\n", "bc": b"BC\xc0\xde"}
+    made.append(devmod.create_with_fallback("hexagon", b"\x7fELF" + bytes(60), "so", {"add": PLAIN}, listing))
+    text = "kernel void add_kernel() {}" * 20
+    made.append(devmod.create_with_fallback("opencl", text.encode(), "cl", {"add": PLAIN}, {"cl": text}))
+    return devmod.bundle(*made)
+
+
+def files(version: str) -> dict[str, bytes]:
+    """Return every golden file of a version, by its name."""
+    if version == "v2":
+        module = variants_of_a_source()
+        return {
+            "sources.devmod": devmod.dumps(module, with_sources=True),
+            "compressed.devmod": devmod.dumps(module, compress="zstd"),
+            "both.devmod": devmod.dumps(module, compress="zstd:19", with_sources=True),
+        }
     made = {f"{module.kind}.bytes": module.save_to_bytes() for module in (*modules(), constants())}
     trees = {"tree": tree(), "program": program(), "variants": variants(), "structs": structs(), "tvm": from_tvm()}
     return made | {f"{name}.devmod": devmod.dumps(root) for name, root in trees.items()}
+
+
+def library() -> str:
+    """Return the name and version of the library that compresses here. Other versions give other bytes."""
+    return library_text(3)
 
 
 # -- what a file holds
@@ -204,6 +228,8 @@ def describe(path: Path) -> Any:
             node |= {"kind": module.kind} if bare else _module(module.kind, module.save_to_bytes())
             node["variant"] = getattr(module, "variant", None) or ""
             node["origin"] = plain(module.origin.to_dict()) if module.origin is not None else None
+            if module.source:
+                node["source"] = plain(module.source)
             node["imports"] = [visit(each) for each in module.imports]
         return numbers[id(module)]
 
@@ -248,16 +274,18 @@ def _sha256(data: bytes | memoryview) -> str:
 
 def write() -> None:
     """Write the files."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    contents = {}
-    for name, data in files().items():
-        (FOLDER / name).write_bytes(data)
-        contents[name] = {"sha256": _sha256(data), "holds": describe(FOLDER / name)}
-    about = f"What the golden files of the .devmod format's version {VERSION} hold. Written by `make golden` alone; read for ever."
-    text = json.dumps({"about": about, "files": contents}, ensure_ascii=False, indent=1)
-    (FOLDER / CONTENTS).write_text(text + "\n", encoding="utf-8")
+    for version in VERSIONS:
+        folder = GOLDEN / version
+        folder.mkdir(parents=True, exist_ok=True)
+        contents = {}
+        for name, data in files(version).items():
+            (folder / name).write_bytes(data)
+            contents[name] = {"sha256": _sha256(data), "holds": describe(folder / name)}
+        about = f"What the golden files of the .devmod format's version {version[1:]} hold. Written by `make golden` alone; read for ever."
+        text = json.dumps({"about": about, "files": contents}, ensure_ascii=False, indent=1)
+        (folder / CONTENTS).write_text(text + "\n", encoding="utf-8")
     golden_bad.write(GOLDEN / "bad")
-    for path in sorted([*FOLDER.iterdir(), *(GOLDEN / "bad").iterdir()]):
+    for path in sorted(path for name in (*VERSIONS, "bad") for path in (GOLDEN / name).iterdir()):
         print(f"{path.stat().st_size:8}  {path.relative_to(ROOT)}")
 
 

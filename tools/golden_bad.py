@@ -41,6 +41,7 @@ def _bundle(data: bytes) -> None:
                 module.save_to_bytes()
             dict(module.functions)
             _ = module.origin
+            _ = module.source
 
 
 def _module(kind: str) -> Callable[[bytes], None]:
@@ -107,7 +108,7 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "cut behind the index", good[:150]
     yield "cut in a module", good[:-1]
     yield "longer than it says", good + b"!"
-    yield "newer version", _file(_tree(_entry()), version=2)
+    yield "newer version", _file(_tree(_entry()), version=3)
     yield "much newer version", _file(b"\xc1", version=2**32 - 1)
     yield "version 0", _file(_tree(_entry()), version=0)
     yield "oversized index", _file(b"", length=2**32 - 1)
@@ -169,6 +170,81 @@ def _bundles() -> Iterator[tuple[str, bytes]]:
     yield "offset at the end of numbers", _file(_tree(_entry(), _entry(offset=2**63 - 1), roots=(0, 1)), two)
     junk = b"\xa2cl\x80\xa3abc"
     yield "module whose bytes are none", _file(_tree(_entry(junk)), junk)
+
+
+# -- compressed bytes and sources: version 2
+
+
+def _frame(data: bytes, *, size: int = -1) -> bytes:
+    """Return one frame of zstd without compression (RFC 8878): a header with the size, and one raw block."""
+    header = b"\x28\xb5\x2f\xfd\xa0" + (len(data) if size < 0 else size).to_bytes(4, "little")
+    return header + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+def _run(count: int) -> bytes:
+    """Return a frame whose one block repeats a zero."""
+    return b"\x28\xb5\x2f\xfd\xa0" + count.to_bytes(4, "little") + (count << 3 | 3).to_bytes(3, "little") + b"\0"
+
+
+def _unpacked(data: bytes, size: int = -1) -> list[Any]:
+    return [len(data) if size < 0 else size, hashlib.sha256(data).digest()]
+
+
+def _compressed() -> Iterator[tuple[str, bytes]]:
+    frame = _frame(BLOB)
+
+    def one(stored: bytes, unpacked: Any, **changes: Any) -> bytes:
+        return _file(_tree(_entry(stored, zstd=unpacked, **changes)), stored, version=2)
+
+    assert _use_sound(one(frame, _unpacked(BLOB)))
+    yield "compressed in version 1", _file(_tree(_entry(frame, zstd=_unpacked(BLOB))), frame)
+    yield "compressed in no known way", one(b"not zstd at all", _unpacked(BLOB))
+    yield "compressed to a frame that is cut", one(frame[:-1], _unpacked(BLOB))
+    yield "compressed to two frames", one(frame + frame, _unpacked(BLOB))
+    yield "compressed with a byte behind the frame", one(frame + b"\0", _unpacked(BLOB))
+    yield "compressed to more than it says", one(_frame(BLOB + b"more"), _unpacked(BLOB))
+    yield "compressed to less than it says", one(_frame(BLOB[:-1]), _unpacked(BLOB))
+    yield "compressed with a header of another size", one(_frame(BLOB, size=2**31), _unpacked(BLOB))
+    yield "compressed to other bytes", one(_frame(BLOB[:-1] + b"b"), _unpacked(BLOB))
+    yield "compressed bytes that are damaged", one(frame[:-1] + b"b", _unpacked(BLOB), sha256=hashlib.sha256(frame).digest())
+    yield "compressed bytes that say more than all memory", one(frame, _unpacked(BLOB, 2**40))
+    yield "compressed run of more than the limit", one(_run(100_000), _unpacked(bytes(2**20 + 2**16)))
+    yield "compressed with a window beyond the size", one(b"\x28\xb5\x2f\xfd\x00\x88" + frame[9:], _unpacked(BLOB))
+    yield "compressed with a size alone", one(frame, [9])
+    yield "compressed with a digest too short", one(frame, [9, bytes(31)])
+    yield "compressed with a negative size", one(frame, [-1, bytes(32)])
+    yield "compressed node", _file(_tree({"kind": "bundle", "zstd": _unpacked(BLOB)}), b"", version=2)
+
+    def sources(data: bytes, *numbers: int, **changes: Any) -> bytes:
+        modules = [_entry(sources=number, offset=64 * at) for at, number in enumerate(numbers)]
+        blobs = b"".join(BLOB.ljust(64, b"\0") for _ in numbers)
+        table = {"offset": len(blobs), "size": len(data), "sha256": hashlib.sha256(data).digest()} | changes
+        index = _tree(*modules, roots=range(len(modules)), sources=[{key: value for key, value in table.items() if value is not None}])
+        return _file(index, blobs + data, version=2)
+
+    text = b"\x81\xa4cuda\xa3abc"
+    assert _use_sound(sources(text, 0))
+    yield "sources in version 1", sources(text, 0)[:8] + b"\1" + sources(text, 0)[9:]
+    yield "sources that are not there", sources(text, 1)
+    yield "sources that no module has", _file(_tree(_entry(), sources=[{"offset": 64, "size": 1, "sha256": bytes(32)}]), BLOB, version=2)
+    yield "sources without a size", sources(text, 0, size=None)
+    yield "sources with a digest too short", sources(text, 0, sha256=bytes(31))
+    yield "sources that are damaged", sources(text, 0, sha256=bytes(32))
+    yield "sources beyond the file", sources(text, 0, size=2**40)
+    yield "sources over a module", sources(text, 0, offset=0)
+    yield "sources of another type", sources(b"\x90", 0)
+    yield "sources that are a number", sources(b"\x81\xa4cuda\x07", 0)
+    yield "sources that are an array", sources(b"\x81\xa4cuda\x90", 0)
+    yield "sources with a key twice", sources(b"\x82\xa1a\xa0\xa1a\xa0", 0)
+    yield "sources with a byte behind", sources(text + b"\0", 0)
+    yield "sources by a name", _file(_tree(_entry(sources="cuda")), version=2)
+    yield "sources of a node", _file(_tree({"kind": "bundle", "sources": 0}, sources=[]), b"", version=2)
+    yield "compressed sources of another size", sources(_frame(text), 0, zstd=_unpacked(text, 3))
+
+
+def _use_sound(data: bytes) -> bool:
+    _bundle(data)
+    return True
 
 
 # -- module bytes
@@ -340,7 +416,7 @@ def _metadata() -> Iterator[tuple[str, bytes]]:
 
 def cases() -> dict[str, bytes]:
     """Return every bad file by its name."""
-    made = {f"{name}.devmod": data for name, data in _bundles()}
+    made = {f"{name}.devmod": data for cases in (_bundles(), _compressed()) for name, data in cases}
     made |= {f"{name}.bytes": data for name, data in _modules()}
     made |= {f"{name}.tvmimports": data for name, data in _blobs()}
     made |= {f"{name}.tvmbytes": data for name, data in _tvm_modules()}

@@ -51,7 +51,9 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
     return node
 
 
-def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) -> None:
+def save(
+    module: Module, path: str | os.PathLike[str], *, compress: str | None = None, with_sources: bool = False, sync: bool = False
+) -> None:
     """Write a tree of modules into one file. The file is written beside `path` and replaces it when it is complete.
 
     The same tree gives the same bytes on every host, whatever is installed there.
@@ -62,6 +64,12 @@ def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) ->
         The root; of a `bundle`, all its candidates.
     path
         The file, by custom ``<name>.devmod``.
+    compress
+        "zstd", or "zstd:19" for another level than 3 (1 to 22): compress each module's bytes and sources if that makes them smaller.
+        It needs ``devmod-core[zstd]``. "none": compress nothing. None: bytes that come from a file stay as they are there, and
+        others are not compressed.
+    with_sources
+        Whether to add the `Module.source` of each module. Sources that come from a file are always saved.
     sync
         Also flush the file and its folder to the disk.
 
@@ -70,6 +78,10 @@ def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) ->
     FormatError
         A module of the tree cannot be saved, or is damaged: its bytes have another digest than the index of its file. `path` is
         unchanged.
+    NotRegisteredError
+        The library of zstd is not installed.
+    ArgumentError
+        `compress` is invalid.
     OSError
         The file cannot be written, with `path` as its file name.
     """
@@ -78,25 +90,19 @@ def save(module: Module, path: str | os.PathLike[str], *, sync: bool = False) ->
 
     if isinstance(path, Module) and not isinstance(module, Module):
         raise ArgumentError("save(module, path) was given the path first", argument="module")
-    plan = Plan(module)
+    plan = Plan(module, compress, with_sources)
     with replacing(path, size=plan.size, sync=sync) as file:
         plan.write(file)
 
 
-def dumps(module: Module) -> bytes:
-    """Return the bytes that `save` writes.
-
-    Raises
-    ------
-    FormatError
-        As for `save`.
-    """
+def dumps(module: Module, *, compress: str | None = None, with_sources: bool = False) -> bytes:
+    """Return the bytes that `save` writes. The parameters and errors are those of `save`."""
     import io
 
     from devmod._formats.save import Plan
 
     file = io.BytesIO()
-    Plan(module).write(file)
+    Plan(module, compress, with_sources).write(file)
     return file.getvalue()
 
 
@@ -184,7 +190,7 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
-    roots, entries = read_index(index, len(data) - start, place)
+    roots, entries = read_index(index, len(data) - start, place, data[8])
     return tree_of(roots, entries, slices(data[start:]), place, tuple(prefer), index)
 
 
@@ -234,6 +240,8 @@ def _module_of(
         variant=entry.variant,
         read_origin=None if entry.origin_at < 0 else lambda: read_origin(index, entry, number, place),
         digest=entry.digest,
+        unpacked=entry.unpacked,
+        sources=entry.sources,
         place=place,
         index=index,
     )

@@ -13,13 +13,14 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from devmod._values.origin import Origin
 
 MAGIC = b"\x89devmod\n"
-VERSION = 1
+#: The newest version. A file has version 1 unless a part of it needs version 2.
+VERSION = 2
 HEADER = 48
 ALIGN = 64
 #: The kind of a node without bytes. Its imports are the candidates.
@@ -33,16 +34,35 @@ NO_DIGEST = bytes(32)
 MAX_INDEX = 64 << 20
 #: The maximum number of values in an index. A module takes about twenty.
 MAX_VALUES = 1 << 22
+#: The key of an origin with the library that compressed the bytes.
+COMPRESSION = "compression"
+#: The limits on compressed bytes of size n: they unpack to at most ``FREE_UNPACKED + n * MAX_RATIO`` bytes.
+FREE_UNPACKED, MAX_RATIO = 1 << 20, 256
 
 
 class Entry:
-    """One module in the index.
+    """One module in the index, or the sources of modules, which have the kind "".
 
-    ``offset`` is None for a node without bytes. ``origin`` is the origin to write. `read_index` does not decode an origin: it sets
-    ``origin_at`` to the offset of the origin in the index, or to -1 if there is none.
+    ``offset``, ``size`` and ``digest`` describe the bytes in the file; ``offset`` is None for a node without bytes. ``unpacked`` is the
+    size and the digest of the bytes that zstd compressed to them; None if they are not compressed. ``sources`` is the entry of the
+    module's sources. ``origin`` is the origin to write. `read_index` does not decode an origin: it sets ``origin_at`` to the offset of
+    the origin in the index, or to -1 if there is none.
     """
 
-    __slots__ = ("digest", "fmt", "functions", "imports", "kind", "offset", "origin", "origin_at", "size", "variant")
+    __slots__ = (
+        "digest",
+        "fmt",
+        "functions",
+        "imports",
+        "kind",
+        "offset",
+        "origin",
+        "origin_at",
+        "size",
+        "sources",
+        "unpacked",
+        "variant",
+    )
 
     def __init__(
         self,
@@ -57,6 +77,8 @@ class Entry:
         offset: int | None = None,
         size: int = 0,
         digest: bytes = NO_DIGEST,
+        unpacked: tuple[int, bytes] | None = None,
+        sources: Entry | None = None,
     ) -> None:
         self.kind = kind
         self.imports = imports
@@ -68,15 +90,21 @@ class Entry:
         self.offset = offset
         self.size = size
         self.digest = digest
+        self.unpacked = unpacked
+        self.sources = sources
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the map for the index, without empty fields."""
-        lists = {"imports": self.imports, "format": self.fmt, "functions": self.functions, "variant": self.variant}
-        fields: dict[str, Any] = {"kind": self.kind} | {key: value for key, value in lists.items() if value}
+    def to_dict(self, numbers: Mapping[Entry, int] | None = None) -> dict[str, Any]:
+        """Return the map for the index, without empty fields. `numbers` are those of all sources."""
+        texts = {"kind": self.kind, "imports": self.imports, "format": self.fmt, "functions": self.functions, "variant": self.variant}
+        fields: dict[str, Any] = {key: value for key, value in texts.items() if value}
         if self.origin is not None:
             fields["origin"] = self.origin.to_dict()
         if self.offset is not None:
             fields |= {"offset": self.offset, "size": self.size, "sha256": self.digest}
+        if self.unpacked is not None:
+            fields["zstd"] = self.unpacked
+        if self.sources is not None and numbers is not None:
+            fields["sources"] = numbers[self.sources]
         return fields
 
 
@@ -90,7 +118,7 @@ def aligned(offset: int) -> int:
 # The layout: offset, size, content. Integers of the header are little-endian.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
-#   8    4   u32 version of the format, 1
+#   8    4   u32 version of the format, 1 or 2
 #   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
@@ -105,10 +133,14 @@ def aligned(offset: int) -> int:
 #                offset     offset of the module's bytes from the first multiple of 64 after the index
 #                size       size of the module's bytes
 #                sha256     bin of 32, the SHA-256 of the module's bytes
+#                zstd       version 2: array of the size and the SHA-256 of the module's bytes, if the bytes in the file are compressed
+#                sources    version 2: number of the module's sources
+#              sources  version 2: array of maps with offset, size, sha256 and zstd, as above. Each is used by a module. The bytes are a
+#                       msgpack map of format to text or bin (R13)
 #              roots, modules and kind are required. offset, size and sha256 are all present or all missing.
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new version.
-#   …        the modules' bytes in the order of the index. Zeros up to a multiple of 64 precede each module's bytes. There are
-#            no other gaps. The file ends with the last module's bytes.
+#   …        the modules' bytes in the order of the index, then the sources. Zeros up to a multiple of 64 precede each. There are
+#            no other gaps. The file ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:
@@ -151,7 +183,7 @@ def read_head(data: memoryview, place: str) -> memoryview:
     return index
 
 
-def read_index(index: memoryview, available: int, place: str) -> tuple[list[int], list[Entry]]:
+def read_index(index: memoryview, available: int, place: str, version: int = VERSION) -> tuple[list[int], list[Entry]]:
     """Return the numbers of the roots, and the modules.
 
     Parameters
@@ -162,6 +194,8 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
         The number of bytes for the modules; -1 disables the check.
     place
         The name of the file in messages.
+    version
+        The version of the file.
 
     Raises
     ------
@@ -171,6 +205,7 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
     reader = Reader(bytes(index), f"the index of {place}", most=MAX_VALUES)
     roots: list[int] | None = None
     entries: list[Entry] | None = None
+    sources: list[Entry] = []
     names: set[str] = set()
     for _ in range(reader.read_map()):
         reader.field = ""
@@ -182,13 +217,19 @@ def read_index(index: memoryview, available: int, place: str) -> tuple[list[int]
         elif key == "modules":
             entries = [_read_entry(reader, number) for number in range(reader.read_array())]
             reader.within = ""
+        elif key == "sources":
+            sources = [_read_sources(reader, number) for number in range(reader.read_array())]
+            reader.within = ""
         else:
             reader.read_value()
     reader.finish()
     if roots is None or entries is None:
         raise FormatError(f"the index of {place} has no {'roots' if roots is None else 'modules'}")
     _check_tree(roots, entries, place)
-    _check_blobs(entries, available, place)
+    _link_sources(entries, sources, place)
+    _check_blobs([*entries, *sources], available, place)
+    if version < 2 and (sources or any(entry.unpacked for entry in entries)):
+        raise FormatError(f"the index of {place} has compressed bytes or sources, which version {version} of the format does not have")
     return roots, entries
 
 
@@ -226,11 +267,13 @@ def _read_entry(reader: Reader, number: int) -> Entry:
     bare = kind in (BUNDLE, LIBRARY)
     if not bare and not is_valid_name(kind):
         raise reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start)
-    located = [key for key in ("offset", "size", "sha256") if key in fields]
-    if len(located) != (0 if bare else 3):
-        raise reader.error(
-            f"a module of kind {kind!r} has {'no' if bare else 'an'} offset, size and sha256; found: {', '.join(located) or 'none'}", start
-        )
+    if bare or not all(key in fields for key in _LOCATION):
+        located = [key for key in (*_LOCATION, "zstd", "sources") if key in fields]
+        if not bare or located:
+            article = "no" if bare else "an"
+            raise reader.error(
+                f"a module of kind {kind!r} has {article} offset, size and sha256; found: {', '.join(located) or 'none'}", start
+            )
     digest = bytes(fields.get("sha256", NO_DIGEST))
     if len(digest) != 32:
         raise reader.error(f"a sha256 of {len(digest)} bytes", start)
@@ -244,7 +287,34 @@ def _read_entry(reader: Reader, number: int) -> Entry:
         offset=fields.get("offset"),
         size=fields.get("size", 0),
         digest=digest,
+        unpacked=fields.get("zstd"),
+        sources=fields.get("sources"),  # a number, until all sources are read
     )
+
+
+def _read_sources(reader: Reader, number: int) -> Entry:
+    reader.within, reader.field = f"sources, {number}", ""
+    start = reader.at
+    fields = reader.read_fields(_SOURCE_FIELDS)
+    missing = [key for key in _LOCATION if key not in fields]
+    if missing or len(fields["sha256"]) != 32:
+        raise reader.error(f"no {missing[0]}" if missing else f"a sha256 of {len(fields['sha256'])} bytes", start)
+    return Entry("", offset=fields["offset"], size=fields["size"], digest=bytes(fields["sha256"]), unpacked=fields.get("zstd"))
+
+
+def _read_unpacked(reader: Reader) -> tuple[int, bytes]:
+    """Read the size and the digest of the bytes that zstd compressed."""
+    start = reader.at
+    count = reader.read_array()
+    if count == 2:
+        size, digest = _read_size(reader), bytes(reader.read_bin())
+        if len(digest) == 32:
+            return size, digest
+    raise reader.error("expected an array of a size and a SHA-256", start)
+
+
+def _read_number(reader: Reader) -> int:
+    return reader.read_int(0, 2**32 - 1)
 
 
 def _read_size(reader: Reader) -> int:
@@ -281,8 +351,12 @@ _FIELDS: dict[bytes, tuple[str, Callable[[Reader], Any]]] = {
         ("offset", _read_size),
         ("size", _read_size),
         ("sha256", Reader.read_bin),
+        ("zstd", _read_unpacked),
+        ("sources", _read_number),
     )
 }
+_LOCATION = ("offset", "size", "sha256")
+_SOURCE_FIELDS = {packed: field for packed, field in _FIELDS.items() if field[0] in (*_LOCATION, "zstd")}
 
 
 def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
@@ -317,13 +391,31 @@ def _check_tree(roots: list[int], entries: list[Entry], place: str) -> None:
         raise FormatError(f"the index of {place} names a root twice")
 
 
+def _link_sources(entries: list[Entry], sources: list[Entry], place: str) -> None:
+    """Replace the number of each module's sources with their entry, and check that a module uses each of them."""
+    used = set()
+    for number, entry in enumerate(entries):
+        if entry.sources is not None:
+            source: Any = entry.sources
+            if source >= len(sources):
+                raise FormatError(f"the index of {place}: module {number} has the sources {source}, and there are {len(sources)}")
+            used.add(source)
+            entry.sources = sources[source]
+    if len(used) < len(sources):
+        raise FormatError(f"the index of {place}: no module has the sources {min(set(range(len(sources))) - used)}")
+
+
 def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
-    """Check that the modules' bytes are in order, aligned, without overlap or gap, and end at the end of the file."""
+    """Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and unpack to an allowed size."""
     end = 0
     for number, entry in enumerate(entries):
         if entry.offset is None:
             continue
-        subject = f"the index of {place}: the bytes of module {number} ({entry.kind})"
+        subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
+        if entry.unpacked is not None and entry.unpacked[0] > FREE_UNPACKED + entry.size * MAX_RATIO:
+            raise FormatError(
+                f"{subject} unpack from {entry.size} to {entry.unpacked[0]} bytes; the limit is {FREE_UNPACKED + entry.size * MAX_RATIO}"
+            )
         if entry.offset < end:
             raise FormatError(f"{subject} overlap those before them: they begin at {entry.offset}, and those end at {end}")
         if entry.offset != aligned(end):

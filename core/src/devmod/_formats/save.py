@@ -5,7 +5,22 @@ No payload is copied, and hashing overlaps with writing. The comment above the r
 
 from __future__ import annotations
 
-from devmod._formats.index import BUNDLE, HEADER, MAGIC, MAX_INDEX, VERSION, Entry, aligned, read_index, read_origin
+import sys
+
+from devmod._formats.index import (
+    BUNDLE,
+    COMPRESSION,
+    FREE_UNPACKED,
+    HEADER,
+    MAGIC,
+    MAX_INDEX,
+    MAX_RATIO,
+    Entry,
+    aligned,
+    read_index,
+    read_origin,
+)
+from devmod._formats.sources import pack_sources
 from devmod._formats.wire import pack
 from devmod._modules.bundle import BundleModule
 from devmod._modules.library import LibraryModule
@@ -17,43 +32,56 @@ from devmod._plugins.discovery import shared_scan
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of
 from devmod._util.names import is_valid_name
+from devmod._values.origin import Origin
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, BinaryIO
 
     from devmod._values.code import Binary
 
+    #: An entry, its bytes, and the stored module that has a digest for them.
+    Blob = tuple[Entry, Sequence[Binary], StoredModule | None]
+
 #: From this size on, hashing in a second thread costs less than it saves.
 _OVERLAP_FROM = 1 << 20
+#: The size of the pieces in which bytes are hashed and written.
+_PIECE = 4 << 20
 
 
 class Plan:
-    """The plan of a file: its modules with their offsets. Nothing is written or hashed yet."""
+    """The plan of a file: its modules and sources with their offsets. Nothing is written yet, and only compressed bytes were hashed.
 
-    def __init__(self, module: Module) -> None:
+    The parameters are those of `devmod.save`.
+    """
+
+    def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False) -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
+        self._level = -1
+        if compress is not None:
+            from devmod._formats.zstd import level_of
+
+            self._level = level_of(compress)
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
-        self._modules = [module for module, _ in order]
         self._roots = list(dict.fromkeys(numbers[id(root)] for root in roots))
-        self._parts: list[Sequence[Binary]] = []
-        self._entries: list[Entry] = []
-        end = 0
+        #: The sources by what they contain: variants of one kernel have the same.
+        self._sources: dict[object, Blob] = {}
         with shared_scan():
-            described = [_described(module) for module, _ in order]
-        for (_, imports), (parts, entry) in zip(order, described, strict=True):
+            modules = [self._described(module, with_sources) for module, _ in order]
+        for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
             entry.imports = [numbers[id(child)] for child in imports]
-            if entry.offset is not None:
-                entry.offset = aligned(end)
-                entry.size = sum(map(len, parts))
-                end = entry.offset + entry.size
-            self._parts.append(parts)
-            self._entries.append(entry)
+        self._entries = [entry for entry, _, _ in modules]
+        self._blobs = [blob for blob in modules if blob[0].offset is not None] + list(self._sources.values())
+        end = 0
+        for entry, parts, _ in self._blobs:
+            entry.offset = aligned(end)
+            entry.size = sum(map(len, parts))
+            end = entry.offset + entry.size
         index = pack_index(self._roots, self._entries)
         if len(index) > MAX_INDEX:
             raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
@@ -69,64 +97,132 @@ class Plan:
     def write(self, file: BinaryIO) -> None:
         """Write the file. The head, which has the digests, is written last."""
         file.write(bytes(self._start))
-        if self.size < _OVERLAP_FROM:
-            digests = self._digests()
-            self._write_blobs(file)
-        else:
-            digests = _meanwhile(self._digests, lambda: self._write_blobs(file))
-        for module, entry, digest in zip(self._modules, self._entries, digests, strict=True):
+        digests = _meanwhile(self._digests, lambda: self._write_blobs(file), self.size)
+        for (entry, _, module), digest in zip(self._blobs, digests, strict=True):
             entry.digest = digest
-            if isinstance(module, StoredModule):
+            if module is not None:
                 module.check(digest)
+        version = 2 if self._sources or any(entry.unpacked for entry in self._entries) else 1
         file.seek(0)
-        file.write(pack_head(pack_index(self._roots, self._entries)))
+        file.write(pack_head(pack_index(self._roots, self._entries), version))
 
     def _digests(self) -> list[bytes]:
         from hashlib import sha256
 
         results = []
-        for parts in self._parts:
+        for _, parts, _ in self._blobs:
             digest = sha256()
-            for part in parts:
-                digest.update(part)
+            for piece in _pieces(parts):
+                digest.update(piece)
             results.append(digest.digest())
         return results
 
     def _write_blobs(self, file: BinaryIO) -> None:
         end = 0
-        for entry, parts in zip(self._entries, self._parts, strict=True):
-            if entry.offset is None:
-                continue
+        for entry, parts, _ in self._blobs:
+            assert entry.offset is not None
             file.write(bytes(entry.offset - end))
-            for part in parts:
-                file.write(part)
+            for piece in _pieces(parts):
+                file.write(piece)
             end = entry.offset + entry.size
 
+    def _described(self, module: Module, with_sources: bool) -> Blob:
+        """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
+        if isinstance(module, BundleModule):
+            return Entry(BUNDLE), (), None
+        if isinstance(module, LibraryModule):
+            return Entry(LIBRARY), (), None
+        kind = module.kind
+        if not is_valid_name(kind) or kind == BUNDLE:
+            raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
+        entry = Entry(kind, fmt=module.format, functions=tuple(module), origin=module.origin, offset=0)
+        # `write` compares the digest of a stored module with the one that it computes for the file.
+        stored = module if isinstance(module, StoredModule) else None
+        parts: Sequence[Binary]
+        if stored is not None and (stored.unpacked is None or self._level):
+            parts, entry.unpacked = stored.unverified, stored.unpacked
+        else:
+            parts, stored = [flat(part) for part in module.wire_parts()], None
+        entry.variant = variant_of(module, parts)
+        if self._level > 0 and entry.unpacked is None:
+            parts, stored = self._compress(entry, parts, stored), None
+        entry.sources = self._sources_of(module, with_sources)
+        self._note_library(entry)
+        return entry, parts, stored
 
-def _described(module: Module) -> tuple[Sequence[Binary], Entry]:
-    """Return a module's bytes in parts, and its entry without imports, offset and digest."""
-    if isinstance(module, BundleModule):
-        return (), Entry(BUNDLE)
-    if isinstance(module, LibraryModule):
-        return (), Entry(LIBRARY)
-    kind = module.kind
-    if not is_valid_name(kind) or kind == BUNDLE:
-        raise FormatError(f"a {type(module).__name__} of kind {kind!r} cannot be saved: no file may hold such a kind", kind=kind)
-    # `write` compares the digest of a stored module with the one that it computes for the file.
-    parts = module.unverified if isinstance(module, StoredModule) else [flat(part) for part in module.wire_parts()]
-    entry = Entry(
-        kind,
-        fmt=module.format,
-        functions=tuple(module),
-        variant=variant_of(module, parts),
-        origin=module.origin,
-        offset=0,
-    )
-    return parts, entry
+    def _compress(self, entry: Entry, parts: Sequence[Binary], stored: StoredModule | None = None) -> Sequence[Binary]:
+        """Return the bytes of an entry, compressed if that makes them smaller. The digest of a stored module's bytes is checked."""
+        from devmod._formats.zstd import pack
+
+        # The output of the library depends on the pieces of its input, so the input is one piece.
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        results: list[bytes] = []
+        digest = _meanwhile(lambda: sha256_of(data), lambda: results.append(pack(data, self._level)), len(data))
+        if stored is not None:
+            stored.check(digest)
+        if len(results[0]) >= len(data) or len(data) > FREE_UNPACKED + len(results[0]) * MAX_RATIO:
+            return (data,)
+        entry.unpacked = len(data), digest
+        return results
+
+    def _sources_of(self, module: Module, with_sources: bool) -> Entry | None:
+        """Return the entry of a module's sources; None if there are none to save."""
+        entry = Entry("", offset=0)
+        data: Binary = b""
+        if isinstance(module, StoredModule):
+            if module.sources is not None:
+                if module.sources.unpacked is not None and self._level:
+                    entry.unpacked = module.sources.unpacked
+                data = module.source_bytes(unpack=entry.unpacked is None)
+        elif with_sources:
+            data = pack_sources(module)
+        if not len(data):
+            return None
+        key = bytes(data), entry.unpacked
+        if key not in self._sources:
+            parts: Sequence[Binary] = (data,)
+            if self._level > 0 and entry.unpacked is None:
+                parts = self._compress(entry, parts)
+            self._sources[key] = entry, parts, None
+        return self._sources[key][0]
+
+    def _note_library(self, entry: Entry) -> None:
+        """Add the version of the library to the origin of compressed bytes, or remove it from the origin of others."""
+        compressed = entry.unpacked is not None or (entry.sources is not None and entry.sources.unpacked is not None)
+        extra = entry.origin.extra if entry.origin is not None else {}
+        if compressed and self._level > 0 and COMPRESSION not in extra:
+            from devmod._formats.zstd import library_text
+
+            origin = entry.origin or Origin("")
+            entry.origin = origin.replace(extra={**extra, COMPRESSION: library_text(self._level)})
+        elif not compressed and entry.origin is not None and COMPRESSION in extra:
+            extra = {key: value for key, value in extra.items() if key != COMPRESSION}
+            origin = entry.origin.replace(extra=extra)
+            entry.origin = origin if origin != Origin("") else None
 
 
-def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:
-    """Run `one` in a second thread and `other` in this one, and return the result of `one`. Both have ended on return."""
+def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
+    """Yield the bytes in pieces. The pages of a mapped file are released in between: they count as memory of the process."""
+    count = 0
+    for part in parts:
+        view = memoryview(part)
+        release = getattr(view.obj, "madvise", None)
+        for at in range(0, len(view), _PIECE):
+            yield (piece := view[at : at + _PIECE])
+            count += len(piece)
+            if release is not None and count >= _PIECE:
+                release(sys.modules["mmap"].MADV_DONTNEED)
+                count = 0
+
+
+def _meanwhile(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
+    """Run `one` in a second thread and `other` in this one, and return the result of `one`. Both have ended on return.
+
+    If `size`, the number of bytes that they read, is small, both run in this thread.
+    """
+    if size < _OVERLAP_FROM:
+        other()
+        return one()
     from threading import Thread
 
     results: list[Any] = []
@@ -151,10 +247,19 @@ def _meanwhile(one: Callable[[], Any], other: Callable[[], None]) -> Any:
 
 def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
     """The index in msgpack. Its length does not depend on the digests, which are known last."""
-    return pack({"roots": roots, "modules": [entry.to_dict() for entry in entries]}, "the index of a bundle")
+    sources: dict[Entry, int] = {}
+    modules = []
+    for entry in entries:
+        if entry.sources is not None:
+            sources.setdefault(entry.sources, len(sources))
+        modules.append(entry.to_dict(sources))
+    index: dict[str, Any] = {"roots": roots, "modules": modules}
+    if sources:
+        index["sources"] = [entry.to_dict() for entry in sources]
+    return pack(index, "the index of a bundle")
 
 
-def pack_head(index: bytes) -> bytes:
+def pack_head(index: bytes, version: int = 1) -> bytes:
     """Everything before the first blob."""
-    head = MAGIC + VERSION.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
+    head = MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
     return head.ljust(aligned(len(head)), b"\0")

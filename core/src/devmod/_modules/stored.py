@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from devmod._device.array import Array
     from devmod._device.device import Device
+    from devmod._formats.index import Entry
     from devmod._launch.function import Function
     from devmod._util.once import Once
-    from devmod._values.code import Binary, Code
+    from devmod._values.code import Binary, Code, Source
     from devmod._values.info import FunctionInfo
     from devmod._values.origin import Origin
     from devmod._values.spec import TargetSpec
@@ -48,6 +49,10 @@ class StoredModule(Module):
         Decodes the origin, at its first use; None if there is none.
     digest
         The SHA-256 of the bytes, which is checked before they are used; None: it is unknown.
+    unpacked
+        The size and the SHA-256 of the module's bytes, if the bytes at `offset` are compressed; None: they are not.
+    sources
+        The entry of the sources in the index; None if there are none.
     place
         Where the bytes came from, for messages: "'k.devmod'".
     index
@@ -66,6 +71,8 @@ class StoredModule(Module):
         variant: str | None = None,
         read_origin: Callable[[], Origin] | None = None,
         digest: bytes | None = None,
+        unpacked: tuple[int, bytes] | None = None,
+        sources: Entry | None = None,
         place: str = "",
         index: memoryview | None = None,
     ) -> None:
@@ -78,6 +85,9 @@ class StoredModule(Module):
         self._variant = variant
         self._read_origin = read_origin
         self._digest = digest
+        #: As the file has them, for a save.
+        self.unpacked = unpacked
+        self.sources = sources
         self._place = place
         self._index = index
 
@@ -133,7 +143,15 @@ class StoredModule(Module):
     @property
     def size(self) -> int:
         """The size of the module's bytes, which are not read."""
-        return self._size
+        return self._size if self.unpacked is None else self.unpacked[0]
+
+    @property
+    def source(self) -> Source:
+        """The sources that the file has beside the module's bytes, by format. FormatError if they are damaged or invalid."""
+        if self.sources is None:
+            return {}
+        source: Source = self._once.get("source", self._read_sources)
+        return source
 
     @property
     def place(self) -> str:
@@ -151,12 +169,15 @@ class StoredModule(Module):
         return BINARY_SERIALIZABLE | RUNNABLE
 
     def inspect_source(self, format: str = "") -> str:  # noqa: A002 - TVM's name
+        text = self.source.get(format)
+        if isinstance(text, str):
+            return text
         contents, spec = self._contents(), self._spec()
         if contents is None or spec is None:
             return ""
         from devmod._modules.payload import inspect_payload
 
-        return inspect_payload(spec, contents[0], contents[2], {}, format)
+        return inspect_payload(spec, contents[0], contents[2], self.source, format)
 
     # -- functions
 
@@ -212,7 +233,7 @@ class StoredModule(Module):
             self._once.get("digest", self._check_digest)
 
     def check(self, digest: bytes) -> None:
-        """Raise FormatError if `digest`, which was computed from the bytes, is not the one in the index."""
+        """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the one in the index."""
         if self._digest is not None and digest != self._digest:
             names = f" with {list_names(self._names)}" if self._names else ""
             raise FormatError(
@@ -228,8 +249,8 @@ class StoredModule(Module):
 
     @property
     def unverified(self) -> tuple[Binary, ...]:
-        """The bytes without a check, for a caller that hashes them and calls `check`."""
-        return (self._wire,)
+        """The bytes in the file without a check, for a caller that hashes them and calls `check`."""
+        return (self._bytes,)
 
     # -- inside
 
@@ -244,15 +265,52 @@ class StoredModule(Module):
         return once
 
     @property
+    def _bytes(self) -> memoryview:
+        """The bytes in the file, without a check of their digest."""
+        data: memoryview = self._once.get("bytes", lambda: self._read(self._offset, self._size))
+        return data
+
+    @property
     def _wire(self) -> memoryview:
-        """The module's bytes, without a check of their digest."""
-        wire: memoryview = self._once.get("wire", lambda: self._read(self._offset, self._size))
+        """The module's bytes. The digest of bytes that were not compressed is not checked."""
+        if self.unpacked is None:
+            return self._bytes
+        wire: memoryview = self._once.get("wire", self._unpack)
         return wire
+
+    def _unpack(self) -> memoryview:
+        from devmod._formats.zstd import unpack
+
+        assert self.unpacked is not None
+        self.verify()
+        names = f" with {list_names(self._names)}" if self._names else ""
+        return unpack(self._bytes, self.unpacked, f"{self.place}: the {self.kind} module{names}", self.kind)
+
+    def source_bytes(self, *, unpack: bool) -> memoryview:
+        """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""
+        from devmod._util.digest import sha256_of
+
+        entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
+        assert entry is not None
+        assert entry.offset is not None
+        data = self._read(entry.offset, entry.size)
+        if sha256_of(data) != entry.digest:
+            raise FormatError(f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again", kind=self.kind)
+        if entry.unpacked is None or not unpack:
+            return data
+        from devmod._formats.zstd import unpack as unpacked
+
+        return unpacked(data, entry.unpacked, subject, self.kind)
+
+    def _read_sources(self) -> Source:
+        from devmod._formats.sources import read_sources
+
+        return read_sources(self.source_bytes(unpack=True), f"{self.place}: the sources of the {self.kind} module", self.kind)
 
     def _check_digest(self) -> bool:
         from devmod._util.digest import sha256_of
 
-        self.check(sha256_of(self._wire))
+        self.check(sha256_of(self._bytes))
         return True
 
     def _use(self, act: Callable[[Module], Any]) -> Any:

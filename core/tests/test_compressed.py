@@ -1,0 +1,152 @@
+"""Files with compressed bytes: what is written, what a save keeps, and the limits on what is unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+import devmod
+from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
+from devmod._formats.zstd import library_text
+
+zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+
+INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
+CODE = b"\x7fELF" + b"a payload with repeated parts " * 3000
+RANDOM = b"".join(hashlib.sha256(bytes([each])).digest() for each in range(256))
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+def module(code: bytes = CODE) -> devmod.Module:
+    return devmod.create_with_fallback("cuda", code, "cubin", INFO)
+
+
+def index_of(data: bytes) -> dict[str, Any]:
+    index: dict[str, Any] = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
+    return index
+
+
+@pytest.mark.row("R18", "R19", "R42")
+def test_compressed_bytes_come_out_as_they_were() -> None:
+    plain, packed = devmod.dumps(module()), devmod.dumps(module(), compress="zstd")
+    assert (plain[8], packed[8]) == (1, 2)
+    assert 20 * len(packed) < len(plain)
+    loaded = devmod.loads(packed)
+    assert loaded.save_to_bytes() == module().save_to_bytes()
+    assert loaded.functions == INFO
+    assert loaded.origin == devmod.Origin("", extra={"compression": library_text(3)})
+    (entry,) = index_of(packed)["modules"]
+    wire = module().save_to_bytes()
+    stored = zstd.compress(wire, 3)
+    assert entry["zstd"] == [len(wire), hashlib.sha256(wire).digest()]
+    assert (entry["size"], entry["sha256"]) == (len(stored), hashlib.sha256(stored).digest())
+    assert packed.endswith(stored)
+
+
+def test_a_save_keeps_compressed_bytes_unless_it_is_asked() -> None:
+    packed = devmod.dumps(module(), compress="zstd:19")
+    assert devmod.dumps(devmod.loads(packed)) == packed
+    assert devmod.dumps(devmod.loads(packed), compress="zstd") == packed  # another level does not compress them again
+    assert devmod.dumps(devmod.loads(packed), compress="none") == devmod.dumps(module())
+    assert devmod.dumps(devmod.loads(devmod.dumps(module())), compress="zstd:19") == packed
+
+
+def test_the_origin_of_a_module_stays_without_the_library() -> None:
+    made = module()
+    origin = devmod.Origin("cuda -arch=sm_90", "NVRTC 13.0", extra={"of tomorrow": 1})
+    made.__dict__["_devmod_origin"] = origin
+    packed = devmod.loads(devmod.dumps(made, compress="zstd:5"))
+    assert packed.origin == origin.replace(extra={"of tomorrow": 1, "compression": library_text(5)})
+    assert devmod.loads(devmod.dumps(packed, compress="none")).origin == origin
+
+
+def test_bytes_that_do_not_get_smaller_are_not_compressed() -> None:
+    assert devmod.dumps(module(RANDOM), compress="zstd") == devmod.dumps(module(RANDOM))
+    both = devmod.bundle(module(RANDOM), module())
+    assert [each.origin is not None for each in devmod.loads(devmod.dumps(both, compress="zstd")).imports] == [False, True]
+
+
+def test_bytes_beyond_the_limit_of_readers_are_not_compressed() -> None:
+    small, large = (module(bytes(FREE_UNPACKED + extra)) for extra in (-1000, 200_000))
+    assert len(devmod.dumps(small, compress="zstd")) < 1000
+    assert devmod.dumps(large, compress="zstd") == devmod.dumps(large)
+
+
+def test_large_bytes_are_hashed_in_a_second_thread_with_the_same_result() -> None:
+    code = (RANDOM * 8 + bytes(1 << 16)) * 20
+    packed = devmod.dumps(module(code), compress="zstd")
+    assert index_of(packed)["modules"][0]["zstd"][1] == hashlib.sha256(module(code).save_to_bytes()).digest()
+    assert devmod.loads(packed).save_to_bytes() == module(code).save_to_bytes()
+
+
+@pytest.mark.parametrize("compress", ["zstd:0", "zstd:23", "zstd:", "zstd:03", "gzip", "", 3, "zstd:٣"])
+def test_another_value_of_compress_is_refused_before_the_file_is_touched(compress: Any, tmp_path: Path) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.save(module(), tmp_path / "k.devmod", compress=compress)
+    assert str(caught.value) == f"compress is None, 'none', 'zstd' or 'zstd:LEVEL' with a level from 1 to 22, not {compress!r}"
+    assert caught.value.argument == "compress"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_library_is_named_with_its_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    packed = devmod.dumps(module(), compress="zstd")
+    monkeypatch.setitem(sys.modules, "backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", None)
+    monkeypatch.delattr(sys.modules["backports" if sys.version_info < (3, 14) else "compression"], "zstd")
+    install = 'backports.zstd is not installed. To add it: pip install "devmod-core[zstd]"'
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        devmod.save(module(), tmp_path / "k.devmod", compress="zstd")
+    assert str(caught.value) == f"the file cannot be compressed: {install}"
+    assert list(tmp_path.iterdir()) == []
+    loaded = devmod.loads(packed)
+    assert (loaded.function_names, len(devmod.dumps(loaded))) == (("f",), len(packed))
+    with pytest.raises(devmod.NotRegisteredError) as caught:
+        loaded.save_to_bytes()
+    text = f"the bundle in memory: the cuda module with 'f' cannot be read: the bytes are compressed with zstd, and {install}"
+    assert (str(caught.value), caught.value.distribution) == (text, "backports.zstd")
+
+
+@pytest.mark.row("R41")
+def test_a_file_that_says_too_much_takes_no_memory() -> None:
+    """A run of 100 MB in some bytes: the index may say the limit, and the decompressor stops behind it."""
+    frame = zstd.compress(bytes(100 << 20), 3)
+    size = FREE_UNPACKED + MAX_RATIO * len(frame)
+    assert size < 4 << 20
+    entry = {"kind": "cuda", "format": "cubin", "offset": 0, "size": len(frame), "sha256": hashlib.sha256(frame).digest()}
+    for claim in (size, size + 1):
+        index = msgpack.packb({"roots": [0], "modules": [entry | {"zstd": [claim, bytes(32)]}]})
+        head = b"\x89devmod\n" + (2).to_bytes(4, "little") + len(index).to_bytes(4, "little") + hashlib.sha256(index).digest() + index
+        data = head.ljust(-(-len(head) // 64) * 64, b"\0") + frame
+        tracemalloc.start()
+        try:
+            with pytest.raises(devmod.FormatError) as caught:
+                devmod.loads(data).save_to_bytes()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 4 * size
+        assert ("the limit is" in str(caught.value)) is (claim > size)
+
+
+def test_a_save_of_a_damaged_file_compresses_nothing_of_it() -> None:
+    data = bytearray(devmod.dumps(module()))
+    data[-1] ^= 1
+    with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+        devmod.dumps(devmod.loads(bytes(data)), compress="zstd")
+
+
+def test_a_damaged_frame_is_found_by_its_digest_in_a_save_too() -> None:
+    data = bytearray(devmod.dumps(module(), compress="zstd"))
+    data[-1] ^= 1
+    for compress in (None, "none", "zstd"):
+        with pytest.raises(devmod.FormatError, match="is damaged: its SHA-256 is not the one in the index"):
+            devmod.dumps(devmod.loads(bytes(data)), compress=compress)

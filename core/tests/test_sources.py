@@ -1,0 +1,97 @@
+"""Sources in a file, beside the bytes of the modules."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+import devmod
+
+INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
+CUDA = "__global__ void f() {} // \N{GREEK SMALL LETTER MU}\n"
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+def cubin(*extra: int, source: dict[str, str | bytes] | None = None) -> devmod.Module:
+    return devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(extra), "cubin", INFO, {"cuda": CUDA} if source is None else source)
+
+
+@pytest.mark.row("R13", "R26")
+def test_sources_are_saved_when_they_are_asked_for() -> None:
+    assert devmod.loads(devmod.dumps(cubin())).source == {}
+    loaded = devmod.loads(devmod.dumps(cubin(), with_sources=True))
+    assert loaded.source == {"cuda": CUDA}
+    assert [loaded.inspect_source(key) for key in ("", "cuda", "ptx")] == [CUDA, CUDA, ""]
+    assert loaded.save_to_bytes() == cubin().save_to_bytes()
+
+
+@pytest.mark.row("R19")
+def test_sources_of_a_file_are_saved_again() -> None:
+    for compress in (None, "zstd"):
+        data = devmod.dumps(devmod.bundle(cubin(), cubin(1)), with_sources=True, compress=compress)
+        assert devmod.dumps(devmod.loads(data)) == data
+        (module, _) = devmod.loads(data).imports
+        assert devmod.loads(devmod.dumps(module)).source == {"cuda": CUDA}
+
+
+def test_equal_sources_are_one_part_of_the_file() -> None:
+    other = cubin(2, source={"cuda": CUDA * 2})
+    data = devmod.dumps(devmod.bundle(cubin(0), cubin(1), other, cubin(3, source={})), with_sources=True)
+    assert data.count(CUDA.encode()) == 3  # one part has it twice
+    index = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
+    assert [each.get("sources") for each in index["modules"]] == [0, 0, 1, None]
+    assert len(index["sources"]) == 2
+    first, second = devmod.loads(data), devmod.loads(devmod.dumps(cubin(4), with_sources=True))
+    merged = devmod.dumps(devmod.bundle(*first.imports, second))
+    assert merged.count(CUDA.encode()) == 3
+
+
+def test_a_payload_of_text_is_not_repeated() -> None:
+    text = "kernel void f() {}"
+    module = devmod.create_with_fallback("opencl", text.encode(), "cl", INFO, {"cl": text})
+    assert devmod.dumps(module, with_sources=True) == devmod.dumps(module)
+    ptx = devmod.create_with_fallback("cuda", b".version 8.3\n", "ptx", INFO, {"cuda": CUDA, "ptx": ".version 8.3\n"})
+    assert devmod.loads(devmod.dumps(ptx, with_sources=True)).source == {"cuda": CUDA}
+
+
+def test_a_source_of_bytes_stays_bytes_and_is_not_shown_as_text() -> None:
+    module = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", INFO, {"asm": "f:", "bc": b"BC\xc0\xde"})
+    loaded = devmod.loads(devmod.dumps(module, with_sources=True))
+    assert loaded.source == {"asm": "f:", "bc": b"BC\xc0\xde"}
+    assert [loaded.inspect_source(key) for key in ("", "asm", "bc")] == ["f:", "f:", ""]
+
+
+def test_sources_can_be_compressed_and_unpacked() -> None:
+    module = cubin(source={"cuda": CUDA * 100})
+    packed = devmod.dumps(module, with_sources=True, compress="zstd")
+    plain = devmod.dumps(module, with_sources=True)
+    assert len(packed) < len(plain) // 2
+    assert devmod.loads(packed).source == {"cuda": CUDA * 100}
+    assert devmod.dumps(devmod.loads(packed), compress="none") == plain
+    assert devmod.dumps(devmod.loads(plain), compress="zstd") == packed
+
+
+def test_a_module_of_an_unknown_kind_shows_its_sources() -> None:
+    data = devmod.dumps(cubin(), with_sources=True).replace(b"\xa4cuda", b"\xa4cudx", 1)
+    from devmod._util.digest import sha256_of
+
+    end = 48 + int.from_bytes(data[12:16], "little")
+    loaded = devmod.loads(data[:16] + sha256_of(data[48:end]) + data[48:])
+    assert (loaded.kind, loaded.inspect_source("cuda"), loaded.inspect_source()) == ("cudx", CUDA, "")
+
+
+def test_damaged_sources_leave_the_module_usable() -> None:
+    data = bytearray(devmod.dumps(cubin(), with_sources=True))
+    data[-1] ^= 1
+    loaded = devmod.loads(bytes(data))
+    assert loaded.save_to_bytes() == cubin().save_to_bytes()
+    assert loaded.functions == INFO
+    text = "the bundle in memory: the sources of the cuda module are damaged: their SHA-256 is not the one in the index. Get the file again"
+    for act in (lambda: loaded.source, loaded.inspect_source, lambda: devmod.dumps(loaded)):
+        with pytest.raises(devmod.FormatError) as caught:
+            act()
+        assert str(caught.value) == text
