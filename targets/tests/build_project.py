@@ -52,9 +52,9 @@ def note(job: Job) -> Outcome:
     return Outcome(b"done")
 
 
-def note_and_compile(job: Job) -> Outcome:
+def note_and_compile(job: Job, with_sources: bool) -> Outcome:
     _note(job)
-    return attempt(job)
+    return attempt(job, with_sources=with_sources)
 
 
 def die_once(job: Job) -> Outcome:

@@ -171,13 +171,13 @@ def test_a_result_is_not_stored_if_a_file_changed_during_the_compile(tmp_path: P
 def test_equal_jobs_are_compiled_once(tmp_path: Path) -> None:
     from build_project import note_and_compile, plan_in, run_count
 
-    from devmod_targets.build import Job, pool
+    from devmod_targets.build import Job, jobs
     from devmod_targets.build.build import build_plan
 
     write_kernels(tmp_path / "p", 1)
     job = Job("k0", str(tmp_path / "p"), "k0.cl", "opencl")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool.Pool.__init__, "__defaults__", (note_and_compile,))
+        patch.setattr(jobs, "attempt", note_and_compile)
         result = build_plan(plan_in(tmp_path / "p", job, job))
     assert statuses(result) == ["compiled", "compiled"]
     assert run_count(job) == 1

@@ -27,7 +27,15 @@ def names(found: Closure, folder: Path) -> set[str]:
 
 
 def test_includes_of_includes_belong_to_the_source(tmp_path: Path) -> None:
-    write(tmp_path, k_cl='#include "a.h"\n#include <b.h>\n', a_h='#include "sub/c.h"\n', inc__b_h="", sub__c_h='#include "d.h"', sub__d_h="", other_h="")
+    write(
+        tmp_path,
+        k_cl='#include "a.h"\n#include <b.h>\n',
+        a_h='#include "sub/c.h"\n',
+        inc__b_h="",
+        sub__c_h='#include "d.h"',
+        sub__d_h="",
+        other_h="",
+    )
     assert names(closure(tmp_path, "inc"), tmp_path) == {"k.cl", "a.h", "inc/b.h", "sub/c.h", "sub/d.h"}
 
 

@@ -63,7 +63,9 @@ def test_a_program_without_a_main_guard_starts_workers(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run([sys.executable, program, tmp_path], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, program, tmp_path], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("[b'done', b'done']\n", "")
 
 

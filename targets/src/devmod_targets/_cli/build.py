@@ -43,7 +43,9 @@ Examples:
 @click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
 @click.option("--dask", metavar="ADDRESS", default="", help="Compile on the Dask cluster with this scheduler.")
 @click.option("--or-local", is_flag=True, help="Build here, with a warning, if the cache or the cluster cannot be reached.")
-@click.option("--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level. [default: as in the manifest]')
+@click.option(
+    "--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level. [default: as in the manifest]'
+)
 @click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
 @click.option("--watch", is_flag=True, help="Build again after each change of a file.")

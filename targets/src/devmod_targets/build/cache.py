@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from importlib import import_module
 
 from devmod.backend import cache_dir, enforce_bound, environment_text, folder_problem, read_private, size_bound, write_private
-from devmod.errors import DevmodError, describe_error, not_installed
+from devmod_targets.build.cache_url import CacheError, UrlEntries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
@@ -44,10 +43,6 @@ _SUFFIX = ".devmod"
 _NAME = "build"
 #: The fields of a job on which its result does not depend, or only by the files that they name.
 _IGNORED = ("kernel", "folder", "source", "include")
-
-
-class CacheError(DevmodError, RuntimeError):
-    """A cache cannot be used."""
 
 
 def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = False) -> str:
@@ -79,8 +74,6 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     """
     place = "" if default else place or environment_text(VARIABLE)
     if "://" in place:
-        from devmod_targets.build.cache_url import UrlEntries
-
         return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(place)) if place else cache_dir()
     if not base:
@@ -115,22 +108,3 @@ class FolderEntries:
 
     def _path(self, key: str) -> str:
         return os.path.join(self._folder, key + _SUFFIX)
-
-
-def import_fsspec(url: str) -> Any:
-    """Return the package fsspec.
-
-    Raises
-    ------
-    CacheError
-        It is not installed.
-    """
-    try:
-        fsspec: Any = import_module("fsspec")
-    except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
-            install = not_installed("fsspec, which reads URLs,", 'pip install "devmod-core[remote]"')
-        else:
-            install = f"fsspec cannot be imported: {describe_error(error)}"
-        raise CacheError(f"the build cache {url!r} cannot be used: {install}") from None
-    return fsspec

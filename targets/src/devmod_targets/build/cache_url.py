@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from devmod.backend import size_bound
-from devmod.errors import describe_error
-from devmod_targets.build.cache import CacheError, import_fsspec
+from devmod.errors import DevmodError, describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 _SUFFIX = ".devmod"
 #: The keys of the time of the last change in the listings of file systems.
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
+
+
+class CacheError(DevmodError, RuntimeError):
+    """A cache cannot be used."""
 
 
 class UrlEntries:
@@ -29,7 +34,7 @@ class UrlEntries:
     threads = 16
 
     def __init__(self, url: str) -> None:
-        fsspec = import_fsspec(url)
+        fsspec = _import_fsspec(url)
         self._url = url
         self._written = False
         #: Why the cache is no longer used; "" while it works.
@@ -91,3 +96,22 @@ class UrlEntries:
 def _written_at(file: dict[str, Any]) -> tuple[str, str]:
     time = next((file[name] for name in _TIMES if file.get(name) is not None), "")
     return f"{time:020.6f}" if isinstance(time, (int, float)) else str(time), str(file["name"])
+
+
+def _import_fsspec(url: str) -> Any:
+    """Return the package fsspec.
+
+    Raises
+    ------
+    CacheError
+        It is not installed.
+    """
+    try:
+        fsspec: Any = import_module("fsspec")
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
+            install = not_installed("fsspec, which reads URLs,", 'pip install "devmod-core[remote]"')
+        else:
+            install = f"fsspec cannot be imported: {describe_error(error)}"
+        raise CacheError(f"the build cache {url!r} cannot be used: {install}") from None
+    return fsspec
