@@ -498,6 +498,14 @@ def read_cubin(data: bytes) -> None:
     check_kernels(attempt(lambda: nvidia.read_cubin(data)))
 
 
+def read_amdgpu(data: bytes) -> None:
+    """The kernels of an AMD code object, and their descriptors."""
+    from devmod_targets import amdgpu
+
+    kernels = attempt(lambda: amdgpu.read_code_object(data)) or {}
+    attempt(lambda: amdgpu.check_code_object(data, [kernel.symbol for kernel in kernels.values()]))
+
+
 def read_fatbin(data: bytes) -> None:
     """The members of a fatbin, and their images."""
     from devmod_targets import nvidia
@@ -616,6 +624,7 @@ def _readers() -> Iterator[Reader]:
     ptx = [*_payloads((".ptx",)), seeds.PTX.encode()]
     yield Reader("ptx", read_ptx, mutation.mutate_text(seeds.words_of(ptx)), lambda: list(ptx), passes=8, weight=1, executions=600)
     yield Reader("cubin", read_cubin, elf, partial(_payloads, (".cubin",)), passes=4, weight=1, executions=600)
+    yield Reader("code-object", read_amdgpu, elf, partial(_payloads, (".hsaco",)), passes=4, weight=1, executions=600)
     yield Reader("fatbin", read_fatbin, mutation.mutate_bytes, partial(_payloads, (".fatbin",)), passes=4, weight=1, executions=400)
     yield Reader("mangled", read_mangled, mutation.mutate_bytes, lambda: list(seeds.MANGLED), passes=4, weight=1, executions=2000)
     yield Reader(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from devmod._launch.function import Function as Function
     from devmod._launch.launch import Launch as Launch
     from devmod._launch.launcher import LaunchConfig as LaunchConfig
+    from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
@@ -99,6 +100,7 @@ _HOME = {
     "TargetSpec": "_values.spec",
     "ToolchainNotFoundError": "errors",
     "backend": "",
+    "build": "_modules.compile",
     "bundle": "_formats.bundle_file",
     "compile": "_modules.compile",
     "const_loader": "_modules.const_loader",

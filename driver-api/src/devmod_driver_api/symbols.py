@@ -76,7 +76,7 @@ class Symbols:
     def error(self, call: str, status: int) -> DriverError:
         """Return the error for a status that is not a success."""
         name, text = (self.status_text(symbol, status) for symbol in (self.api.error_name, self.api.error_text))
-        return DriverError(name or f"error {status}", text, call)
+        return DriverError(name or f"error {status}", text if text != name else "", call)
 
     def status_text(self, symbol: str, status: int) -> str:
         """Return the text that a function of the library writes for a status; "" if it has none."""

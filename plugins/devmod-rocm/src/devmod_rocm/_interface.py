@@ -1,0 +1,219 @@
+"""The interface of the two drivers. Handles (device, context, stream, event, module, function, pointer) are plain integers.
+
+`_driver` makes one object of a subclass: ctypes (`_symbols`) or hip-python (`_hip_python`). HIP has a current device for each thread in
+place of contexts, so a context is here the number of its device.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import Structure, byref, c_int, c_uint, c_void_p
+from threading import local
+
+from devmod_driver_api.calls import DEVICE, HOST
+from devmod_driver_api.driver import Driver
+from devmod_driver_api.errors import DriverError
+from devmod_rocm._api import HIP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from devmod_driver_api.launches import Dims, ParameterBlock
+
+#: The number of the launch attribute of a cooperative launch (hipLaunchAttributeCooperative), for `HipDriver.launch_config`.
+COOPERATIVE = 2
+#: The first version with the structures and enumerations of HIP 6.
+_HIP_6 = 60000000
+#: The function with the properties of a device, and the offset of gcnArchName in its result, from HIP 6 on and before.
+_PROPERTIES, _OLD_PROPERTIES = ("hipGetDevicePropertiesR0600", 1160), ("hipGetDeviceProperties", 396)
+#: More bytes than the properties of any version have.
+_PROPERTIES_BYTES, _ARCH_BYTES = 8192, 256
+
+
+class _PointerAttributes(Structure):
+    """hipPointerAttribute_t."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("device", c_int),
+        ("device_pointer", c_void_p),
+        ("host_pointer", c_void_p),
+        ("is_managed", c_int),
+        ("flags", c_uint),
+        ("reserved", c_void_p * 8),
+    )
+
+
+class HipDriver(Driver):
+    """One opened HIP runtime."""
+
+    api = HIP
+    no_context = -1
+
+    def __init__(self, library: Any) -> None:
+        super().__init__(library)
+        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
+        self._launch = self.symbol("hipModuleLaunchKernel")
+        #: The memory of the images: the runtime may read it until the module is unloaded.
+        self._images: dict[int, object] = {}
+        self._count = 0
+
+    # -- errors
+
+    def error(self, call: str, status: int) -> DriverError:
+        """Return the error for a status. The thread's last error is cleared: PyTorch would report it as its own."""
+        error = super().error(call, status)
+        self.symbol("hipGetLastError")()
+        return error
+
+    def status_text(self, symbol: str, status: int) -> str:
+        function = self.symbol(symbol)
+        function.restype = ctypes.c_char_p
+        return (function(c_int(status)) or b"").decode()
+
+    # -- devices and contexts
+
+    def device_count(self) -> int:
+        """Return the number of devices, which does not change."""
+        self._count = self._count or super().device_count()
+        return self._count
+
+    def device_name(self, device: int) -> str:
+        name = ctypes.create_string_buffer(256)
+        self.check("hipDeviceGetName", name, c_int(256), c_int(device))
+        return name.value.decode(errors="replace")
+
+    def device_arch(self, device: int) -> str:
+        """Return the processor of a device with its features, such as "gfx90a:sramecc+:xnack-"."""
+        name, offset = _PROPERTIES
+        try:
+            function = self.symbol(name)
+        except DriverError:
+            name, offset = _OLD_PROPERTIES
+            function = self.symbol(name)
+        data = ctypes.create_string_buffer(_PROPERTIES_BYTES)
+        status = function(data, c_int(device))
+        if status:
+            raise self.error(name, status)
+        return data.raw[offset : offset + _ARCH_BYTES].partition(b"\0")[0].decode(errors="replace")
+
+    def retain_primary_context(self, device: int) -> int:
+        return device
+
+    def context_device(self, context: int) -> int:
+        return context
+
+    def stream_context(self, stream: int) -> int:
+        return int(self.call("stream_context", stream))
+
+    def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
+        """Return functions that set the thread's current device and restore it. With one device they do nothing, in C."""
+        if self.device_count() == 1:
+            return _nothing, _nothing  # type: ignore[return-value]  # "" is false, so `with` suppresses no exception
+        current = _CurrentDevice(self, context)
+        return current.enter, current.leave
+
+    # -- memory and events
+
+    def locate(self, address: int) -> tuple[int, int, int]:
+        attributes = _PointerAttributes()
+        try:
+            self.check("hipPointerGetAttributes", byref(attributes), c_void_p(address))
+        except DriverError as error:
+            if error.name == "hipErrorInvalidValue":  # HIP 5 has no memory type for an unknown address
+                return 0, 0, 0
+            raise
+        # HIP 6 begins to count at 0 for unknown memory, and HIP 5 for the host's. Managed memory is 3 or 4.
+        kind = attributes.type if self.version >= _HIP_6 else attributes.type + 1
+        if attributes.is_managed:
+            kind = DEVICE
+        return 0, kind if kind in (HOST, DEVICE) else 0, attributes.device
+
+    def elapsed_symbol(self) -> str:
+        return "hipEventElapsedTime"
+
+    # -- modules
+
+    def load_module(self, data: bytes | memoryview) -> tuple[int, str]:
+        """Load a code object into the current device. The runtime's compiler has no log.
+
+        The runtime reads the length of a code object from its headers, so the caller checks them.
+        """
+        image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
+        module = int(self.call("load_module", ctypes.addressof(image)))
+        self._images[module] = image
+        return module, ""
+
+    def unload_module(self, module: int) -> None:
+        super().unload_module(module)
+        self._images.pop(module, None)
+
+    def preferred_block(self, function: int, shared_memory: int = 0, limit: int = 0) -> tuple[int, int]:
+        blocks, threads = self.call("preferred_block", function, shared_memory, limit)
+        return blocks, threads
+
+    # -- launches
+
+    def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
+        """Return a launch configuration: the arguments of hipModuleLaunchKernel between the function and the parameters.
+
+        A cooperative launch has the attribute `COOPERATIVE`, with any value.
+        """
+        numbers = tuple(map(c_uint, (*grid, *block, shared_memory)))
+        return (*numbers, c_void_p(stream)), any(number == COOPERATIVE for number, _ in attributes)
+
+    def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
+        numbers, is_cooperative = config
+        if is_cooperative:
+            name = "hipModuleLaunchCooperativeKernel"
+            return name, self.symbol(name), (c_void_p(function), *numbers, c_void_p(block.pointers))
+        return "hipModuleLaunchKernel", self._launch, (c_void_p(function), *numbers, None, c_void_p(block.extra))
+
+    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
+        launch = super().prepare_launch(context, config, function, block)
+        if self.device_count() == 1:
+            return launch
+        # The null stream is that of the current device, and HIP 7 refuses a stream of another device.
+        enter, leave = self.context_functions(context)
+
+        def launch_on_device() -> None:
+            enter()
+            try:
+                launch()
+            finally:
+                leave(None, None, None)
+
+        return launch_on_device
+
+
+#: A function of C that takes every argument and returns a false value.
+_nothing = "".format
+
+
+class _CurrentDevice:
+    """Sets a device as the thread's current one, and restores the device before. Bodies may be nested."""
+
+    _saved = local()
+
+    def __init__(self, driver: HipDriver, device: int) -> None:
+        self._driver = driver
+        self._device = device
+
+    def enter(self) -> None:
+        """Set the device."""
+        previous = self._driver.current_context()
+        try:
+            stack = self._saved.stack
+        except AttributeError:
+            stack = self._saved.stack = []
+        if previous != self._device:
+            self._driver.set_context(self._device)
+        stack.append(previous)
+
+    def leave(self, *_: object) -> None:
+        """Restore the device before."""
+        previous = self._saved.stack.pop()
+        if previous != self._device:
+            self._driver.set_context(previous)
