@@ -1,0 +1,62 @@
+"""Kernels: the limits of a launch on a ROCm device."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from devmod_driver_api.kernel import DriverKernel
+from devmod_driver_api.limits import COOPERATIVE, LaunchShape, Limits
+from devmod_rocm._parameters import parameter_layout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import FunctionInfo
+    from devmod.backend import LaunchConfig
+    from devmod_driver_api.images import LoadedImage
+    from devmod_targets.amdgpu import CodeObjectKernel
+
+#: The threads of a grid in one dimension that the packet of a launch can count.
+_MAX_GRID_THREADS = (1 << 32) - 1
+#: The most threads of a chosen block.
+_CHOSEN_THREADS = 256
+
+
+class RocmKernel(DriverKernel):
+    """A kernel on one device."""
+
+    def __init__(self, info: FunctionInfo, image: LoadedImage) -> None:
+        super().__init__(info, image)
+        self._entry: CodeObjectKernel = image.entry(info.name)
+        self.layout = parameter_layout(info, self._entry)
+        self.limits = RocmLimits(self.device, info, self._entry.block, self._entry.max_threads, self._entry.shared_bytes)
+
+    @property
+    def fixed(self) -> tuple[int, int, int] | None:
+        return self._entry.block
+
+    def shape(self, launch: LaunchConfig) -> LaunchShape:
+        shape = self.limits.check(launch)
+        self.check_cooperative(launch)
+        return shape
+
+    def preferred_block(self) -> tuple[int, int]:
+        most = min(self._entry.max_threads or _CHOSEN_THREADS, _CHOSEN_THREADS)
+        return 1 << most.bit_length() - 1, self._entry.wave
+
+
+class RocmLimits(Limits):
+    """The limits of the launches of one kernel on one device."""
+
+    def check(self, launch: LaunchConfig) -> LaunchShape:
+        self.check_block(launch)
+        self.check_shared_memory(launch)
+        if launch.cluster != (1, 1, 1) or launch.preferred_cluster != (1, 1, 1):
+            raise self.error(f"devices of ROCm have no clusters; got cluster={launch.cluster}")
+        self.check_grid(launch)
+        for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
+            if blocks * threads > _MAX_GRID_THREADS:
+                raise self.error(
+                    f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}", "grid"
+                )
+        attributes = ((COOPERATIVE, pack("<i", 1)),) if self.is_cooperative else ()
+        return LaunchShape(launch.grid, launch.block, launch.shared_memory, attributes)

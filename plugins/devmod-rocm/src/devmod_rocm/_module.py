@@ -1,0 +1,31 @@
+"""The runtime module of ROCm."""
+
+from __future__ import annotations
+
+from devmod_driver_api.module import DriverModule
+from devmod_rocm._image import check_payload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod import FunctionInfo
+    from devmod.backend import Launcher
+    from devmod_rocm._images import RocmImages
+
+
+class RocmModule(DriverModule):
+    """A code object, a container of code objects, or HIP source, which hiprtc compiles at the first get_function."""
+
+    target = "rocm"
+
+    def launcher(self, name: str, info: FunctionInfo) -> Launcher:
+        images = self.images()
+        from devmod_rocm._launch import RocmLauncher
+
+        return RocmLauncher(info, images)
+
+    def make_images(self) -> RocmImages:
+        fmt, code = self.payload()
+        check_payload(fmt, code)
+        from devmod_rocm._images import RocmImages
+
+        return RocmImages(fmt, bytes(code), self.symbols)
