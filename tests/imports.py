@@ -12,6 +12,7 @@ SOURCES = [
     ROOT / "targets/src",
     ROOT / "conformance/src",
     ROOT / "driver-api/src",
+    ROOT / "remote/src",
     *sorted((ROOT / "plugins").glob("*/src")),
 ]
 SOURCES += sorted((ROOT / "examples").glob("*/src"))

@@ -19,7 +19,7 @@ from setup import fingerprint, group
 
 TESTED = ((3, 11), (3, 12), (3, 13))
 #: The folders whose tests run. Their distributions pin core and each other, so all are installed.
-PACKAGES = ("core", "targets", "conformance")
+PACKAGES = ("core", "targets", "conformance", "remote")
 
 
 def find() -> dict[tuple[int, int], str]:

@@ -65,12 +65,13 @@ def interpreter() -> str:
 
 
 def projects() -> list[Path]:
-    """Return the folders of the distributions that have code: core, the build side, the kit, what drivers share, then the plugins."""
+    """Return the folders of the distributions that have code: core, the build side, the kit, what drivers share, URLs, then the plugins."""
     return [
         ROOT / "core",
         ROOT / "targets",
         ROOT / "conformance",
         ROOT / "driver-api",
+        ROOT / "remote",
         *sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.toml")),
     ]
 

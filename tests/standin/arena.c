@@ -23,6 +23,7 @@ typedef struct {
 
 static Slice slices[ARENA_SLICES];
 static int fd = -1;
+static uint64_t base;
 static unsigned char *view;
 static uint64_t block_number;
 
@@ -36,36 +37,51 @@ int arena_fd(void)
     return fd;
 }
 
+uint64_t arena_base(void)
+{
+    return base;
+}
+
+/* Reserve addresses for the arena, low ones: another stand-in driver of the process may have the first, a sanitizer's shadow the next. */
+static bool reserve(void)
+{
+    for (base = UINT64_C(7) << 40; base < UINT64_C(64) << 40; base += UINT64_C(1) << 40)
+        if (mmap((void *)(uintptr_t)base, arena_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) !=
+            MAP_FAILED)
+            return true;
+    return false;
+}
+
 bool arena_open(void)
 {
     if (fd >= 0)
         return true;
     fd = memfd_create("devmod-standin", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)arena_size()))
+    if (fd < 0 || ftruncate(fd, (off_t)arena_size()) || !reserve())
         return false;
-    void *devices = mmap((void *)(uintptr_t)ARENA_BASE, SLICE_BYTES * ARENA_DEVICES, PROT_NONE,
-                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0);
-    void *host = mmap((void *)(uintptr_t)(ARENA_BASE + SLICE_BYTES * ARENA_HOST), SLICE_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, (off_t)(SLICE_BYTES * ARENA_HOST));
+    void *devices = mmap((void *)(uintptr_t)base, SLICE_BYTES * ARENA_DEVICES, PROT_NONE,
+                         MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    void *host = mmap((void *)(uintptr_t)(base + SLICE_BYTES * ARENA_HOST), SLICE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(SLICE_BYTES * ARENA_HOST));
     view = mmap(NULL, arena_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     for (int i = 0; i < ARENA_SLICES; i++)
-        slices[i].cursor = ARENA_BASE + SLICE_BYTES * (unsigned)i + GAP;
+        slices[i].cursor = base + SLICE_BYTES * (unsigned)i + GAP;
     return devices != MAP_FAILED && host != MAP_FAILED && view != MAP_FAILED;
 }
 
 bool arena_contains(uint64_t address)
 {
-    return address >= ARENA_BASE && address < ARENA_BASE + arena_size();
+    return address >= base && address < base + arena_size();
 }
 
 void *arena_view(uint64_t address)
 {
-    return view + (address - ARENA_BASE);
+    return view + (address - base);
 }
 
 static Slice *slice_of(uint64_t address)
 {
-    return arena_contains(address) ? &slices[(address - ARENA_BASE) / SLICE_BYTES] : NULL;
+    return arena_contains(address) ? &slices[(address - base) / SLICE_BYTES] : NULL;
 }
 
 /* Return the index of the first block of a slice that starts behind `address`. */
@@ -116,7 +132,7 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
 {
     int number = kind == BLOCK_DEVICE ? device : ARENA_HOST;
     Slice *slice = &slices[number];
-    uint64_t start = ARENA_BASE + SLICE_BYTES * (unsigned)number + GAP, end = start - GAP + SLICE_BYTES;
+    uint64_t start = base + SLICE_BYTES * (unsigned)number + GAP, end = start - GAP + SLICE_BYTES;
     uint64_t used = slices[number].used;
     if (size > SLICE_BYTES / 2 || rounded(size) > limit || used > limit - rounded(size))
         return CODE_OUT_OF_MEMORY;
@@ -147,7 +163,7 @@ int arena_allocate(BlockKind kind, int device, uint64_t size, uint64_t limit, vo
 static void remove_block(Slice *slice, size_t index)
 {
     Block block = slice->blocks[index];
-    uint64_t first = (block.start - ARENA_BASE) / 4096 * 4096, last = (block.start - ARENA_BASE + block.size + 4095) / 4096 * 4096;
+    uint64_t first = (block.start - base) / 4096 * 4096, last = (block.start - base + block.size + 4095) / 4096 * 4096;
     /* The gap keeps other blocks out of these pages. */
     (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
     slice->used -= rounded(block.size);

@@ -35,7 +35,6 @@ void report_text_line(const char *name, const char *text);
 
 enum { ARENA_DEVICES = 8, ARENA_HOST = ARENA_DEVICES, ARENA_SLICES }; /* one slice of addresses for each device, one for the host */
 
-#define ARENA_BASE UINT64_C(0x70000000000)
 #define SLICE_BYTES (UINT64_C(64) << 30)
 
 typedef enum { BLOCK_DEVICE, BLOCK_HOST, BLOCK_MANAGED } BlockKind;
@@ -54,6 +53,8 @@ typedef struct {
 
 /* Make the memfd and the mappings. Return whether it worked. */
 bool arena_open(void);
+/* Return the address of the arena. */
+uint64_t arena_base(void);
 /* Return the descriptor of the memfd. */
 int arena_fd(void);
 /* Return the bytes of the arena, of all slices. */
@@ -184,5 +185,9 @@ enum { WORKER_LOAD = 1, WORKER_PLACE, WORKER_UNLOAD, WORKER_LAUNCH };
 int worker_call(Bytes *request, Bytes *response, char **message);
 /* Return whether the worker has been started. */
 bool worker_started(void);
+/* Wait for a worker that ends by itself, or has ended. The next call starts another one, which knows no module. */
+void worker_end(void);
+/* Return the number of the current worker, or of the next one, from 0. */
+uint32_t worker_generation(void);
 
 #endif

@@ -44,6 +44,7 @@ def build(folder: Path, soname: str, includes: Sequence[Path]) -> Path:
         *(f"-I{path}" for path in (SHARED, *includes)),
         f"-Wl,-soname,{soname}",
         f"-Wl,--version-script={exports}",
+        "-Wl,-Bsymbolic",  # a process may have the stand-in drivers of two vendors
         "-Wl,-z,defs",
     ]
     digest = hashlib.sha256("\n".join([compiler, *flags]).encode())

@@ -18,6 +18,7 @@ extern char **environ;
 
 static pid_t worker;
 static int requests = -1, responses = -1;
+static uint32_t generation;
 
 static void grow(Bytes *bytes, size_t size)
 {
@@ -107,7 +108,7 @@ static int start(const char *command)
     int count = 0, to_worker[2], from_worker[2];
     while (count < MOST_ARGUMENTS && rest)
         arguments[count++] = strsep(&rest, "\x1f");
-    snprintf(address, sizeof address, "%llu", (unsigned long long)ARENA_BASE);
+    snprintf(address, sizeof address, "%llu", (unsigned long long)arena_base());
     snprintf(size, sizeof size, "%llu", (unsigned long long)arena_size());
     arguments[count++] = address;
     arguments[count++] = size;
@@ -217,6 +218,23 @@ int worker_call(Bytes *request, Bytes *response, char **message)
 bool worker_started(void)
 {
     return worker != 0;
+}
+
+void worker_end(void)
+{
+    if (!worker)
+        return;
+    close(requests);
+    close(responses);
+    while (waitpid(worker, NULL, 0) < 0 && errno == EINTR)
+        ;
+    worker = 0;
+    generation++;
+}
+
+uint32_t worker_generation(void)
+{
+    return generation;
 }
 
 /* The worker ends at the end of its requests; nothing waits for it, but no zombie stays. */

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from devmod._formats.bundle_file import load as load
     from devmod._formats.bundle_file import loads as loads
     from devmod._formats.bundle_file import save as save
+    from devmod._formats.installed import installed as installed
     from devmod._formats.raw import load_metadata_from_json as load_metadata_from_json
     from devmod._launch.function import Function as Function
     from devmod._launch.launch import Launch as Launch
     from devmod._launch.launcher import LaunchConfig as LaunchConfig
+    from devmod._modules.compile import build as build
     from devmod._modules.compile import compile as compile
     from devmod._modules.const_loader import const_loader as const_loader
     from devmod._modules.create import create as create
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from devmod.errors import DeviceMemoryError as DeviceMemoryError
     from devmod.errors import DeviceNotFoundError as DeviceNotFoundError
     from devmod.errors import DevmodError as DevmodError
+    from devmod.errors import FetchError as FetchError
     from devmod.errors import FormatError as FormatError
     from devmod.errors import FunctionNotFoundError as FunctionNotFoundError
     from devmod.errors import LaunchError as LaunchError
@@ -75,6 +78,7 @@ _HOME = {
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
     "Event": "_device.event",
+    "FetchError": "errors",
     "FormatError": "errors",
     "Function": "_launch.function",
     "FunctionInfo": "_values.info",
@@ -96,6 +100,7 @@ _HOME = {
     "TargetSpec": "_values.spec",
     "ToolchainNotFoundError": "errors",
     "backend": "",
+    "build": "_modules.compile",
     "bundle": "_formats.bundle_file",
     "compile": "_modules.compile",
     "const_loader": "_modules.const_loader",
@@ -105,6 +110,7 @@ _HOME = {
     "devices": "_device.find",
     "dumps": "_formats.bundle_file",
     "errors": "",
+    "installed": "_formats.installed",
     "interop": "",
     "load": "_formats.bundle_file",
     "load_from_bytes": "_modules.create",

@@ -45,8 +45,13 @@ if TYPE_CHECKING:
     from devmod._modules.variant import payload_of as payload_of
     from devmod._plugins.hooks import run_compiler as run_compiler
     from devmod._plugins.specs import find_spec as find_spec
+    from devmod._util.cache_files import enforce_bound as enforce_bound
     from devmod._util.cache_folder import cache_dir as cache_dir
+    from devmod._util.cache_folder import folder_problem as folder_problem
+    from devmod._util.cache_folder import read_private as read_private
+    from devmod._util.cache_folder import write_private as write_private
     from devmod._util.disk_cache import DiskCache as DiskCache
+    from devmod._util.disk_cache import size_bound as size_bound
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
     from devmod._util.fork import check_driver as check_driver
@@ -55,6 +60,7 @@ if TYPE_CHECKING:
     from devmod._util.leases import Lease as Lease
     from devmod._util.leases import Pool as Pool
     from devmod._util.leases import lend as lend
+    from devmod._util.log import debug as debug
     from devmod._util.magic import detect_form as detect_form
     from devmod._util.names import is_valid_name as is_valid_name
     from devmod._util.once import Once as Once
@@ -110,16 +116,19 @@ _HOME = {
     "check_fmap": "_modules.payload",
     "compile_error": "errors",
     "constants_of": "_launch.constants",
+    "debug": "_util.log",
     "decode": "_formats.wire",
     "detect_form": "_util.magic",
     "devices_of": "_device.find",
     "driver_import_error": "errors",
     "dtype_name": "_values.dtypes",
     "dtype_name_of": "_device.elements",
+    "enforce_bound": "_util.cache_files",
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",
     "escape": "_util.text",
     "find_spec": "_plugins.specs",
+    "folder_problem": "_util.cache_folder",
     "fork_safe": "_util.fork",
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
@@ -132,7 +141,9 @@ _HOME = {
     "payload_of": "_modules.variant",
     "read_capsule": "_device.dlpack_import",
     "read_payload": "_formats.raw",
+    "read_private": "_util.cache_folder",
     "run_compiler": "_plugins.hooks",
+    "size_bound": "_util.disk_cache",
     "source_constants": "_launch.specialize",
     "source_text": "_modules.runtime",
     "specialize_constants": "_launch.constants",
@@ -142,6 +153,7 @@ _HOME = {
     "walk": "_modules.tree",
     "with_shared_memory_last": "_values.tags",
     "write_access": "_launch.arguments",
+    "write_private": "_util.cache_folder",
     "wrong_option": "_formats.source_options",
 }
 

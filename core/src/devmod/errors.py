@@ -19,6 +19,7 @@ __all__ = [
     "DeviceMemoryError",
     "DeviceNotFoundError",
     "DevmodError",
+    "FetchError",
     "FormatError",
     "FunctionNotFoundError",
     "LaunchError",
@@ -105,6 +106,18 @@ class FunctionNotFoundError(DevmodError, KeyError):
 
 class FormatError(DevmodError, ValueError):
     """Bytes, a file or a name are invalid."""
+
+
+class FetchError(DevmodError, OSError):
+    """A bundle at a URL or in a file object cannot be read.
+
+    Attributes
+    ----------
+    status : int or None
+        The status of the HTTP server's answer; None if there is none.
+    """
+
+    status: int | None = None
 
 
 class LaunchError(DevmodError, RuntimeError):

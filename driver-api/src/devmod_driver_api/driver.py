@@ -40,10 +40,6 @@ class Driver(Launches):
         """Return an attribute of a function by its number."""
         return int(self.call("function_attribute", attribute, function))
 
-    def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
-        """Set an attribute of a function by its number."""
-        self.call("set_function_attribute", function, attribute, value)
-
     def max_active_blocks(self, function: int, threads: int, shared_memory: int) -> int:
         """Return the blocks of `threads` threads that one multiprocessor runs at once."""
         return int(self.call("max_active_blocks", function, threads, shared_memory))

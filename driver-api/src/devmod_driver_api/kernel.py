@@ -103,14 +103,6 @@ class DriverKernel(Kernel):
             each = self.driver.max_active_blocks(self.function, prod(launch.block), launch.shared_memory)
         self.limits.check_cooperative(launch, each)
 
-    def set_attribute(self, attribute: int, value: int, what: str) -> None:
-        """Set an attribute of the function. `what` is the argument of the launch in the message."""
-        try:
-            with self.context:
-                self.driver.set_function_attribute(self.function, attribute, value)
-        except DriverError as error:
-            raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error
-
     def _new_launch(self, stream: DriverStream, shape: LaunchShape) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)

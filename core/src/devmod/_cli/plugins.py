@@ -90,11 +90,7 @@ def _states(timeout: float | None) -> list[tuple[Claim, _State]]:
 
 def _with_imports(states: list[tuple[Claim, _State]], timeout: float) -> list[tuple[Claim, _State]]:
     """Return the states after importing the plugins whose metadata has no problem."""
-    importable = [
-        claim
-        for claim, state in states
-        if state[0] == "ok" and claim.group not in ("devmod.protocol", "devmod.bundles") and claim.object is None
-    ]
+    importable = [claim for claim, state in states if state[0] == "ok" and claim.group != "devmod.protocol" and claim.object is None]
     problems = dict(zip(map(id, importable), import_problems(importable, timeout), strict=True))
     return [
         (claim, ("broken", *problems[id(claim)]) if id(claim) in problems and problems[id(claim)][0] else state) for claim, state in states

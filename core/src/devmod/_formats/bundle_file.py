@@ -16,7 +16,9 @@ from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from importlib.resources.abc import Traversable
+    from typing import Any, BinaryIO
 
     from typing_extensions import Buffer
 
@@ -106,18 +108,36 @@ def dumps(module: Module, *, compress: str | None = None, with_sources: bool = F
     return file.getvalue()
 
 
-def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
+def load(
+    path: str | os.PathLike[str] | BinaryIO | Traversable,
+    *,
+    prefer: Sequence[str] = (),
+    offline: bool | None = None,
+    timeout: float = 30,
+    retries: int = 3,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Module:
     """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
 
-    The file is mapped, and its index alone is read. Do not change the file in place while it is in use; `save` does not.
+    Only the index is read; a module's bytes are read when it is first used. A file is mapped. Do not change it in place while it is in
+    use; `save` does not.
 
     Parameters
     ----------
     path
-        The file.
+        The file. A str with ``scheme://`` is a URL for fsspec (``pip install "devmod-core[remote]"``). A binary file object is read by
+        ranges, and stays in use. A resource of importlib.resources may be in a zip file.
     prefer
         Kinds whose candidates are tried first, in this order: ``("cuda", "opencl")``.
         The kinds in DEVMOD_PREFER (comma-separated) follow, then the order of the file.
+    offline
+        For a URL: use the cache on the disk alone. None: DEVMOD_OFFLINE decides.
+    timeout
+        For HTTP: the longest wait for the next bytes, in seconds.
+    retries
+        For a URL: the number of further attempts after a failure.
+    storage_options
+        For a URL: the options of fsspec's file system.
 
     Returns
     -------
@@ -129,16 +149,18 @@ def load(path: str | os.PathLike[str], *, prefer: Sequence[str] = ()) -> Module:
     FormatError
         The file is not a bundle, is damaged, or was written by a newer devmod.
     ArgumentError
-        `path` is not a path.
+        `path` or an option is invalid.
+    FetchError
+        The URL or the file object cannot be read.
     OSError
         The file cannot be read.
     """
-    if isinstance(path, str):
-        name = path
-    else:
-        from devmod._util.paths import path_to_str
+    if not isinstance(path, (str, os.PathLike)) or (isinstance(path, str) and "://" in path):
+        from devmod._formats.ranges import read_head_of
 
-        name = path_to_str(path, "load(path)", "devmod.loads(data) reads a bundle in memory")
+        parts = read_head_of(path, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
+        return _tree_of(*parts, prefer)
+    name = os.fsdecode(path)
     data = mapped(name, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint
@@ -182,37 +204,34 @@ def mapped(name: str, *, hint: str = "") -> memoryview:
 
 
 def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
-    if prefer:
-        from devmod._modules.bundle import kinds_in
-
-        prefer = kinds_in(prefer)
     index = read_head(data, place)
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     roots, entries = read_index(index, len(data) - start, place, data[8])
-    return tree_of(roots, entries, slices(data[start:]), place, tuple(prefer), index)
+    return _tree_of(roots, entries, index, place, slices(data[start:]), prefer)
 
 
-def tree_of(
+def _tree_of(
     roots: Sequence[int],
     entries: Sequence[Entry],
-    read: Callable[[int, int], memoryview],
-    place: str,
-    prefer: tuple[str, ...],
     index: memoryview,
+    place: str,
+    read: Callable[[int, int], memoryview],
+    prefer: Sequence[str] | str,
 ) -> Module:
-    """Return the root of a tree that `read_index` has read; a bundle if there are several roots.
+    if prefer:
+        from devmod._modules.bundle import kinds_in
 
-    `read` returns the bytes at an offset from the first module's bytes, of a size.
-    """
-    modules = [_module_of(entry, number, read, place, prefer, index) for number, entry in enumerate(entries)]
+        prefer = kinds_in(prefer)
+    kinds = tuple(prefer)
+    modules = [_module_of(entry, number, read, place, kinds, index) for number, entry in enumerate(entries)]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
     if len(roots) == 1:
         return modules[roots[0]]
-    return _bundle_of([modules[number] for number in roots], prefer)
+    return _bundle_of([modules[number] for number in roots], kinds)
 
 
 def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:

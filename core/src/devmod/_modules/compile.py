@@ -1,6 +1,6 @@
-"""devmod.compile: compile a source for a target. It needs no device, no driver and no runtime wheel.
+"""devmod.compile and devmod.build. They need no device, no driver and no runtime wheel.
 
-This function finds the target's spec. The distribution devmod-targets, which only a build needs, has the rest.
+`compile` finds the target's spec. The distribution devmod-targets, which only a build needs, has the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from devmod._modules.module import Module
     from devmod._values.info import FunctionInfo
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     Define = str | int | float | bool | None
     Dims = int | Sequence[int]
+
+_INSTALL = "pip install devmod-targets"
 
 
 def compile(  # noqa: A001 - the public name
@@ -111,17 +114,10 @@ def compile(  # noqa: A001 - the public name
             f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
             kind=spec.kind,
         )
-    from importlib import import_module
-
-    try:
-        build = import_module("devmod_targets.compilation")
-    except ModuleNotFoundError as error:
-        if error.name != "devmod_targets":
-            raise
-        install = f'pip install "devmod-core[{spec.build_extra}]"' if spec.build_extra else "pip install devmod-targets"
-        text = not_installed("its compiler" if spec.build_extra else "devmod-targets", install)
-        raise ToolchainNotFoundError(f"{spec.kind} cannot be compiled here: {text}", kind=spec.kind) from None
-    module: Module = build.compile_source(
+    install = f'pip install "devmod-core[{spec.build_extra}]"' if spec.build_extra else _INSTALL
+    subject = "its compiler" if spec.build_extra else "devmod-targets"
+    compilation = _import("compilation", f"{spec.kind} cannot be compiled here: {not_installed(subject, install)}", spec.kind)
+    module: Module = compilation.compile_source(
         spec,
         source,
         parsed_target,
@@ -136,3 +132,34 @@ def compile(  # noqa: A001 - the public name
         local=local,
     )
     return module
+
+
+def build(manifest: Path = ".", **options: Any) -> Any:
+    """Build the kernels of a manifest into one file, as ``devmod build`` does.
+
+    Parameters
+    ----------
+    manifest
+        The manifest, or its folder.
+    options
+        Those of `devmod_targets.build.build.build_manifest`, which has the result and the errors too.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        devmod-targets is not installed.
+    """
+    module = _import("build.build", f"nothing can be built here: {not_installed('devmod-targets', _INSTALL)}")
+    return module.build_manifest(manifest, **options)
+
+
+def _import(name: str, missing: str, kind: str = "") -> Any:
+    """Return a module of devmod-targets. Raise ToolchainNotFoundError with the message `missing` if it is not installed."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"devmod_targets.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != "devmod_targets":
+            raise
+        raise ToolchainNotFoundError(missing, kind=kind) from None

@@ -9,6 +9,9 @@ from devmod._util.log import debug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from typing import Any
+
     from devmod._plugins.claim import Claim, Distribution
 
 _FUNCTION = type(lambda: None)
@@ -29,12 +32,14 @@ def load(claim: Claim, core: Distribution) -> object:
         raise messages.unusable_entry(claim, claim.problem)
     module, _, attribute = claim.value.partition("[")[0].partition(":")
     module, attribute = module.strip(), attribute.strip()
-    # A pluggy plugin may be a module. No other group accepts a module.
-    attributes = attribute.split(".") if attribute or claim.group != "devmod.hooks" else []
-    if not all(part.isidentifier() for part in (*module.split("."), *attributes)):
+    # A pluggy plugin may be a module, and bundles are in a package. No other group accepts a module.
+    bundles = claim.group == "devmod.bundles"
+    attributes = attribute.split(".") if attribute or claim.group not in ("devmod.hooks", "devmod.bundles") else []
+    if not all(part.isidentifier() for part in (*module.split("."), *attributes)) or (bundles and attributes):
         from devmod._plugins import messages
 
-        raise messages.broken_entry(claim, f"its entry is {claim.value!r}, which is not of the form 'module:attribute'")
+        form = "package" if bundles else "module:attribute"
+        raise messages.broken_entry(claim, f"its entry is {claim.value!r}, which is not of the form {form!r}")
     debug(f"{claim.key} is {claim.value} of {claim.provider}")  # before the import, which may crash the process
     result = _import_for(claim, module, core)
     at = module
@@ -119,6 +124,8 @@ def _mismatch(claim: Claim, obj: object) -> str:
         from click import Command
 
         return "" if isinstance(obj, Command) else f"{subject} is of type {type(obj).__name__}, not a click command"
+    if claim.group == "devmod.bundles":
+        return "" if bundle_files(obj) else f"{subject} is not a package with *.devmod files"
     arguments = GROUPS[claim.group]
     if arguments is None:
         return f"{subject} is None" if obj is None else ""
@@ -128,6 +135,16 @@ def _mismatch(claim: Claim, obj: object) -> str:
     if type(obj) is _FUNCTION and not _accepts(obj, len(arguments)):
         return f"{subject} cannot be called as {call}"
     return ""
+
+
+def bundle_files(package: Any) -> list[Traversable]:
+    """Return the ``*.devmod`` files of a package, sorted by name; an empty list for another object."""
+    if not hasattr(package, "__path__"):
+        return []
+    from importlib.resources import files
+
+    results = [each for each in files(package).iterdir() if each.name.endswith(".devmod") and each.is_file()]
+    return sorted(results, key=lambda each: each.name)
 
 
 def _accepts(function: object, count: int) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod._values.spec import TargetSpec
 
 _NOUNS = {
+    "devmod.bundles": "bundle's name",
     "devmod.load_from_file": "format",
     "devmod.hooks": "hook",
     "devmod.commands": "command",
@@ -117,6 +118,13 @@ def not_registered(
         if each.problem and not each.entries:
             text += f". {unreadable_entries(each)}"
     return NotRegisteredError(text, kind=name, key=key, distribution=distribution)
+
+
+def bundle_not_installed(name: str, known: Sequence[str]) -> NotRegisteredError:
+    """Return the error for a name without a distribution that provides its bundle."""
+    key = f"devmod.bundles.{name}"
+    text = f"{key} is not registered: no installed distribution provides this bundle. The bundles here: {', '.join(known) or 'none'}"
+    return NotRegisteredError(f"{text}{did_you_mean(name, known)}", kind=name, key=key)
 
 
 def unknown_distribution(kind: str) -> str:

@@ -28,6 +28,8 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
         refused = entries.excluded_claim(group, name)
         if refused is not None:
             return messages.excluded_error(*refused)
+        if group == "devmod.bundles":
+            return messages.bundle_not_installed(name, sorted(registry.registered(group)))
         spec = _spec(group, name)
         other = explain_name(group, name) if spec is None else ""
         suggestion = _suggestion(group, name) if spec is None and not other else ""
@@ -36,7 +38,7 @@ def not_registered(group: str, name: str) -> NotRegisteredError:
 
 def _spec(group: str, name: str) -> TargetSpec | None:
     """Return the spec of the kind that the key belongs to; None if it is unknown."""
-    if group in ("devmod.targets", "devmod.hooks", "devmod.commands", "devmod.bundles"):
+    if group in ("devmod.targets", "devmod.hooks", "devmod.commands"):
         return None
     try:
         if group == "devmod.load_from_file":

@@ -52,7 +52,7 @@ def files(folder: str) -> Iterator[CacheFile]:
             for each in entries:
                 name, _, rest = each.name.partition(".")
                 suffix, _, rest = rest.partition(".")
-                if len(name) not in (32, 64) or not _HEX.issuperset(name) or suffix not in ("bin", "txt"):
+                if len(name) not in (32, 64) or not _HEX.issuperset(name) or suffix not in ("bin", "txt", "devmod"):
                     continue
                 if rest and not rest.endswith(".tmp"):
                     continue

@@ -184,6 +184,10 @@ class CudaDriver(Driver):
             raise
         return module, _text_of(info)
 
+    def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
+        """Set an attribute of a function by its number (CUfunction_attribute)."""
+        self.call("set_function_attribute", function, attribute, value)
+
     def param_places(self, function: int) -> list[tuple[int, int]] | None:
         """Return the offset and size of each parameter of a function; None if the driver is older than CUDA 12.4."""
         if self.version < 12040:

@@ -8,7 +8,7 @@ from threading import Lock
 from devmod.backend import fork_safe
 from devmod_cuda._config import CudaLimits
 from devmod_cuda._parameters import parameter_layout
-from devmod_driver_api.errors import DriverError
+from devmod_driver_api.errors import DriverError, describe
 from devmod_driver_api.kernel import DriverKernel
 from devmod_targets.nvidia import ParamPlace
 
@@ -80,14 +80,14 @@ class CudaKernel(DriverKernel):
         """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's own at first."""
         with self._lock:
             if nbytes > self._shared_memory:
-                self.set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
+                self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
                 self._shared_memory = nbytes
 
     def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: LaunchShape) -> None:
         """Allow a cluster of a size that not every device supports, and check that the device runs one."""
         with self._lock:
             if not self._has_large_clusters:
-                self.set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
+                self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
                 self._has_large_clusters = True
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, 0, shape.attributes)
         try:
@@ -100,3 +100,11 @@ class CudaKernel(DriverKernel):
                 f"it runs no cluster of {prod(cluster)} blocks with block={launch.block} and shared_memory={launch.shared_memory}; every "
                 f"device with clusters runs {_PORTABLE_CLUSTER} blocks"
             )
+
+    def _set_attribute(self, attribute: int, value: int, what: str) -> None:
+        """Set an attribute of the function. `what` is the argument of the launch in the message."""
+        try:
+            with self.context:
+                self.driver.set_function_attribute(self.function, attribute, value)
+        except DriverError as error:
+            raise self.limits.error(f"the driver refuses {what}: {describe(error)}") from error

@@ -1,5 +1,7 @@
 """The errors of the interpreter, each with the number and the name that the CUDA driver uses."""
 
+from worker_process import Failure
+
 CODES = {
     "CUDA_ERROR_INVALID_VALUE": 1,
     "CUDA_ERROR_INVALID_PTX": 218,
@@ -15,14 +17,16 @@ CODES = {
 }
 
 
-class PtxError(Exception):
+class PtxError(Failure):
     """An error of a module or a launch: `name` is CUDA's name of the error, `code` its number, `text` the reason."""
 
     def __init__(self, name: str, text: str) -> None:
-        super().__init__(f"{name}: {text}")
+        super().__init__(CODES[name], text)
         self.name = name
-        self.code = CODES[name]
-        self.text = text
+
+    def __str__(self) -> str:
+        """Return the name and the reason."""
+        return f"{self.name}: {self.text}"
 
 
 def invalid_ptx(line: int, text: str) -> PtxError:

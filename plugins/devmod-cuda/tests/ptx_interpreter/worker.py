@@ -1,54 +1,18 @@
-"""The worker process of a stand-in driver: it answers requests over pipes (tests/standin/protocol.md)."""
+"""The worker process of the stand-in CUDA driver: it answers requests over pipes (tests/standin/protocol.md)."""
 
 import math
 import mmap
-import os
 import struct
-import traceback
 from collections.abc import Callable
 
 import numpy as np
+from worker_process import ARENA, LAUNCH, LOAD, PLACE, UNLOAD, Fields, serve, text
 
 from .columns import Launch
-from .errors import PtxError
 from .execution import run
 from .memory import Arena
 from .module import Module
 from .program import Program
-
-REQUESTS, RESPONSES, ARENA = 3, 4, 5
-_UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
-
-
-class Fields:
-    """The fields of a request, read in order."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def numbers(self, form: str) -> tuple[int, ...]:
-        """Return integers in the notation of the module struct."""
-        values = struct.unpack_from(f"<{form}", self.data, self.at)
-        self.at += struct.calcsize(f"<{form}")
-        return values
-
-    def u32(self) -> int:
-        """Return one integer of 32 bits."""
-        return self.numbers("I")[0]
-
-    def bytes(self) -> bytes:
-        """Return bytes with their length before them."""
-        length = self.u32()
-        value = self.data[self.at : self.at + length]
-        self.at += length
-        return value
-
-
-def text(value: str) -> bytes:
-    """Return text with its length before it."""
-    data = value.encode()
-    return struct.pack("<I", len(data)) + data
 
 
 class Worker:
@@ -58,18 +22,12 @@ class Worker:
         self.arena = arena
         self.modules: dict[int, Module] = {}
         self.count = 0
-        self.operations: dict[int, Callable[[Fields], bytes]] = {1: self.load, 2: self.place, 3: self.unload, 4: self.launch}
-
-    def answer(self, request: bytes) -> bytes:
-        """Return the response to a request."""
-        try:
-            fields = Fields(request)
-            operation = fields.u32()
-            return struct.pack("<I", 0) + text("") + self.operations[operation](fields)
-        except PtxError as error:
-            return struct.pack("<I", error.code) + text(error.text)
-        except Exception:
-            return struct.pack("<I", _UNKNOWN) + text(traceback.format_exc())
+        self.operations: dict[int, Callable[[Fields], bytes]] = {
+            LOAD: self.load,
+            PLACE: self.place,
+            UNLOAD: self.unload,
+            LAUNCH: self.launch,
+        }
 
     def load(self, fields: Fields) -> bytes:
         """Load a module and describe it."""
@@ -133,21 +91,10 @@ class Worker:
         grid, block, cluster = (fields.numbers("3I") for _ in range(3))
         shared, flags = fields.numbers("II")
         parameters = fields.bytes()
-        count = fields.u32()
-        numbers = fields.numbers(f"{2 * count}Q")
-        self.arena.set_ranges(list(zip(numbers[::2], numbers[1::2], strict=True)))
+        self.arena.set_ranges(fields.ranges())
         program: Program = module.program(kernel.name)
         run(program, Launch(grid, block, parameters, shared, cluster, bool(flags & 1)), self.arena)  # type: ignore[arg-type]
         return b""
-
-
-def read(descriptor: int, size: int) -> bytes:
-    """Return `size` bytes, or fewer at the end of the pipe."""
-    parts = []
-    while size and (part := os.read(descriptor, size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def main(arguments: list[str]) -> int:
@@ -155,10 +102,5 @@ def main(arguments: list[str]) -> int:
     base, size = (int(argument) for argument in arguments)
     # The arena needs no fixed address: the interpreter computes offsets from `base`.
     mapping = mmap.mmap(ARENA, size)
-    worker = Worker(Arena(np.frombuffer(mapping, np.uint8), base))
-    while len(head := read(REQUESTS, 4)) == 4:
-        response = worker.answer(read(REQUESTS, *struct.unpack("<I", head)))
-        data = struct.pack("<I", len(response)) + response
-        while data:
-            data = data[os.write(RESPONSES, data) :]
+    serve(Worker(Arena(np.frombuffer(mapping, np.uint8), base)).operations)
     return 0

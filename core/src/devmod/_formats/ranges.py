@@ -1,0 +1,103 @@
+"""Bundles that are read by ranges: at URLs, in file objects, and in zip files as resources of packages."""
+
+from __future__ import annotations
+
+import errno
+import os
+from threading import Lock
+
+from devmod._formats.index import HEADER, aligned, index_length, read_head, read_index
+from devmod._util.paths import path_to_str
+from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from devmod._formats.index import Entry
+
+
+# A source has `place`, its name in messages; `size`, -1 if it is unknown; `head()`, which returns the header and any number of the next
+# bytes; and `read(start, stop, digest)`, which may take the bytes with that SHA-256 from a cache. The reader checks all digests.
+def read_head_of(path: Any, **options: Any) -> tuple[list[int], list[Entry], memoryview, str, Callable[[int, int], memoryview]]:
+    """Return the roots, the entries, the index and the place of a bundle, and the function that reads the modules' bytes.
+
+    The parameters and errors are those of `load`.
+    """
+    source = _url_source(path, options) if isinstance(path, str) else _object_source(path)
+    place, head = source.place, source.head()
+    end = HEADER + index_length(memoryview(head), place)
+    if end > len(head):
+        head = head[:HEADER] + source.read(HEADER, end, head[16:HEADER])
+    index = read_head(memoryview(head), place)
+    start, total = aligned(end), source.size
+    if 0 <= total < start:
+        raise FormatError(f"{place} is cut short: {total} bytes, and its head alone takes {start}")
+    roots, entries = read_index(index, total - start if total >= 0 else -1, place, head[8])
+    digests = {(each.offset, each.size): each.digest for entry in entries for each in (entry, entry.sources) if each is not None}
+
+    def read(offset: int, size: int) -> memoryview:
+        data = source.read(start + offset, start + offset + size, digests[offset, size])
+        if len(data) < size:
+            raise FormatError(f"{place} is cut short: a module has {size} bytes, and {len(data)} are left")
+        return memoryview(data)
+
+    return roots, entries, index, place, read
+
+
+def _url_source(url: str, options: dict[str, Any]) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module("devmod_remote").UrlSource(url, **options)
+    except ModuleNotFoundError as error:
+        if error.name != "devmod_remote":
+            raise
+        text = not_installed("devmod-remote", 'pip install "devmod-core[remote]"')
+        raise FetchError(f"load(url): a URL with {url.partition('://')[0]}:// cannot be read: {text}") from None
+
+
+def _object_source(source: Any) -> _FileSource:
+    if hasattr(source, "read") and hasattr(source, "seek"):
+        return _FileSource(source, str(getattr(source, "name", "the file object")))
+    if not (hasattr(source, "open") and hasattr(source, "is_file")):
+        path_to_str(source, "load(path)", "devmod.loads(data) reads a bundle in memory")
+    if not source.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+    return _FileSource(source.open("rb"), str(source))
+
+
+class _FileSource:
+    """A file object."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.place = repr(name)
+        self._file = file
+        self._lock = Lock()
+        try:
+            self.size = file.seek(0, os.SEEK_END)
+        except (OSError, ValueError) as error:
+            raise ArgumentError(
+                f"load(path): {self.place} cannot seek ({describe_error(error)}). devmod.loads(file.read()) reads all of it",
+                argument="path",
+            ) from None
+
+    def head(self) -> bytes:
+        return self.read(0, 4096)
+
+    def read(self, start: int, stop: int, digest: bytes = b"") -> bytes:
+        parts = []
+        with self._lock:
+            try:
+                self._file.seek(start)
+                while start < stop and (part := self._file.read(stop - start)):
+                    parts.append(part)
+                    start += len(part)
+                return b"".join(parts)
+            except TypeError:
+                raise ArgumentError(f"load(path): {self.place} is open as text; open it in the mode 'rb'", argument="path") from None
+            except (OSError, ValueError, EOFError) as error:
+                raise FetchError(
+                    f"{self.place} cannot be read: {describe_error(error)}. A file object must be open while modules are first used"
+                ) from error

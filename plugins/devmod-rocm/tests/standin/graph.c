@@ -1,0 +1,63 @@
+/* Graphs. */
+#include "hip_standin.h"
+
+HIP(hipGraphDestroy, READY, (hipGraph_t graph), (graph))
+{
+    return graph_destroy(graph);
+}
+
+HIP(hipGraphGetNodes, READY, (hipGraph_t graph, hipGraphNode_t *nodes, size_t *numNodes), (graph, nodes, numNodes))
+{
+    return graph_nodes(graph, nodes, numNodes);
+}
+
+HIP(hipGraphNodeGetType, READY, (hipGraphNode_t node, int *pType), (node, pType))
+{
+    return graph_node_kind(node, (NodeKind *)pType);
+}
+
+HIP(hipGraphInstantiate, CURRENT,
+    (hipGraphExec_t *pGraphExec, hipGraph_t graph, hipGraphNode_t *pErrorNode, char *pLogBuffer, size_t bufferSize),
+    (pGraphExec, graph, pErrorNode, pLogBuffer, bufferSize))
+{
+    if (pErrorNode)
+        *pErrorNode = NULL;
+    if (pLogBuffer && bufferSize)
+        *pLogBuffer = 0;
+    return graph_instantiate(pGraphExec, graph);
+}
+
+HIP(hipGraphInstantiateWithFlags, CURRENT, (hipGraphExec_t *pGraphExec, hipGraph_t graph, unsigned long long flags),
+    (pGraphExec, graph, flags))
+{
+    enum { AUTO_FREE_ON_LAUNCH = 1 };
+    CHECK(!(flags & ~(unsigned long long)AUTO_FREE_ON_LAUNCH), CODE_INVALID_VALUE);
+    return graph_instantiate(pGraphExec, graph);
+}
+
+HIP(hipGraphExecUpdate, CURRENT, (hipGraphExec_t hGraphExec, hipGraph_t hGraph, hipGraphNode_t *hErrorNode_out, int *updateResult_out),
+    (hGraphExec, hGraph, hErrorNode_out, updateResult_out))
+{
+    bool changed = false;
+    CHECK(updateResult_out, CODE_INVALID_VALUE);
+    int code = graph_update(hGraphExec, hGraph, &changed);
+    *updateResult_out = changed ? hipGraphExecUpdateErrorTopologyChanged : code ? hipGraphExecUpdateError : hipGraphExecUpdateSuccess;
+    if (hErrorNode_out)
+        *hErrorNode_out = NULL;
+    return code;
+}
+
+HIP(hipGraphExecDestroy, READY, (hipGraphExec_t graphExec), (graphExec))
+{
+    return graph_destroy_executable(graphExec);
+}
+
+HIP(hipGraphUpload, CURRENT, (hipGraphExec_t graphExec, hipStream_t stream), (graphExec, stream))
+{
+    return graph_upload(graphExec, stream);
+}
+
+HIP_LAUNCH(hipGraphLaunch, (hipGraphExec_t graphExec, hipStream_t stream), (graphExec, stream))
+{
+    return graph_launch(graphExec, stream);
+}

@@ -1,0 +1,202 @@
+"""The bytes of a bundle at a URL: from the cache on the disk, or through fsspec.
+
+The cache has the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from devmod.backend import DiskCache, debug, environment_flag
+from devmod.errors import ArgumentError, FetchError, describe_error
+from devmod_remote._http import HttpError, get_range
+
+#: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
+FIRST = 3072
+#: The size of a bundle's header. It has the SHA-256 of the index, so another bundle has another header.
+_HEADER = 48
+#: The pause before the second attempt, in seconds. It doubles with each attempt.
+_PAUSE = 0.1
+_PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
+
+
+class UrlSource:
+    """A bundle at a URL. No connection is used after a read, and a forked process reads too.
+
+    Parameters
+    ----------
+    url
+        A URL with a scheme of fsspec, or several that are chained: ``zip://k.devmod::https://…``.
+    offline
+        Use the cache alone. None: DEVMOD_OFFLINE decides.
+    timeout
+        For HTTP: the longest wait for a connection, and for the next bytes, in seconds.
+    retries
+        How often a failed read is repeated.
+    storage_options
+        The options of fsspec's file system.
+
+    Attributes
+    ----------
+    place
+        The URL for messages, without secrets.
+    size
+        The size of the bundle; -1 as long as it is unknown.
+
+    Raises
+    ------
+    ArgumentError
+        An option is invalid.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        offline: bool | None = None,
+        timeout: float = 30,
+        retries: int = 3,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not (isinstance(timeout, (int, float)) and timeout > 0):
+            raise ArgumentError(f"load(url): timeout is a number of seconds above 0, not {timeout!r}", argument="timeout")
+        if not (isinstance(retries, int) and retries >= 0):
+            raise ArgumentError(f"load(url): retries is a number of further attempts, not {retries!r}", argument="retries")
+        if not isinstance(storage_options, (Mapping, type(None))):
+            raise ArgumentError(f"load(url): storage_options is a map of options, not {storage_options!r}", argument="storage_options")
+        self.place = repr(_without_secrets(url))
+        self.size = -1
+        self._url = url
+        self._offline = environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline)
+        self._timeout = timeout
+        self._retries = retries
+        self._options = dict(storage_options or {})
+        self._cache = DiskCache("remote")
+        self._first = b""
+
+    # -- what core calls
+
+    def head(self) -> bytes:
+        """Return the first bytes, with the header and perhaps the index.
+
+        Raises
+        ------
+        FetchError
+            They cannot be read; offline, they are not in the cache.
+        """
+        key = DiskCache.key("first bytes", self._url)
+        cached = self._cache.read(key)
+        if self._offline:
+            if cached is None:
+                raise self._not_cached("it")
+            self._first = cached
+        else:
+            self._first = self._fetch(0, FIRST)
+            if cached != self._first:
+                self._cache.write(key, self._first)
+        return self._first
+
+    def read(self, start: int, stop: int, digest: bytes) -> bytes:
+        """Return the bytes from `start` to `stop`, which have the SHA-256 `digest`. The caller checks that.
+
+        Raises
+        ------
+        FetchError
+            They cannot be read, or the bundle was replaced since `head`; offline, they are not in the cache.
+        """
+        if stop <= len(self._first):
+            return self._first[start:stop]
+        data = self._cache.read(digest.hex())
+        if data is not None and _sha256(data) == digest:
+            return data
+        if self._offline:
+            raise self._not_cached(f"a part of it ({stop - start} bytes)")
+        data = self._fetch(start, stop)
+        if _sha256(data) != digest:
+            if self._fetch(0, _HEADER) != self._first[:_HEADER]:
+                raise FetchError(f"{self.place} was replaced by another file since devmod.load opened it. Load it again")
+            data = self._fetch(start, stop)  # a proxy may have damaged the first answer
+            if _sha256(data) != digest:
+                return data
+        self._cache.write(digest.hex(), data)
+        return data
+
+    # -- reading
+
+    def _not_cached(self, what: str) -> FetchError:
+        return FetchError(
+            f"{self.place} cannot be read offline: {what} is not in the cache. Load it once with offline=False, and get the functions "
+            "that are needed"
+        )
+
+    def _fetch(self, start: int, stop: int) -> bytes:
+        """Return the bytes from `start` to `stop`, fewer if the file ends before. A failure that may pass is repeated."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                data, size = self._transfer(start, stop)
+            except Exception as error:  # noqa: BLE001 - a file system may raise anything
+                least = error.pause if isinstance(error, HttpError) else 0
+                if not isinstance(error, OSError) or isinstance(error, _PERMANENT) or least is None or attempt > self._retries:
+                    raise self._error(error, attempt) from (error.__cause__ if isinstance(error, (FetchError, HttpError)) else error)
+                pause = min(max(least, _PAUSE * 2 ** (attempt - 1)), self._timeout)
+                debug(f"{self.place}: attempt {attempt} failed ({_reason(error)}); the next one follows in {pause:g} s")
+                time.sleep(pause)
+            else:
+                debug(f"{self.place}: {len(data)} bytes at {start}")
+                if size >= 0:
+                    self.size = size
+                return data
+
+    def _transfer(self, start: int, stop: int) -> tuple[bytes, int]:
+        """Return the bytes in a range, and the size of the file; -1 if it is unknown."""
+        from fsspec.asyn import sync  # type: ignore[import-untyped]
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+
+        try:
+            files, path = url_to_fs(self._url, **self._options)  # fsspec keeps one file system for each process
+        except (ImportError, ValueError, TypeError) as error:  # a missing package, an unknown scheme or option
+            text = str(error) if isinstance(error, ImportError) else describe_error(error)
+            raise FetchError(f"{self.place} cannot be read: {text}") from error
+        if "https" in files.protocol and hasattr(files, "set_session"):
+            result: tuple[bytes, int] = sync(files.loop, get_range, files, path, start, stop, self._timeout)
+            return result
+        data = files.cat_file(path, start=start, end=stop)
+        if len(data) > stop - start:
+            raise ValueError(f"{type(files).__name__} has no ranges")
+        return data, -1
+
+    def _error(self, error: Exception, attempts: int) -> FetchError:
+        if isinstance(error, FetchError):
+            return error
+        status = error.status if isinstance(error, HttpError) else None
+        todo = "; `storage_options` takes credentials" if status in (401, 403) or isinstance(error, PermissionError) else ""
+        times = f" (after {attempts} attempts)" if attempts > 1 else ""
+        result = FetchError(f"{self.place} cannot be read: {_reason(error)}{todo}{times}")
+        result.status = status
+        return result
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return str(error) if isinstance(error, HttpError) else describe_error(error)
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL without passwords, and without queries, which may have signatures."""
+    parts = []
+    for part in url.split("::"):
+        scheme, separator, rest = part.partition("://")
+        rest, query, _ = rest.partition("?")
+        host, slash, path = rest.partition("/")
+        parts.append(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}{query and '?…'}")
+    return "::".join(parts)

@@ -1,0 +1,291 @@
+"""Servers that fail, lie, stop or change the file: the error, and what is tried again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bundles import bundle_of, noise
+from http_server import Answer, Handler, Server
+
+import devmod
+
+A = noise(200_000, 1)
+BUNDLE = bundle_of(first=A)
+#: A time in which no server answers that waits for the end of its test.
+SHORT = 0.05
+
+
+def status(number: int, **headers: str) -> Answer:
+    """Answer with a status."""
+
+    def answer(handler: Handler, server: Server) -> bool:
+        handler.status(number, **headers)
+        return True
+
+    return answer
+
+
+def partial(content_range: str, body: bytes = BUNDLE[:3072], **headers: str) -> Answer:
+    """Answer with a part and this header."""
+
+    def answer(handler: Handler, server: Server) -> bool:
+        handler.start(206, {"Content-Range": content_range, "Content-Length": str(len(body))} | headers)
+        handler.body(body)
+        return True
+
+    return answer
+
+
+def disconnect(handler: Handler, server: Server) -> bool:
+    """Close the connection without an answer."""
+    handler.close_connection = True
+    return True
+
+
+def truncate(handler: Handler, server: Server) -> bool:
+    """Close the connection in the middle of the answer."""
+    first, _, last = server.spans[-1].partition("-")
+    handler.start(206, {"Content-Range": f"bytes {first}-{last}/{len(BUNDLE)}", "Content-Length": str(int(last) + 1 - int(first))})
+    handler.body(BUNDLE[:1000])
+    handler.close_connection = True
+    return True
+
+
+def proceed(handler: Handler, server: Server) -> bool:
+    """Answer as the server does without `answers`."""
+    return False
+
+
+def stall(handler: Handler, server: Server) -> bool:
+    """Send a part of the answer, and the rest never."""
+    handler.start(206, {"Content-Range": f"bytes 0-3071/{len(BUNDLE)}", "Content-Length": "3072"})
+    handler.body(BUNDLE[:1000])
+    server.end.wait()
+    handler.close_connection = True
+    return True
+
+
+def error_of(act: Callable[[], Any]) -> devmod.FetchError:
+    with pytest.raises(devmod.FetchError) as caught:
+        act()
+    return caught.value
+
+
+@pytest.fixture(autouse=True)
+def bundle(server: Server) -> None:
+    server.files["k.devmod"] = BUNDLE
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [status(500), status(503, Retry_After="0"), status(429), disconnect, truncate],
+    ids=["500", "503", "429", "disconnect", "truncate"],
+)
+def test_a_failure_that_may_pass_is_repeated(server: Server, answer: Answer) -> None:
+    server.answers = [answer, proceed, answer]
+    assert devmod.load(server.url(), retries=1).save_to_bytes() == A
+    assert len(server.requests) == 4
+
+
+def test_the_last_attempt_raises_the_error(server: Server) -> None:
+    server.answers = [status(500), status(503), status(502)]
+    error = error_of(lambda: devmod.load(server.url(), retries=1))
+    assert str(error) == f"'{server.url()}' cannot be read: the server answered 503 Service Unavailable (after 2 attempts)"
+    assert error.status == 503
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (404, "the server answered 404 Not Found"),
+        (401, "the server answered 401 Unauthorized; `storage_options` takes credentials"),
+        (403, "the server answered 403 Forbidden; `storage_options` takes credentials"),
+        (410, "the server answered 410 Gone"),
+        (501, "the server answered 501 Not Implemented"),
+    ],
+)
+def test_a_final_status_is_an_error_at_once(server: Server, number: int, text: str) -> None:
+    server.answers = [status(number)]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error) == f"'{server.url()}' cannot be read: {text}"
+    assert (error.status, len(server.requests)) == (number, 1)
+
+
+def test_a_server_that_does_not_exist() -> None:
+    error = error_of(lambda: devmod.load("http://127.0.0.1:9/k.devmod", retries=0))
+    assert re.fullmatch(r"'http://127\.0\.0\.1:9/k\.devmod' cannot be read: ClientConnectorError: Cannot connect to host .*", str(error))
+    assert error.status is None
+
+
+def test_a_server_that_stops(server: Server) -> None:
+    server.answers = [stall]
+    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    assert str(error) == f"'{server.url()}' cannot be read: the server sent nothing for 0.05 s; `timeout` allows more"
+
+
+def test_the_text_has_no_secrets(server: Server) -> None:
+    address = server.url("gone.devmod").replace("//", "//user:password@")
+    error = error_of(lambda: devmod.load(f"{address}?signature=secret"))
+    assert str(error) == f"'{server.url('gone.devmod')}?…' cannot be read: the server answered 404 Not Found"
+
+
+# -- lies
+
+
+@pytest.mark.parametrize(
+    "content_range",
+    ["", "bytes", "bytes 1-3072/200232", "bytes 0-3072/200232", "bytes 0-100/200232", "bytes -1-3071/9", "lines 0-3071/9", "bytes 0-x/9"],
+)
+def test_another_range_than_requested(server: Server, content_range: str) -> None:
+    server.answers = [partial(content_range)]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error) == (
+        f"'{server.url()}' cannot be read: the server was asked for bytes 0-3071, and answered with Content-Range {content_range!r}"
+    )
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("total", ["*", str(len(BUNDLE))])
+def test_the_size_may_be_unknown(server: Server, total: str) -> None:
+    server.answers = [partial(f"bytes 0-3071/{total}")]
+    assert devmod.load(server.url()).save_to_bytes() == A
+
+
+@pytest.mark.parametrize(
+    ("total", "text"),
+    [
+        (
+            100_000,
+            "the index of {}: the bytes of module 0 (first) end at 200000, and there are 99808: the file is cut short, or the size is wrong",
+        ),
+        (300_000, "{}: 99808 more bytes than its index describes"),
+    ],
+)
+def test_another_size_than_the_index_describes(server: Server, total: int, text: str) -> None:
+    server.answers = [partial(f"bytes 0-3071/{total}")]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(server.url())
+    assert str(caught.value) == text.format(f"'{server.url()}'")
+
+
+def test_an_answer_that_is_shorter_than_its_range(server: Server) -> None:
+    server.answers = [partial("bytes 0-3071/200232", BUNDLE[:1000])]
+    error = error_of(lambda: devmod.load(server.url(), retries=0))
+    assert str(error) == f"'{server.url()}' cannot be read: the answer ended after 1000 of 3072 bytes"
+
+
+def test_an_answer_that_is_longer_than_its_range(server: Server) -> None:
+    """The client reads what it asked for, and closes the connection."""
+
+    def endless(handler: Handler, server: Server) -> bool:
+        handler.start(206, {"Content-Range": f"bytes 0-3071/{len(BUNDLE)}", "Content-Length": str(1 << 40)})
+        handler.body(BUNDLE[:3072])
+        while not handler.close_connection:
+            handler.body(bytes(1 << 16))
+        return True
+
+    server.answers = [endless]
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert server.sent < 50_000_000
+
+
+def test_a_page_in_place_of_a_bundle(server: Server) -> None:
+    server.files["k.devmod"] = b"<html>" + bytes(5000)
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(server.url())
+    assert str(caught.value) == f"'{server.url()}' is not a bundle: it does not begin with the magic bytes of a .devmod file"
+
+
+@pytest.mark.parametrize("size", [0, 8, 47, 48, 100, 150])
+def test_a_file_that_is_cut_short(server: Server, size: int) -> None:
+    server.files["k.devmod"] = BUNDLE[:size]
+    with pytest.raises(devmod.FormatError) as of_memory:
+        devmod.loads(BUNDLE[:size])
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(server.url())
+    assert str(caught.value) == str(of_memory.value).replace("the bundle in memory", f"'{server.url()}'")
+
+
+def test_a_damaged_index(server: Server) -> None:
+    server.files["k.devmod"] = BUNDLE[:60] + b"\xff" + BUNDLE[61:]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.load(server.url())
+    assert str(caught.value) == (f"'{server.url()}' is damaged: the SHA-256 of its index is not the one in its header. Get the file again")
+
+
+# -- changes of the file
+
+
+def test_a_file_that_is_replaced_after_load(server: Server) -> None:
+    module = devmod.load(server.url())
+    server.files["k.devmod"] = bundle_of(first=noise(200_000, 7))
+    error = error_of(module.save_to_bytes)
+    assert str(error) == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+    assert devmod.load(server.url()).save_to_bytes() == noise(200_000, 7)
+
+
+def test_a_file_that_is_replaced_while_its_index_is_read(server: Server) -> None:
+    large = [bundle_of(**{f"kind{number}": noise(40, seed + number) for number in range(90)}) for seed in (0, 1000)]
+    server.files["k.devmod"] = large[0]
+
+    def replace(handler: Handler, server: Server) -> bool:
+        server.files["k.devmod"] = large[1]
+        return False
+
+    server.answers = [proceed, replace]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error) == f"'{server.url()}' was replaced by another file since devmod.load opened it. Load it again"
+
+
+def test_a_damaged_answer_is_read_again_and_not_cached(server: Server) -> None:
+    module = devmod.load(server.url())
+    server.answers = [partial(f"bytes 192-200191/{len(BUNDLE)}", bytes(200_000))]
+    assert module.save_to_bytes() == A
+    assert server.spans[1:] == ["192-200191", "0-47", "192-200191"]
+
+
+def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
+    server.files["k.devmod"] = BUNDLE[:-1] + bytes([BUNDLE[-1] ^ 1])
+    for _ in range(2):
+        with pytest.raises(devmod.FormatError) as caught:
+            devmod.load(server.url()).save_to_bytes()
+        assert str(caught.value) == (
+            f"'{server.url()}': the first module with 'f' is damaged: its SHA-256 is not the one in the index. Nothing of it was used. "
+            "Get the file again from where it came"
+        )
+    assert server.spans.count("192-200191") == 4
+
+
+# -- invalid calls
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"timeout": 0}, "timeout is a number of seconds above 0, not 0"),
+        ({"timeout": None}, "timeout is a number of seconds above 0, not None"),
+        ({"retries": -1}, "retries is a number of further attempts, not -1"),
+        ({"storage_options": "anon"}, "storage_options is a map of options, not 'anon'"),
+    ],
+)
+def test_an_invalid_option(server: Server, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.load(server.url(), **options)
+    assert str(caught.value) == f"load(url): {text}"
+    assert caught.value.argument == next(iter(options))
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("ftpx://host/k.devmod", "ValueError: Protocol not known: ftpx"),
+        ("gs://bucket/k.devmod", "Please install gcsfs to access Google Storage"),
+        ("http://[/k.devmod", "ValueError: Invalid IPv6 URL"),
+    ],
+)
+def test_an_invalid_url(url: str, text: str) -> None:
+    assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"

@@ -1,0 +1,242 @@
+"""`devmod.load` of a URL: the bytes that move, the cache, and `offline`."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from bundles import Register, bundle_of, noise, runtime
+from http_server import Handler, Server
+from stored import Raw, entry, file_of
+
+import devmod
+
+A, B = noise(200_000, 1), noise(100_000, 2)
+
+
+def index_size(data: bytes) -> int:
+    return int.from_bytes(data[12:16], "little")
+
+
+def test_the_index_and_the_chosen_candidate_move(server: Server, register: Register) -> None:
+    loaded = runtime(register, "second")
+    data = server.files["k.devmod"] = bundle_of(first=A, second=B, third=A)
+    module = devmod.load(server.url())
+    assert [each.kind for each in module.imports] == ["first", "second", "third"]
+    assert list(module.functions) == ["f"]
+    assert server.sent < index_size(data) + 4096  # with the headers of the answers
+    before = server.sent
+    assert module.get_function("f")() == "f"
+    assert loaded == [B]
+    assert 0 < server.sent - before - len(B) < 300
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("count", [20, 2000], ids=["small", "large"])
+def test_the_index_of_many_modules_and_4_kB_move(server: Server, count: int) -> None:
+    modules = [Raw("toy", noise(64, number), functions=(f"f{number}",)) for number in range(count)]
+    data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
+    module = devmod.load(server.url())
+    assert len(module) == count
+    assert server.sent < index_size(data) + 4096
+    assert module.candidates[-1].save_to_bytes() == noise(64, count - 1)  # type: ignore[attr-defined]
+
+
+def test_saving_writes_the_same_file(server: Server, tmp_path: Path) -> None:
+    data = server.files["k.devmod"] = bundle_of(first=A, second=B)
+    devmod.save(devmod.load(server.url()), tmp_path / "again.devmod")
+    assert (tmp_path / "again.devmod").read_bytes() == data
+
+
+def test_a_small_bundle_is_one_request(server: Server) -> None:
+    data = server.files["k.devmod"] = bundle_of(first=b"small")
+    assert devmod.load(server.url()).save_to_bytes() == b"small"
+    assert server.spans == ["0-3071"]
+    assert len(data) < 3072
+
+
+def test_the_cache_has_what_was_read_by_its_digest(server: Server, cache: Path) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    server.files["copy.devmod"] = bundle_of(other=B, first=A)
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert devmod.load(server.url("copy.devmod")).imports[1].save_to_bytes() == A
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert [span for span in server.spans if span != "0-3071"] == [f"192-{192 + len(A) - 1}"]
+    assert sorted(path.name for path in cache.iterdir()) == ["remote"]
+
+
+def test_a_large_index_comes_from_the_cache(server: Server) -> None:
+    modules = [Raw("toy", b"", functions=(f"f{number}",)) for number in range(100)]
+    server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules))
+    for _ in range(2):
+        devmod.load(server.url())
+    assert len(server.spans) == 3
+
+
+def test_a_damaged_entry_of_the_cache_is_read_again(server: Server, cache: Path) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    assert devmod.load(server.url()).save_to_bytes() == A
+    for path in (cache / "remote").iterdir():
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert len(server.requests) == 4
+
+
+def test_without_space_for_a_cache_everything_is_read_again(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "0")
+    server.files["k.devmod"] = bundle_of(first=A)
+    for _ in range(2):
+        assert devmod.load(server.url()).save_to_bytes() == A
+    assert len(server.requests) == 4
+    assert not cache.exists()
+
+
+# -- offline
+
+
+def test_offline_uses_the_cache_alone(server: Server, register: Register) -> None:
+    loaded = runtime(register, "second")
+    server.files["k.devmod"] = bundle_of(first=A, second=B)
+    devmod.load(server.url()).get_function("f")
+    count = len(server.requests)
+    module = devmod.load(server.url(), offline=True)
+    assert module.get_function("f")() == "f"
+    assert loaded == [B, B]
+    with pytest.raises(devmod.FetchError) as caught:
+        module.imports[0].save_to_bytes()
+    assert str(caught.value) == (
+        f"'{server.url()}' cannot be read offline: a part of it (200000 bytes) is not in the cache. Load it once with offline=False, and get "
+        "the functions that are needed"
+    )
+    assert len(server.requests) == count
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_offline_without_an_entry_is_an_error(server: Server, by_variable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    if by_variable:
+        monkeypatch.setenv("DEVMOD_OFFLINE", "1")
+    with pytest.raises(devmod.FetchError) as caught:
+        devmod.load(server.url(), offline=None if by_variable else True)
+    assert str(caught.value) == (
+        f"'{server.url()}' cannot be read offline: it is not in the cache. Load it once with offline=False, and get the functions that are needed"
+    )
+    assert isinstance(caught.value, OSError)
+    assert server.requests == []
+
+
+def test_the_argument_offline_has_priority_over_the_variable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_OFFLINE", "1")
+    server.files["k.devmod"] = bundle_of(first=A)
+    assert devmod.load(server.url(), offline=False).kind == "first"
+
+
+# -- servers without ranges, other file systems
+
+
+def test_a_server_without_ranges(server: Server, register: Register) -> None:
+    loaded = runtime(register, "second")
+    server.ranges = False
+    server.files["k.devmod"] = bundle_of(first=A, second=B, third=noise(2_000_000))
+    module = devmod.load(server.url())
+    assert module.get_function("f")() == "f"
+    assert loaded == [B]
+    assert len(server.requests) == 2
+
+
+def test_no_compressed_transfer_is_requested(server: Server) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    devmod.load(server.url())
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+
+
+def test_storage_options_are_those_of_the_file_system(server: Server) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    module = devmod.load(server.url(), storage_options={"headers": {"Authorization": "Bearer secret"}})
+    assert module.save_to_bytes() == A
+    assert [each["Authorization"] for each in server.headers] == ["Bearer secret"] * 2
+
+
+def test_a_redirect_is_followed_with_the_range(server: Server) -> None:
+    def redirect(handler: Handler, server: Server) -> bool:
+        handler.status(302, Location=server.url("moved.devmod"))
+        return True
+
+    server.files["moved.devmod"] = bundle_of(first=A)
+    server.answers = [redirect, lambda *_: False, redirect]
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert server.spans[:2] == ["0-3071", "0-3071"]
+    assert server.spans[2] == server.spans[3]
+
+
+def test_a_member_of_a_zip_file_on_a_server(server: Server, tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "k.zip", "w") as archive:
+        archive.writestr("in/k.devmod", bundle_of(first=A))
+    server.files["k.zip"] = (tmp_path / "k.zip").read_bytes()
+    assert devmod.load(f"zip://in/k.devmod::{server.url('k.zip')}").save_to_bytes() == A
+
+
+def test_a_file_system_in_memory() -> None:
+    import fsspec
+
+    with fsspec.open("memory://folder/k.devmod", "wb") as file:
+        file.write(bundle_of(first=A))
+    assert devmod.load("memory://folder/k.devmod").save_to_bytes() == A
+    with pytest.raises(devmod.FetchError) as caught:
+        devmod.load("memory://folder/other.devmod")
+    assert str(caught.value) == "'memory://folder/other.devmod' cannot be read: there is no such file"
+
+
+def test_a_forked_process_reads_too(server: Server) -> None:
+    server.files["k.devmod"] = bundle_of(first=A, second=B)
+    module = devmod.load(server.url())
+    assert module.imports[0].save_to_bytes() == A
+    child = os.fork()
+    if not child:
+        os._exit(0 if module.imports[1].save_to_bytes() == B else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# -- memory
+
+
+def sparse_file(path: Path, size: int, blob: bytes) -> None:
+    """Write a bundle with a module of `size` zeros, which take no space on the disk, and one with `blob`."""
+    zeros = entry(b"", kind="zeros", size=size)
+    end = -(-size // 64) * 64
+    head = file_of({"roots": [0, 1], "modules": [zeros, entry(blob, offset=end, kind="toy")]})
+    with path.open("wb") as file:
+        file.write(head)
+        file.seek(len(head) + end)
+        file.write(blob)
+
+
+def test_the_memory_for_a_file_of_1_GB(server: Server, tmp_path: Path) -> None:
+    sparse_file(tmp_path / "k.devmod", 1_000_000_000, B)
+    server.files["k.devmod"] = lambda: (tmp_path / "k.devmod").open("rb")
+    devmod.load(server.url())
+    tracemalloc.start()
+    try:
+        assert devmod.load(server.url()).imports[1].save_to_bytes() == B
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_memory_without_ranges(server: Server, tmp_path: Path) -> None:
+    server.ranges = False
+    sparse_file(tmp_path / "k.devmod", 50_000_000, B)
+    server.files["k.devmod"] = lambda: (tmp_path / "k.devmod").open("rb")
+    devmod.load(server.url())
+    tracemalloc.start()
+    try:
+        assert devmod.load(server.url()).imports[1].save_to_bytes() == B
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()

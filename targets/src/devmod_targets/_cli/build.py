@@ -1,0 +1,141 @@
+"""`devmod build`: build a manifest into one file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from devmod.backend import environment_flag
+from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from devmod_targets.build.plan import Plan
+    from devmod_targets.build.progress import Progress
+    from devmod_targets.build.result import BuildResult
+
+
+@click.command(
+    "build",
+    short_help="Build the kernels of a manifest into one file.",
+    epilog="""\b
+Examples:
+  devmod build                                # devmod.toml, or [tool.devmod] of pyproject.toml, in this folder
+  devmod build kernels/devmod.toml -j 8
+  devmod build -t opencl -t "cuda -arch=sm_90"
+  devmod build --dry-run                      # the compiles, and which of them are cached
+  devmod build --watch                        # again after each change of a source
+  devmod build --cache s3://ci-cache/devmod   # a cache that several machines share
+  devmod build --dask tcp://scheduler:8786    # compile on a Dask cluster
+""",
+)
+@click.argument("manifest", default=".", type=click.Path(path_type=Path))
+@click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
+              help="Build only this target, a kind or a target of the manifest.")  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="The file to write. [default: that of the manifest]")
+@click.option("-j", "--workers", metavar="N", type=click.IntRange(min=1),
+              help="The number of worker processes. [default: the number of processors]")  # fmt: skip
+@click.option("--cache", metavar="PLACE",
+              help="The folder, or the URL, of the cache. [default: DEVMOD_BUILD_CACHE, else devmod's cache folder]")  # fmt: skip
+@click.option("--no-cache", is_flag=True, help="Compile everything, and store nothing.")
+@click.option("--dask", metavar="ADDRESS", default="", help="Compile on the Dask cluster with this scheduler.")
+@click.option("--or-local", is_flag=True, help="Build here, with a warning, if the cache or the cluster cannot be reached.")
+@click.option(
+    "--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level. [default: as in the manifest]'
+)
+@click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
+@click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
+@click.option("--watch", is_flag=True, help="Build again after each change of a file.")
+@click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
+@debug_option
+def command(
+    manifest: Path,
+    targets: tuple[str, ...],
+    output: Path | None,
+    workers: int | None,
+    cache: str | None,
+    no_cache: bool,
+    dask: str,
+    or_local: bool,
+    compress: str | None,
+    with_sources: bool,
+    partial: bool,
+    watch: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Build the kernels of MANIFEST for its targets into one file. No device, driver or runtime is needed.
+
+    MANIFEST is a file, or the folder of a devmod.toml or a pyproject.toml. The results of compiles are cached by their inputs. If a
+    compile fails, the others go on, the exit status is 1, and the file is unchanged.
+    """
+    from devmod_targets.build import plan_of, read_manifest
+    from devmod_targets.build.build import build_plan, dry_run_of
+
+    if no_cache and cache:
+        raise click.UsageError("--cache and --no-cache contradict each other")
+    place = False if no_cache else cache or True
+
+    def plan_now() -> Plan:
+        plan = plan_of(read_manifest(manifest), targets)
+        return replace(plan, compress=plan.compress if compress is None else compress, with_sources=plan.with_sources or with_sources)
+
+    def build() -> BuildResult:
+        plan = plan_now()
+        shown = _progress(plan, quiet=quiet, as_json=as_json)
+        result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=shown)
+        _show(result, quiet=quiet, as_json=as_json)
+        return result
+
+    if dry_run:
+        rows = dry_run_of(plan_now(), cache=place)
+        if as_json:
+            print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
+        else:
+            print_table(("kernel", "source", "target", "status"), rows)
+        return 0
+    if watch:
+        from devmod_targets.build.watch import watch_manifest
+
+        watch_manifest(manifest, build)
+        return 0
+    return 1 if build().failures else 0
+
+
+def _progress(plan: Plan, *, quiet: bool, as_json: bool) -> Progress:
+    from devmod_targets.build.display import progress_for
+
+    return progress_for(plan.folder, quiet=quiet, annotate=environment_flag("CI"), json=as_json)
+
+
+def _show(result: BuildResult, *, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(result.to_dict())
+        return
+    if quiet and not result.failures:
+        return
+    path = os.path.relpath(result.output)
+    if result.written or result.failures:
+        targets = dict.fromkeys(each.job.target for each in result.results)
+        print_table(("target", "compiled", "cached", "failed", "CPU seconds"), [_row(result, target) for target in targets])
+    if result.written:
+        echo(f"{path}: {size(os.path.getsize(result.output))}, {result.summary}")
+    elif result.failures:
+        old = "is unchanged" if os.path.exists(result.output) else "was not written"
+        echo(f"{path} {old}: {result.summary}")
+        for failure in result.failures:
+            echo(f"  {failure.job}: {failure.message.partition(chr(10))[0]}")
+    else:
+        echo(f"{path} is up to date: {size(os.path.getsize(result.output))}, {result.summary}")
+
+
+def _row(result: BuildResult, target: str) -> tuple[str, ...]:
+    own = [each for each in result.results if each.job.target == target]
+    counts = [str(sum(each.status == status for each in own)) for status in ("compiled", "cached", "failed")]
+    return (target, *counts, f"{sum(each.seconds for each in own):.2f}")

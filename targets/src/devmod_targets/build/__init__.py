@@ -1,0 +1,20 @@
+"""Build a folder of kernels for a list of targets: the manifest, and the plan of compiler runs that follows from it.
+
+- `read_manifest` reads and checks ``devmod.toml``, or ``[tool.devmod]`` of a pyproject.toml.
+- `plan_of` returns the jobs: one for each source and variant, in the order of the file.
+"""
+
+from __future__ import annotations
+
+from devmod_targets.build.manifest import Constants as Constants
+from devmod_targets.build.manifest import ConstantsFile as ConstantsFile
+from devmod_targets.build.manifest import Kernel as Kernel
+from devmod_targets.build.manifest import Manifest as Manifest
+from devmod_targets.build.manifest import Section as Section
+from devmod_targets.build.manifest import Source as Source
+from devmod_targets.build.manifest import read_manifest as read_manifest
+from devmod_targets.build.plan import Job as Job
+from devmod_targets.build.plan import Plan as Plan
+from devmod_targets.build.plan import plan_of as plan_of
+
+__all__ = ["Constants", "ConstantsFile", "Job", "Kernel", "Manifest", "Plan", "Section", "Source", "plan_of", "read_manifest"]

@@ -1,0 +1,319 @@
+"""The build of a manifest: keys, cache, workers, and the bundle."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import partial as partial_call
+from typing import TYPE_CHECKING
+
+import devmod
+from devmod.backend import DiskCache
+from devmod.errors import FormatError
+from devmod_targets.build import toolchains
+from devmod_targets.build.cache import CacheError, job_key, open_entries
+from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.manifest import read_manifest
+from devmod_targets.build.plan import plan_of
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import BuildResult, JobResult, failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from devmod import Module
+    from devmod_targets.build.cache import Entries
+    from devmod_targets.build.closure import Closure
+    from devmod_targets.build.cluster import Cluster
+    from devmod_targets.build.jobs import Outcome
+    from devmod_targets.build.plan import Job, Plan
+
+#: The cache of the digests of bundles, by what they were built from.
+_RECORDS = DiskCache("build")
+
+
+def build_manifest(
+    manifest: str | os.PathLike[str] = ".",
+    *,
+    targets: Iterable[str] = (),
+    output: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    cache: str | os.PathLike[str] | bool = True,
+    dask: str = "",
+    or_local: bool = False,
+    partial: bool = False,
+    progress: Progress | None = None,
+) -> BuildResult:
+    """Build a manifest. `devmod.build` documents the parameters and the errors.
+
+    Parameters
+    ----------
+    manifest, targets, output, workers, cache, dask, or_local, partial
+        The arguments of `devmod.build`.
+    progress
+        Receives the results as they come.
+    """
+    plan = plan_of(read_manifest(manifest), targets)
+    return build_plan(plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, progress=progress)
+
+
+def build_plan(
+    plan: Plan,
+    output: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    *,
+    cache: str | os.PathLike[str] | bool = True,
+    dask: str = "",
+    or_local: bool = False,
+    partial: bool = False,
+    progress: Progress | None = None,
+) -> BuildResult:
+    """Build a plan. The parameters are those of `build_manifest`."""
+    if workers is not None and workers < 1:
+        raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
+    path = plan.output if output is None else os.path.abspath(os.fsdecode(output))
+    return _Build(plan, path, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
+
+
+def default_workers() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Task:
+    """A job with its files and its key. `failure` is set for a job that cannot start."""
+
+    __slots__ = ("closure", "job", "key", "module", "result")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.closure: Closure | None = None
+        self.key = ""
+        self.module: Module | None = None
+        self.result: JobResult | None = None
+
+
+class _Build:
+    def __init__(self, plan: Plan, output: str, workers: int, progress: Progress) -> None:
+        self._plan, self._output, self._workers, self._progress = plan, output, workers, progress
+        self._tasks = [_Task(job) for job in plan.jobs]
+        self._problems: list[str] = []
+        self._entries: Entries | None = None
+
+    def run(self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool) -> BuildResult:
+        toolchains.clear()
+        with ExitStack() as stack:
+            if cache is not False:
+                self._entries = self._open_cache("" if cache is True else os.fspath(cache), or_local)
+            cluster = self._open_cluster(dask, or_local) if dask else None
+            if cluster is not None:
+                stack.enter_context(cluster)
+            self._find_inputs(cluster)
+            record = self._record()
+            if record and self._is_current(record):
+                return self._unchanged()
+            self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
+            stack.callback(self._progress.close)
+            self._read_cache()
+            self._compile(cluster)
+            if self._entries is not None:
+                self._entries.close()
+                self._report(getattr(self._entries, "problem", ""))
+        return self._write(partial, record)
+
+    # -- inputs
+
+    def _open_cache(self, place: str, or_local: bool) -> Entries | None:
+        try:
+            return open_entries(place)
+        except CacheError as error:
+            if not or_local:
+                raise
+            self._report(f"{error}. The local cache is used")
+            return open_entries(default=True)
+
+    def _open_cluster(self, address: str, or_local: bool) -> Cluster | None:
+        from devmod_targets.build.cluster import Cluster, ClusterError
+
+        try:
+            return Cluster(address)
+        except ClusterError as error:
+            if not or_local:
+                raise
+            self._report(f"{error}. The build runs on this machine")
+            return None
+
+    def _find_inputs(self, cluster: Cluster | None) -> None:
+        tree = SourceTree()
+        versions = toolchains.toolchain_of if cluster is None else cluster.toolchain_of([task.job for task in self._tasks])
+        for task in self._tasks:
+            try:
+                task.closure = closure_of(task.job.path, task.job.include_paths, tree)
+            except OSError as error:
+                self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
+                continue
+            task.key = job_key(task.job, task.closure, versions(task.job), with_sources=self._plan.with_sources)
+
+    # -- an unchanged build
+
+    def _record(self) -> str:
+        """Return the key of the bundle's digest; "" if an input is unknown, or there is no cache."""
+        keys = [task.key for task in self._tasks]
+        if self._entries is None or not all(keys):
+            return ""
+        plan = self._plan
+        settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
+        return _RECORDS.key("bundle", *keys, settings, *(toolchains.file_digest(path) for path in constant_files(plan)))
+
+    def _is_current(self, record: str) -> bool:
+        stored = _RECORDS.read(record)
+        try:
+            return stored is not None and stored.decode() == toolchains.file_digest(self._output)
+        except OSError:
+            return False
+
+    def _unchanged(self) -> BuildResult:
+        results = [JobResult(task.job, "cached") for task in self._tasks]
+        return BuildResult(self._output, results, written=False, problems=self._problems)
+
+    # -- jobs
+
+    def _read_cache(self) -> None:
+        entries = self._entries
+        tasks = [task for task in self._tasks if task.key]
+        if entries is None or not tasks:
+            return
+        keys = list(dict.fromkeys(task.key for task in tasks))
+        if entries.threads == 1:
+            stored = dict(zip(keys, map(entries.read, keys), strict=True))
+        else:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(entries.threads) as threads:
+                stored = dict(zip(keys, threads.map(entries.read, keys), strict=True))
+        for task in tasks:
+            data = stored[task.key]
+            if data is None:
+                continue
+            try:
+                task.module = _checked_module(data, task)
+            except FormatError as error:
+                self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
+                continue
+            self._end(task, "cached")
+
+    def _compile(self, cluster: Cluster | None) -> None:
+        groups: dict[str, list[_Task]] = {}
+        for number, task in enumerate(self._tasks):
+            if task.result is None:
+                groups.setdefault(task.key or str(number), []).append(task)
+        if not groups:
+            return
+        members = list(groups.values())
+        with ExitStack() as stack:
+            for number, outcome in self._outcomes([group[0] for group in members], cluster, stack):
+                for task in members[number]:
+                    self._take(task, outcome)
+                self._store(members[number][0], outcome)
+
+    def _outcomes(self, tasks: Sequence[_Task], cluster: Cluster | None, stack: ExitStack) -> Iterator[tuple[int, Outcome]]:
+        from devmod_targets.build.jobs import attempt
+
+        jobs = [each.job for each in tasks]
+        task = partial_call(attempt, with_sources=self._plan.with_sources)
+        if cluster is not None:
+            return cluster.run(jobs, [each.closure for each in tasks if each.closure is not None], task)
+        from devmod_targets.build.pool import Pool
+
+        return stack.enter_context(Pool(self._workers, task)).run(jobs)
+
+    def _take(self, task: _Task, outcome: Outcome) -> None:
+        if outcome.error:
+            self._end(task, "failed", outcome, (outcome.error, outcome.message, outcome.log))
+            return
+        task.module = devmod.loads(outcome.data)
+        self._end(task, "compiled", outcome)
+
+    def _store(self, task: _Task, outcome: Outcome) -> None:
+        assert task.closure is not None
+        if not task.closure.is_current:  # the compiler may have read other text than the key has
+            task.key = ""
+        if self._entries is not None and task.key and outcome.data:
+            self._entries.write(task.key, outcome.data)
+
+    def _end(self, task: _Task, status: str, outcome: Outcome | None = None, failure: tuple[str, str, str] | None = None) -> None:
+        task.result = JobResult(
+            task.job,
+            status,
+            outcome.seconds if outcome else 0.0,
+            outcome.warnings if outcome else (),
+            failure_of(task.job, *failure) if failure else None,
+        )
+        self._progress.done(task.result)
+
+    def _report(self, text: str) -> None:
+        if text:
+            self._problems.append(text)
+            self._progress.warn(text)
+
+    # -- the bundle
+
+    def _write(self, partial: bool, record: str) -> BuildResult:
+        results = [task.result for task in self._tasks if task.result is not None]
+        modules = list({id(task.module): task.module for task in self._tasks if task.module is not None}.values())
+        complete = all(each.failure is None for each in results)
+        result = BuildResult(self._output, results, written=False, problems=self._problems, modules=modules)
+        if not modules or not (complete or partial):
+            return result
+        save_bundle(self._plan, modules, self._output)
+        result.written = True
+        # A source may have changed since its key was made.
+        if record and complete and record == self._record():
+            _RECORDS.write(record, toolchains.file_digest(self._output).encode())
+        return result
+
+
+def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
+    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
+    toolchains.clear()
+    entries = None if cache is False else open_entries("" if cache is True else os.fspath(cache))
+    tree = SourceTree()
+    rows = []
+    for job in plan.jobs:
+        try:
+            versions = toolchains.toolchain_of(job)
+            key = job_key(job, closure_of(job.path, job.include_paths, tree), versions, with_sources=plan.with_sources)
+            status = "cached" if entries is not None and key and entries.read(key) is not None else "compile"
+        except OSError:
+            status = "missing"
+        rows.append((job.kernel, job.source, job.target, status))
+    return rows
+
+
+def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:
+    """Write the bundle of a plan's modules."""
+    root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=plan.mixed)
+    devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
+
+
+def constant_files(plan: Plan) -> list[str]:
+    """Return the paths of the files with constants."""
+    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
+
+
+def _checked_module(data: bytes, task: _Task) -> Module:
+    """Return the module of a cache's entry.
+
+    Raises
+    ------
+    FormatError
+        The entry is damaged, or it is the result of another job.
+    """
+    module = devmod.loads(data)
+    module.wire_parts()  # which checks the digest
+    own = task.closure.files.get(os.path.realpath(task.job.path)) if task.closure else None
+    sources = module.origin.sources if module.origin is not None else {}
+    digest = sources.get(os.path.basename(task.job.source))
+    if module.kind != task.job.kind or (own is not None and digest not in (None, own.digest, own.text_digest)):
+        raise FormatError("it was made from another source")
+    return module

@@ -1,0 +1,117 @@
+"""A build's cache at a URL: object stores and servers, through fsspec."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from devmod.backend import size_bound
+from devmod.errors import DevmodError, describe_error, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SUFFIX = ".devmod"
+#: The keys of the time of the last change in the listings of file systems.
+_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
+
+
+class CacheError(DevmodError, RuntimeError):
+    """A cache cannot be used."""
+
+
+class UrlEntries:
+    """The entries below a URL. Who can write there can change what later builds contain.
+
+    After an error of the network, the rest of the build works without the cache; `problem` has the reason.
+
+    Raises
+    ------
+    CacheError
+        The URL cannot be read.
+    """
+
+    threads = 16
+
+    def __init__(self, url: str) -> None:
+        fsspec = _import_fsspec(url)
+        self._url = url
+        self._written = False
+        #: Why the cache is no longer used; "" while it works.
+        self.problem = ""
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+            self._root = str(root).rstrip("/")
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.exists(self._path("0" * 64))
+        except Exception as error:
+            raise CacheError(f"the build cache {url!r} cannot be reached: {describe_error(error)}") from error
+
+    def read(self, key: str) -> bytes | None:
+        """Return an entry; None if there is none."""
+        if self.problem:
+            return None
+        try:
+            data = self._files.cat_file(self._path(key))
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail("read", error)
+            return None
+        return bytes(data)
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store an entry. A reader that gets part of it finds a wrong digest."""
+        if self.problem or len(data) > size_bound():
+            return
+        path = self._path(key)
+        try:
+            self._files.pipe_file(path, data)
+            self._written = True
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail("written", error)
+
+    def close(self) -> None:
+        """Remove the oldest entries over the bound. Most stores have no time of the last use, so the time of the write counts."""
+        if self.problem or not self._written:
+            return
+        try:
+            files = [each for each in self._files.ls(self._root, detail=True, refresh=True) if str(each["name"]).endswith(_SUFFIX)]
+            total = sum(each.get("size") or 0 for each in files)
+            for each in sorted(files, key=_written_at):
+                if total <= size_bound():
+                    return
+                self._files.rm_file(each["name"])
+                total -= each.get("size") or 0
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail("listed", error)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}{_SUFFIX}"
+
+    def _fail(self, action: str, error: Exception) -> None:
+        self.problem = f"the build cache {self._url!r} cannot be {action}, and is not used any more: {describe_error(error)}"
+
+
+def _written_at(file: dict[str, Any]) -> tuple[str, str]:
+    time = next((file[name] for name in _TIMES if file.get(name) is not None), "")
+    return f"{time:020.6f}" if isinstance(time, (int, float)) else str(time), str(file["name"])
+
+
+def _import_fsspec(url: str) -> Any:
+    """Return the package fsspec.
+
+    Raises
+    ------
+    CacheError
+        It is not installed.
+    """
+    try:
+        fsspec: Any = import_module("fsspec")
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
+            install = not_installed("fsspec, which reads URLs,", 'pip install "devmod-core[remote]"')
+        else:
+            install = f"fsspec cannot be imported: {describe_error(error)}"
+        raise CacheError(f"the build cache {url!r} cannot be used: {install}") from None
+    return fsspec

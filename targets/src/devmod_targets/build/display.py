@@ -1,0 +1,181 @@
+"""What a build shows while it runs: a log, a live display in a terminal, and annotations of GitHub."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from devmod.commands import echo, echo_lines
+from devmod_targets.build.progress import Progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod_targets.build.plan import Job
+    from devmod_targets.build.result import Failure, JobResult
+
+
+class LogProgress(Progress):
+    """A line for each compile on standard error."""
+
+    def __init__(self) -> None:
+        self._total = self._count = 0
+
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
+        """Start."""
+        self._total = len(jobs)
+        echo(f"{_counted(self._total, 'compile')}, {_counted(workers, 'worker')}", err=True)
+
+    def done(self, result: JobResult) -> None:
+        """Show the result of a job."""
+        self._count += 1
+        for text in result.warnings:
+            self.warn(f"{result.job}: {text}")
+        if result.status != "cached":
+            seconds = f" ({result.seconds:.2f} s)" if result.seconds else ""
+            echo(f"[{self._count}/{self._total or '?'}] {result.status} {result.job}{seconds}", err=True)
+        if result.failure is not None:
+            echo_lines(_indented(result.failure), err=True)
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        echo(f"devmod: warning: {text}", err=True)
+
+
+class LiveProgress(Progress):
+    """A bar for each target in the terminal, with the failures above it. It needs rich."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[state]}")]
+        self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._tasks: dict[str, Any] = {}
+        self._failed: dict[str, int] = {}
+
+    def begin(self, jobs: Sequence[Job], workers: int) -> None:
+        """Start."""
+        totals: dict[str, int] = {}
+        for job in jobs:
+            totals[job.target] = totals.get(job.target, 0) + 1
+        self._tasks = {target: self._bars.add_task(_plain(target), total=total, state="") for target, total in totals.items()}
+        self._bars.start()
+
+    def done(self, result: JobResult) -> None:
+        """Show the result of a job."""
+        target = result.job.target
+        for text in result.warnings:
+            self.warn(f"{result.job}: {text}")
+        if result.failure is not None:
+            self._failed[target] = self._failed.get(target, 0) + 1
+            self._print(f"failed {result.job}\n{_indented(result.failure)}", "red")
+        if target in self._tasks:
+            failed = self._failed.get(target)
+            self._bars.update(self._tasks[target], advance=1, state=f"{failed} failed" if failed else "")
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self._print(f"devmod: warning: {text}", "yellow")
+
+    def close(self) -> None:
+        """End the display, and restore the terminal."""
+        self._bars.stop()
+
+    def _print(self, text: str, style: str) -> None:
+        from rich.text import Text
+
+        self._bars.console.print(Text("\n".join(map(_plain, text.split("\n"))), style=style))
+
+
+class Annotations(Progress):
+    """Adds the annotations of GitHub Actions to another progress: the failures then stand beside the lines of the sources.
+
+    Parameters
+    ----------
+    inner
+        The other progress.
+    folder
+        The manifest's folder, relative to the repository.
+    err
+        Write to standard error, because standard output has JSON.
+    """
+
+    def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
+        self._inner, self._folder, self._err = inner, folder, err
+        self.begin, self.close = inner.begin, inner.close  # type: ignore[method-assign]
+
+    def done(self, result: JobResult) -> None:
+        """Show the result of a job."""
+        self._inner.done(result)
+        for text in result.warnings:
+            self._write("warning", result.job.source, 0, str(result.job), text)
+        if result.failure is not None:
+            self._write("error", result.failure.file, result.failure.line, str(result.job), result.failure.message)
+
+    def warn(self, text: str) -> None:
+        """Show a warning."""
+        self._inner.warn(text)
+        echo(f"::warning title=devmod build::{_data(text)}", err=self._err)
+
+    def _write(self, level: str, file: str, line: int, title: str, text: str) -> None:
+        path = os.path.normpath(os.path.join(self._folder, *file.split("/"))).replace(os.sep, "/")
+        place = f"file={_property(path)}" + (f",line={line}" if line else "")
+        echo(f"::{level} {place},title={_property(title)}::{_data(text)}", err=self._err)
+
+
+def progress_for(folder: str, *, quiet: bool = False, annotate: bool = False, json: bool = False) -> Progress:
+    """Return the progress for this terminal.
+
+    Parameters
+    ----------
+    folder
+        The manifest's folder, for annotations.
+    quiet
+        Show nothing but annotations.
+    annotate
+        Write annotations.
+    json
+        Standard output has JSON.
+    """
+    result = Progress() if quiet else _live() or LogProgress()
+    return Annotations(result, os.path.relpath(folder), err=json) if annotate else result
+
+
+def _live() -> Progress | None:
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return LiveProgress(Console(stderr=True))
+
+
+def _indented(failure: Failure) -> str:
+    text = (
+        failure.message
+        if not failure.log.strip() or failure.log.strip() in failure.message
+        else f"{failure.message}\n{failure.log.strip()}"
+    )
+    return "\n".join(f"    {line}" for line in text.split("\n"))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _plain(text: str) -> str:
+    from devmod.backend import escape
+
+    return escape(text)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,133 @@
+"""One job, in this process or in a worker: strings, bytes and numbers go in and come out."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+import devmod
+from devmod.errors import CompileError, DevmodError, describe_error
+from devmod_targets.build.toolchains import toolchain_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from devmod_targets.build.closure import Closure
+    from devmod_targets.build.plan import Job
+
+#: Recording warnings changes a table of the whole process.
+_lock = Lock()
+
+
+class Outcome(NamedTuple):
+    """The result of one job.
+
+    Attributes
+    ----------
+    data
+        The ``.devmod`` file; b"" for a failure.
+    error, message, log
+        The name of the exception's class, its text, and the compiler's output; "" for a success.
+    warnings
+        The texts of the warnings.
+    seconds
+        The CPU time of the compiler and of the programs that it ran.
+    toolchain
+        The versions of what the job ran.
+    """
+
+    data: bytes = b""
+    error: str = ""
+    message: str = ""
+    log: str = ""
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    toolchain: str = ""
+
+
+def run_job(job: Job, *, with_sources: bool = False) -> bytes:
+    """Compile a job and return its ``.devmod`` file, with its sources or without. The errors are those of `devmod.compile`."""
+    module = devmod.compile(Path(job.path), job.target, **job.arguments())
+    return devmod.dumps(module, with_sources=with_sources)
+
+
+def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources: bool = False) -> Outcome:
+    """Compile a job in a worker. No exception of the job is raised: it may come from a package that the other side lacks.
+
+    Parameters
+    ----------
+    job
+        The job.
+    files
+        The files of the job, for a worker that cannot read this machine's: paths relative to the folder of the job, and bytes.
+    with_sources
+        Whether the file has the sources of the module.
+    """
+    if not files:
+        return _attempt(job, with_sources)
+    with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
+        for name, data in files:
+            path = os.path.join(folder, *name.split("/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(data)
+        job = replace(job, folder=folder)
+        for path in job.include_paths:
+            os.makedirs(path, exist_ok=True)
+        return _attempt(job, with_sources)
+
+
+def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes], ...]]:
+    """Return a job whose paths are relative to a folder that a worker makes, and the files to write there."""
+    source, folders = os.path.realpath(job.path), [os.path.realpath(each) for each in job.include_paths]
+    base = os.path.commonpath([os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
+
+    def relative(path: str) -> str:
+        return os.path.relpath(path, base).replace(os.sep, "/")
+
+    packed = replace(job, folder="", source=relative(source), include=tuple(map(relative, folders)))
+    return packed, tuple((relative(path), file.data) for path, file in closure.files.items())
+
+
+def _attempt(job: Job, with_sources: bool) -> Outcome:
+    began = _cpu_time()
+    with _lock, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        problem: Mapping[str, str] = {}
+        data = b""
+        try:
+            data = run_job(job, with_sources=with_sources)
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
+            problem = describe_failure(error)
+        texts = tuple(dict.fromkeys(str(each.message) for each in caught))
+    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - began, toolchain=toolchain_of(job))
+
+
+def describe_failure(error: Exception) -> dict[str, str]:
+    """Return the fields `error`, `message` and `log` of an Outcome."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    else:
+        text = str(error) if isinstance(error, DevmodError) else describe_error(error)
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    return {"error": type(error).__name__, "message": text + notes, "log": error.log if isinstance(error, CompileError) else ""}
+
+
+def _cpu_time() -> float:
+    """Return the CPU time of this process and of the programs that it has run."""
+    own = time.process_time()
+    if sys.platform == "win32":
+        return own
+    import resource
+
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own + children.ru_utime + children.ru_stime

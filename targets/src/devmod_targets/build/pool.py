@@ -1,0 +1,220 @@
+"""Worker processes on this machine: one pool of `concurrent.futures` for each, so that a killed worker ends no other.
+
+A worker is a new process (spawn), in a session of its own. Ctrl-C in the terminal reaches the build alone, which then ends the workers
+and the compilers that they run. A worker whose build is killed ends too.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import sys
+import tempfile
+from collections import deque
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing.context import SpawnContext, SpawnProcess
+from threading import Lock, Thread
+from types import ModuleType
+
+from devmod_targets.build.jobs import Outcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
+    from typing import Any
+
+    from devmod_targets.build.plan import Job
+
+#: How often a job is started before its worker's death counts as the job's failure.
+_STARTS = 3
+_main_lock = Lock()
+
+
+class Pool:
+    """Worker processes that start with the first jobs. The end of the context ends them, and removes their temporary files.
+
+    Parameters
+    ----------
+    workers
+        The largest number of processes.
+    task
+        What a worker calls with a job. It returns an Outcome.
+    """
+
+    def __init__(self, workers: int, task: Callable[[Job], Outcome]) -> None:
+        self._workers = workers
+        self._task = task
+        self._lanes: list[_Lane] = []
+        self._folder = ""
+
+    def __enter__(self) -> Pool:
+        self._folder = tempfile.mkdtemp(prefix="devmod-build-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lane in self._lanes:
+            lane.kill()
+        for lane in self._lanes:
+            lane.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        """Yield the number of each job and its outcome, as they end. A job whose worker was killed is run again."""
+        waiting = deque(range(len(jobs)))
+        starts = [0] * len(jobs)
+        ended: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]] = queue.SimpleQueue()
+        self._lanes += [_Lane(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
+        idle = list(reversed(self._lanes))
+        running = 0
+        while waiting or running:
+            while idle and waiting:
+                lane, number = idle.pop(), waiting.popleft()
+                starts[number] += 1
+                lane.submit(self._task, jobs[number], number, ended)
+                running += 1
+            lane, number, future = _take(ended)
+            running -= 1
+            idle.append(lane)
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                lane.restart()
+                if starts[number] < _STARTS:
+                    waiting.appendleft(number)
+                    continue
+                outcome = Outcome(error="WorkerError", message=_crash_message(jobs[number]))
+            yield number, outcome
+
+
+class _Lane:
+    """One worker process at a time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.restart()
+
+    def restart(self) -> None:
+        """Continue with a new process, which starts with the next job."""
+        self._context = _Context()
+        self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_start, initargs=(self._folder,))
+
+    def submit(
+        self, task: Callable[[Job], Outcome], job: Job, number: int, ended: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]]
+    ) -> None:
+        """Start a job. `ended` receives this lane, the number and the future."""
+        try:
+            future = self._executor.submit(task, job)
+        except BrokenProcessPool:  # the worker was killed while it had nothing to do
+            self.restart()
+            future = self._executor.submit(task, job)
+        future.add_done_callback(lambda done: ended.put((self, number, done)))
+
+    def kill(self) -> None:
+        """End the process and the programs that it runs."""
+        for process in self._context.processes:
+            _kill(process)
+
+    def close(self) -> None:
+        """Wait for the end of the process, which has been killed."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+class _Process(SpawnProcess):
+    """A process that does not run the program's own file, as spawn would: `devmod.build` needs no ``if __name__ == "__main__"``."""
+
+    def start(self) -> None:
+        with _without_main(), _without_interrupts():
+            super().start()
+
+
+class _Context(SpawnContext):
+    """The context of one executor. It has the processes that the executor starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes: list[_Process] = []
+
+    def Process(self, *args: Any, **options: Any) -> _Process:  # type: ignore[override]
+        process = _Process(*args, **options)
+        self.processes.append(process)
+        return process
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Replace the module ``__main__`` by an empty one, from whose lack of a file spawn sees that there is nothing to run."""
+    with _main_lock:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Block SIGINT. A new process inherits that, until it has a session of its own."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(folder: str) -> None:
+    """Prepare a worker process."""
+    from multiprocessing import parent_process
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "setsid"):
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # The temporary files of compilers go with the build, also if this process is killed.
+    os.environ["TMPDIR"] = os.environ["TEMP"] = os.environ["TMP"] = tempfile.tempdir = folder
+    # A runtime's module has the same bytes, and its import would take longer.
+    os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
+    with suppress(OSError):
+        os.dup2(2, 1)  # standard output belongs to the build
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent, folder), daemon=True).start()
+
+
+def _end_with(parent: Any, folder: str) -> None:
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _kill(process: _Process) -> None:
+    if process.pid is None or not process.is_alive():
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # it has not begun
+            process.kill()
+
+
+def _take(ended: queue.SimpleQueue[Any]) -> Any:
+    while True:  # on Windows, a wait without a limit cannot be interrupted
+        with suppress(queue.Empty):
+            return ended.get(timeout=1)
+
+
+def _crash_message(job: Job) -> str:
+    return (
+        f"the worker process ended {_STARTS} times while it compiled {job}: the compiler crashed, or the machine has too little memory. "
+        "Try fewer processes (-j 1), or compile the source alone with devmod compile"
+    )

@@ -1,0 +1,178 @@
+"""The result of a build: what each job became, and where a failed one failed."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from devmod.errors import CompileError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from devmod import Module
+    from devmod_targets.build.plan import Job
+
+#: The file and the line in a compiler's message: ``k.cl:3:7: error``, ``k.cu(3): error``.
+_PLACE = re.compile(r"(?P<file>[\w./\\+-]+\.\w+)(?::(?P<line>\d+)(?::(?P<column>\d+))?|\((?P<in_brackets>\d+)\))")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that failed.
+
+    Attributes
+    ----------
+    job
+        The job.
+    error, message, log
+        The name of the exception's class, its text, and the compiler's output.
+    file, line
+        Where the error is: a path relative to the manifest's folder if it is the source, else the name in the compiler's output; and 0
+        if the line is unknown.
+    """
+
+    job: Job
+    error: str
+    message: str
+    log: str = ""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.job}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job became.
+
+    Attributes
+    ----------
+    job
+        The job.
+    status
+        "compiled", "cached" or "failed".
+    seconds
+        The CPU time of the compile; 0 for a job from the cache.
+    warnings
+        The warnings of the compile. A job from the cache has none.
+    failure
+        The failure, or None.
+    """
+
+    job: Job
+    status: str
+    seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+class BuildResult:
+    """The result of `devmod.build`.
+
+    Attributes
+    ----------
+    output : str
+        The absolute path of the bundle.
+    written : bool
+        Whether the file was written. A file with the same content is not written again.
+    results : tuple of JobResult
+        The results in the order of the plan.
+    problems : tuple of str
+        Warnings about the build itself, such as a damaged entry of the cache.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        results: Sequence[JobResult],
+        *,
+        written: bool,
+        problems: Sequence[str] = (),
+        modules: Sequence[Module] | None = None,
+    ) -> None:
+        self.output = output
+        self.results = tuple(results)
+        self.written = written
+        self.problems = tuple(problems)
+        self._modules = None if modules is None else tuple(modules)
+
+    def __repr__(self) -> str:
+        return f"<BuildResult {self.output!r}: {self.summary}>"
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The jobs that failed."""
+        return tuple(each.failure for each in self.results if each.failure is not None)
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """The modules of the jobs that succeeded, in the order of the plan."""
+        if self._modules is None:
+            import devmod
+
+            root = devmod.load(self.output)
+            self._modules = root.imports if root.kind == "bundle" else (root,)
+        return self._modules
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings of all jobs, each once."""
+        return tuple(dict.fromkeys(text for each in self.results for text in each.warnings))
+
+    @property
+    def summary(self) -> str:
+        """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
+        counts = {status: sum(each.status == status for each in self.results) for status in ("compiled", "cached", "failed")}
+        words = {"compiled": "compiled", "cached": "from the cache", "failed": "failed"}
+        return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count) or "no jobs"
+
+    def raise_for_failures(self) -> None:
+        """Raise CompileError if a job failed. The message has the first failure, `log` has all."""
+        failures = self.failures
+        if not failures:
+            return
+        more = f" (and {len(failures) - 1} more in .log)" if len(failures) > 1 else ""
+        text = "\n\n".join(f"{each}\n{each.log}".rstrip() for each in failures)
+        raise CompileError(f"{len(failures)} of {len(self.results)} compiles failed: {failures[0]}{more}", log=text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as values of JSON, for ``devmod build --json``."""
+        return {
+            "output": self.output,
+            "written": self.written,
+            "jobs": [_job_to_dict(each) for each in self.results],
+            "problems": list(self.problems),
+        }
+
+
+def failure_of(job: Job, error: str, message: str, log: str) -> Failure:
+    """Return the failure of a job, with the place in the compiler's output."""
+    own = os.path.basename(job.source)
+    first: tuple[str, int] | None = None
+    for match in _PLACE.finditer(f"{message}\n{log}"):
+        place = match["file"], int(match["line"] or match["in_brackets"])
+        if os.path.basename(place[0]) == own:
+            return Failure(job, error, message, log, job.source, place[1])
+        first = first or place
+    return Failure(job, error, message, log, *(first or (job.source, 0)))
+
+
+def _job_to_dict(result: JobResult) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "kernel": result.job.kernel,
+        "source": result.job.source,
+        "target": result.job.target,
+        "status": result.status,
+        "seconds": round(result.seconds, 3),
+    }
+    if result.warnings:
+        fields["warnings"] = list(result.warnings)
+    if result.failure is not None:
+        failure = result.failure
+        fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}
+    return fields

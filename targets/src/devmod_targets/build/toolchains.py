@@ -1,0 +1,186 @@
+"""The versions of everything that a compile runs, found without an import of a compiler and without a process.
+
+Wheels count by the names of their metadata folders, programs of the system by the digest of their files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+
+from devmod.backend import DiskCache, environment_text
+from devmod.plugins import CORE, find_spec, registered
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devmod_targets.build.plan import Job
+
+_CLANG = ("libclang",)
+_NVIDIA = ("cuda-bindings", *(f"nvidia-{part}" for part in ("cuda-nvrtc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvfatbin", "nvvm")))
+#: The wheels whose versions a kind's payloads depend on. Older wheels of NVIDIA have CUDA's version in their names.
+_WHEELS = {
+    "cuda": (*_CLANG, "ziglang", *(name + suffix for name in _NVIDIA for suffix in ("", "-cu11", "-cu12", "-cu13"))),
+    "hexagon": (*_CLANG, "ziglang"),
+    "metal": _CLANG,
+    "opencl": _CLANG,
+    "rocm": (*_CLANG, "ziglang"),
+    "vulkan": (),
+    "webgpu": (),
+}
+#: The programs in PATH that a kind's payloads depend on.
+_PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val"), "webgpu": ("naga",)}
+#: The kinds that devmod-targets compiles with the clang of an option or a variable.
+_OWN_CLANG = ("rocm", "hexagon")
+_DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")
+_DEVELOPMENT = re.compile(r"\.dev\d*")
+#: Digests of files, by their state. Hashing a compiler takes longer than a build in which nothing changed.
+_DIGESTS = "build"
+
+
+def toolchain_of(job: Job) -> str:
+    """Return the versions of what a job runs, as one text; "" if they are unknown, and its result cannot be stored.
+
+    A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
+    """
+    return _toolchain_of(job.kind, job.target, _relevant(job.options))
+
+
+def _relevant(options: Sequence[str]) -> tuple[str, ...]:
+    return tuple(option for option in options if option.startswith(("-toolchain=", "-device-libs=")))
+
+
+@cache
+def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
+    parts = [f"{name} {version}" for name, version in _own_versions()]
+    if kind not in _WHEELS:
+        own = _foreign(kind, target, options)
+        return "\n".join([*parts, own]) if own else ""
+    if kind == "metal" and "metallib" in target:
+        return ""  # Xcode has no version that could be read without running it
+    installed = _installed()
+    parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
+    parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := shutil.which(name))]
+    if kind in _OWN_CLANG:
+        named = _value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
+        parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in _clang_files(named)]
+    if kind == "rocm":
+        folder = _value(options, "-device-libs=") or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
+        paths = [os.path.join(folder, name) for name in _DEVICE_LIBS] if folder else []
+        parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in paths if os.path.isfile(path)]
+    return "\n".join(parts)
+
+
+def clear() -> None:
+    """Forget the versions: the environment may have changed, as between two builds of one process."""
+    for each in (_toolchain_of, _own_versions, _installed):
+        each.cache_clear()
+
+
+def file_digest(path: str) -> str:
+    """Return the SHA-256 of a file. It is stored with the file's state, so a file is hashed once."""
+    path = os.path.realpath(path)
+    about = os.stat(path)
+    return _remembered(("file", path, _state(about)), lambda: [path])
+
+
+def _remembered(key: tuple[str, ...], paths: object) -> str:
+    cache_of_digests = DiskCache(_DIGESTS)
+    name = cache_of_digests.key(*key)
+    stored = cache_of_digests.read(name)
+    if stored is not None:
+        return stored.decode("ascii", "replace")
+    digest = sha256()
+    for path in paths():  # type: ignore[operator]
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    result = digest.hexdigest()
+    cache_of_digests.write(name, result.encode())
+    return result
+
+
+def _state(about: os.stat_result) -> str:
+    return f"{about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about.st_dev} {about.st_ino}"
+
+
+def _foreign(kind: str, target: str, options: tuple[str, ...]) -> str:
+    """Return the versions of a kind that another distribution compiles; "" if its compiler does not give them."""
+    spec = find_spec(kind)
+    claim = registered("devmod.targets").get(kind)
+    if spec is None or claim is None or not spec.compiler:
+        return ""
+    try:
+        function = getattr(import_module(spec.compiler.partition(":")[0]), "toolchain_key", None)
+        key = function(target, options) if function is not None else ""
+    except Exception:  # noqa: BLE001 - a job of that kind fails with the reason
+        return ""
+    return f"{claim.provider}\n{key}" if key and isinstance(key, str) else ""
+
+
+def _value(options: Sequence[str], prefix: str) -> str:
+    return next((option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)), "")
+
+
+def _clang_files(name: str) -> list[str]:
+    """Return the files of the clang that the user names, and of the linkers beside it."""
+    path = shutil.which(name) if name else None
+    if not path:
+        return []
+    result = [path]
+    for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(os.path.realpath(path)))):
+        result += [file for each in ("ld.lld", "lld") if (file := shutil.which(os.path.join(folder, each)))]
+    return result
+
+
+@cache
+def _own_versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions of devmod's own distributions. A development version counts by its files."""
+    import devmod
+    import devmod_targets
+
+    result = []
+    for name, module in ((CORE, devmod), ("devmod-targets", devmod_targets)):
+        version = devmod.__version__
+        if _DEVELOPMENT.search(version):
+            version += " " + _tree_digest(os.path.dirname(str(module.__file__)))
+        result.append((name, version))
+    return tuple(result)
+
+
+def _tree_digest(folder: str) -> str:
+    files = sorted(_files(folder))
+    state = "\n".join(f"{path} {_state(os.stat(path))}" for path in files)
+    return _remembered(("folder", folder, state), lambda: files)
+
+
+def _files(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                if each.name != "__pycache__":
+                    yield from _files(each.path)
+            elif each.is_file():
+                yield each.path
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Return the version of each installed distribution, from the names of the metadata folders. The first in sys.path counts."""
+    result: dict[str, str] = {}
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or os.curdir)
+        except OSError:
+            continue
+        for each in names:
+            if each.endswith(".dist-info"):
+                name, _, version = each.removesuffix(".dist-info").rpartition("-")
+                result.setdefault(re.sub(r"[-_.]+", "-", name).lower(), version)
+    return result

@@ -1,0 +1,106 @@
+"""Worker processes: a killed one loses only its job, and the build's own end ends all of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build_project import die, die_once, jobs_in, note, print_and_read, run_count, wait_for
+
+from devmod_targets.build.jobs import Outcome
+from devmod_targets.build.pool import Pool
+
+PROGRAM = """
+import sys
+from build_project import jobs_in, note
+from pathlib import Path
+from devmod_targets.build.pool import Pool
+with Pool(1, note) as pool:
+    print([outcome.data for _, outcome in pool.run(jobs_in(Path(sys.argv[1]), 2))])
+"""
+
+
+def test_each_job_runs_once_and_its_outcome_has_its_number(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, 7)
+    with Pool(2, note) as pool:
+        assert dict(pool.run(jobs)) == dict.fromkeys(range(7), Outcome(b"done"))
+    assert [run_count(job) for job in jobs] == [1] * 7
+    assert len({path.read_text() for path in tmp_path.glob("*.run")}) == 2
+    assert str(os.getpid()) not in {path.read_text() for path in tmp_path.glob("*.run")}
+
+
+def test_a_killed_worker_loses_only_its_job(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, 6)
+    with Pool(2, die_once) as pool:
+        assert dict(pool.run(jobs)) == dict.fromkeys(range(6), Outcome(b"done"))
+    assert [run_count(job) for job in jobs] == [1, 2, 1, 1, 1, 1]
+
+
+def test_a_job_that_kills_each_worker_fails_and_the_others_are_built(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path, 3)
+    with Pool(1, die) as pool:
+        outcomes = dict(pool.run(jobs))
+    assert [run_count(job) for job in jobs] == [1, 3, 1]
+    assert [outcomes[number].data for number in range(3)] == [b"done", b"", b"done"]
+    assert outcomes[1].error == "WorkerError"
+    assert outcomes[1].message == (
+        "the worker process ended 3 times while it compiled k1.cl for opencl: the compiler crashed, or the machine has too little memory. "
+        "Try fewer processes (-j 1), or compile the source alone with devmod compile"
+    )
+
+
+def test_standard_output_and_input_belong_to_the_build(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with Pool(1, print_and_read) as pool:
+        assert dict(pool.run(jobs_in(tmp_path, 1))) == {0: Outcome(b"done")}
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "noise of a compiler\n")
+
+
+def test_a_program_without_a_main_guard_starts_workers(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, program, tmp_path], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[b'done', b'done']\n", "")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_workers_end_with_a_build_that_is_killed(tmp_path: Path) -> None:
+    """Also the programs that they run, and their temporary files."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, subprocess\nfrom pathlib import Path\nfrom build_project import jobs_in\nfrom devmod_targets.build.pool import Pool\n"
+        "from hanging import hang\n"
+        "with Pool(1, hang) as pool:\n    list(pool.run(jobs_in(Path(sys.argv[1]), 1)))\n"
+    )
+    (tmp_path / "hanging.py").write_text(
+        "import os, subprocess, tempfile\nfrom pathlib import Path\n"
+        "def hang(job):\n"
+        "    sleeper = subprocess.Popen(['sleep', '1000'])\n"
+        "    Path(job.folder, 'new').write_text(f'{os.getpid()} {sleeper.pid}')\n"
+        "    os.rename(Path(job.folder, 'new'), Path(job.folder, 'pids'))\n"
+        "    Path(tempfile.gettempdir(), 'left').touch()\n"
+        "    sleeper.wait()\n"
+    )
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]), "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, program, tmp_path], env=environment) as process:
+        wait_for((tmp_path / "pids").exists)
+        process.kill()
+    pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
+    wait_for(lambda: not any(_is_running(pid) for pid in pids))
+    wait_for(lambda: not list(temporary.iterdir()))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
