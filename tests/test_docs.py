@@ -174,7 +174,14 @@ def test_links_between_documents_work() -> None:
 
 def code() -> str:
     """Return all code of core, the build side and the plugins, without the quotes and line breaks inside a message."""
-    folders = ["core/src", "targets/src", "conformance/src", "driver-api/src", "remote/src", *(str(path) for path in ROOT.glob("plugins/*/src"))]
+    folders = [
+        "core/src",
+        "targets/src",
+        "conformance/src",
+        "driver-api/src",
+        "remote/src",
+        *(str(path) for path in ROOT.glob("plugins/*/src")),
+    ]
     return re.sub(r'"\s*f?"', "", "".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))))
 
 

@@ -106,12 +106,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def body(self, data: bytes) -> None:
         """Send bytes of the body. A client that has enough closes the connection."""
+        self.state.sent += len(data)  # first: the client may go on before this thread does
         try:
             self.wfile.write(data)
         except ConnectionError:
             self.close_connection = True
-            return
-        self.state.sent += len(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
