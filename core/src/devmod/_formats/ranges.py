@@ -98,6 +98,5 @@ class _FileSource:
             except TypeError:
                 raise ArgumentError(f"load(path): {self.place} is open as text; open it in the mode 'rb'", argument="path") from None
             except (OSError, ValueError, EOFError) as error:
-                raise FetchError(
-                    f"{self.place} cannot be read: {describe_error(error)}. A file object must be open while modules are first used"
-                ) from error
+                text = describe_error(error).rstrip(".")
+                raise FetchError(f"{self.place} cannot be read: {text}. A file object must be open while modules are first used") from error
