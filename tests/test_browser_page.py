@@ -210,6 +210,21 @@ def test_modules_of_other_kinds(page: Browser) -> None:
     page.wait("document.querySelector('.details').innerText.includes('Alternatives for the same functions')")
 
 
+def test_compressed_bytes_and_sources_of_binaries(browser: Browser, tmp_path: Path) -> None:
+    show(browser, ROOT / "tests" / "golden" / "v2" / "both.devmod")
+    details = browser.text(".details")
+    assert "714 B (714 bytes)" in details
+    assert "117 B, compressed" in details
+    source = "return document.querySelector('[aria-label=Source] pre:last-child').textContent"
+    assert browser.evaluate(source) == "__global__ void add_kernel() {} // \N{GREEK SMALL LETTER MU}\n"
+    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('hexagon')).click()")
+    browser.wait("document.querySelector('.details').innerText.includes('The file has its bc as 4 B of binary.')")
+    assert browser.evaluate(source) == "add_kernel:\n"
+    browser.evaluate("[...document.querySelectorAll('.tree button')].find((each) => each.innerText.startsWith('opencl')).click()")
+    browser.wait("document.querySelector('[aria-label=Source]')?.innerText.includes('kernel void')")
+    assert browser.messages() == []
+
+
 def test_the_page_by_keys_alone(page: Browser) -> None:
     focus = "const each = document.activeElement; return each.id || each.dataset.module || each.className || each.tagName"
     page.evaluate("document.body.focus()")
@@ -441,7 +456,7 @@ def test_a_large_module_is_read_after_a_click(browser: Browser, tmp_path: Path, 
         assert browser.text(".details button") == "Read its 5.0 MB to show signatures and source"
         browser.click(".details button")
         browser.wait("document.querySelector('.functions').innerText.includes('big(buffer, int32)')")
-        assert "binary, so there is no source" in browser.text(".details")
+        assert "Its payload is binary, and the file has no source of it." in browser.text(".details")
         assert browser.evaluate("return document.activeElement.id") == "details-title"
         assert browser.evaluate("return document.querySelectorAll('.details button').length") == 0
 

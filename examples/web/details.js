@@ -31,6 +31,7 @@ export async function showDetails(place, module, current, variantOf, select) {
   if (module.format) fact("Format", brief(module.format));
   if (module.variant) fact("Architecture", brief(module.variant));
   if (module.offset !== null) fact("Size", `${size(module.size)} (${module.size.toLocaleString("en")} bytes)`);
+  if (module.storedSize < module.size) fact("In the file", `${size(module.storedSize)}, compressed`);
   if (module.kind === "webgpu") fact("Runs", "in this browser, if it supports WebGPU");
   else if (KNOWN.includes(module.kind)) fact("Runs", "in Python, with ", el("code", {}, `pip install devmod-${module.kind}`));
   else if (module.offset !== null && module.kind !== "const_loader") fact("Runs", "with a runtime for this kind");
@@ -68,9 +69,15 @@ export async function showDetails(place, module, current, variantOf, select) {
       const [first] = contents.functions;
       if (module.kind === "webgpu" && first) parts.push(usage(...first));
       if (contents.constants.size) parts.push(constantList([...contents.constants]));
-      const text = await module.inspectSource();
-      if (text) parts.push(...sourcePart(text, contents.format));
-      else if (!contents.constants.size) parts.push(el("p", { class: "quiet" }, "Its payload is binary, so there is no source to show."));
+    }
+    for (const [format, text] of await module.sources()) {
+      if (typeof text === "string") parts.push(...sourcePart(text, format));
+      else parts.push(el("p", { class: "quiet" }, `The file has its ${visible(format)} as ${size(text.length)} of binary.`));
+    }
+    const text = contents ? await module.inspectSource(contents.format) : "";
+    if (text) parts.push(...sourcePart(text, contents.format));
+    else if (contents && !contents.constants.size && !(await module.sources()).size) {
+      parts.push(el("p", { class: "quiet" }, "Its payload is binary, and the file has no source of it."));
     }
     if (current()) rest.replaceChildren(...parts);
   } catch (error) {

@@ -5,12 +5,18 @@ import { KernelFunction } from "./function.js";
 import { readHead, sameBytes, sha256 } from "./head.js";
 import { describeValue } from "./scalars.js";
 import { sourceOf } from "./source.js";
-import { decode, sourceText } from "./wire.js";
+import { decode, readSources, sourceText } from "./wire.js";
+import { decompress } from "./zstd.js";
 
 /** @import { Value } from "./function.js" */
-/** @import { Entry, Origin } from "./head.js" */
+/** @import { Blob as FileBytes, Entry, Origin } from "./head.js" */
 /** @import { FetchOptions, Source } from "./source.js" */
 /** @import { Contents, FunctionInfo } from "./wire.js" */
+
+/** The formats of the source of each kind, in the order of preference. @type {Record<string, string[]>} */
+const SOURCES = {
+  cuda: ["cuda"], rocm: ["hip", "asm", "ll"], metal: ["metal"], vulkan: ["spv"], opencl: ["cl"], hexagon: ["asm"], webgpu: ["wgsl"],
+};
 
 /**
  * @typedef {object} FunctionOptions
@@ -114,9 +120,11 @@ export class Bundle {
 /** One module of a tree. Nodes of kind "bundle" and "_lib" contain other modules and have no bytes. */
 export class Module {
   #source;
-  #digest;
+  #entry;
   /** @type {Promise<Uint8Array> | null} */
   #bytes = null;
+  /** @type {Promise<Map<string, string | Uint8Array>> | null} */
+  #sources = null;
   /** @type {Promise<Contents> | null} */
   #contents = null;
   /** The compiled shaders, by device and text. @type {WeakMap<GPUDevice, Map<string, Promise<GPUShaderModule>>>} */
@@ -129,7 +137,7 @@ export class Module {
    */
   constructor(source, number, entry) {
     this.#source = source;
-    this.#digest = entry.digest;
+    this.#entry = entry;
     /** Its index in the file's list of modules. */
     this.number = number;
     /** "webgpu", "cuda", "bundle", … */
@@ -145,7 +153,9 @@ export class Module {
     /** The offset of its bytes in the file; null for a node without bytes. */
     this.offset = entry.offset;
     /** The number of its bytes. */
-    this.size = entry.size;
+    this.size = entry.unpacked ? entry.unpacked.size : entry.size;
+    /** The number of its bytes in the file, which may be compressed. */
+    this.storedSize = entry.size;
     /** The imported modules. @type {readonly Module[]} */
     this.imports = [];
   }
@@ -168,24 +178,62 @@ export class Module {
   }
 
   async #read() {
-    const { offset, size } = this;
+    const { offset, size, digest, unpacked } = this.#entry;
     if (offset === null) throw new FormatError(`a node of kind '${this.kind}' has no bytes of its own`, { kind: this.kind });
-    const data = await this.#source.read(offset, size);
-    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
     const { place } = this.#source;
+    const names = this.functionNames.length ? ` with ${listNames(this.functionNames)}` : "";
+    const subject = `the ${this.kind} module${names}`;
+    const data = await this.#source.read(offset, size);
     if (data.length < size) {
-      throw new FormatError(`${place} is cut short: the ${this.kind} module${names} takes ${size} bytes, and ${data.length} are left`, {
-        kind: this.kind,
-      });
+      throw new FormatError(`${place} is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`, { kind: this.kind });
     }
-    if (!sameBytes(await sha256(data), this.#digest)) {
+    if (!sameBytes(await sha256(data), digest)) {
       throw new FormatError(
-        `${place}: the ${this.kind} module${names} is damaged: its SHA-256 is not the one in the index. ` +
+        `${place}: ${subject} is damaged: its SHA-256 is not the one in the index. ` +
           "Nothing of it was used. Get the file again from where it came",
         { kind: this.kind },
       );
     }
-    return data;
+    return this.#unpack(data, unpacked, `${place}: ${subject}`);
+  }
+
+  /**
+   * @param {Uint8Array} data
+   * @param {FileBytes["unpacked"]} unpacked
+   * @param {string} subject
+   */
+  async #unpack(data, unpacked, subject) {
+    if (!unpacked) return data;
+    const result = decompress(data, unpacked.size);
+    if (result && sameBytes(await sha256(result), unpacked.digest)) return result;
+    throw new FormatError(
+      `${subject} cannot be read: the compressed bytes do not unpack to the ${unpacked.size} bytes with the SHA-256 in the index. ` +
+        "Nothing of them was used",
+      { kind: this.kind },
+    );
+  }
+
+  /**
+   * Return the sources that the file has beside its bytes, by format; an empty map if there are none.
+   * @returns {Promise<Map<string, string | Uint8Array>>}
+   */
+  sources() {
+    return (this.#sources ??= this.#readSources().catch((error) => {
+      this.#sources = null;
+      throw error;
+    }));
+  }
+
+  async #readSources() {
+    const blob = this.#entry.sources;
+    if (!blob) return new Map();
+    const { place } = this.#source;
+    const subject = `${place}: the sources of the ${this.kind} module`;
+    const data = await this.#source.read(blob.offset, blob.size);
+    if (data.length < blob.size || !sameBytes(await sha256(data), blob.digest)) {
+      throw new FormatError(`${subject} are damaged: their SHA-256 is not the one in the index. Get the file again`, { kind: this.kind });
+    }
+    return readSources(await this.#unpack(data, blob.unpacked, subject), subject, this.kind);
   }
 
   /**
@@ -221,10 +269,18 @@ export class Module {
     return (await this.contents())?.functions ?? new Map();
   }
 
-  /** Return its payload as text; "" if it is binary. */
-  async inspectSource() {
+  /**
+   * Return its text in a format; for "" its source, or else its payload. Return "" if there is no such text.
+   * @param {string} [format]
+   */
+  async inspectSource(format = "") {
+    const sources = await this.sources();
+    for (const key of format ? [format] : (Object.hasOwn(SOURCES, this.kind) && SOURCES[this.kind]) || []) {
+      const text = sources.get(key);
+      if (typeof text === "string") return text;
+    }
     const contents = await this.contents();
-    return contents ? sourceText(this.kind, contents) : "";
+    return contents && (!format || format === contents.format) ? sourceText(this.kind, contents) : "";
   }
 
   /**

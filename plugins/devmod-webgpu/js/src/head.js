@@ -6,13 +6,15 @@ import { Reader } from "./msgpack.js";
 /** @import { Source } from "./source.js" */
 
 const MAGIC = [0x89, 0x64, 0x65, 0x76, 0x6d, 0x6f, 0x64, 0x0a];
-const VERSION = 1;
+const VERSION = 2;
 const HEADER = 48;
 const ALIGN = 64;
 /** The largest index in bytes, enough for some hundred thousand modules. */
 const MAX_INDEX = 2 ** 26;
 /** The most values in an index. A module takes about twenty. */
 const MAX_VALUES = 2 ** 22;
+/** The most bytes that compressed bytes of size n unpack to: `FREE_UNPACKED + n * MAX_RATIO`. */
+const [FREE_UNPACKED, MAX_RATIO] = [2 ** 20, 256];
 /** The deepest nesting of imports. */
 const MAX_DEPTH = 64;
 /** The number by which nodes without bytes may exceed the other modules. */
@@ -25,7 +27,16 @@ const MAX_INT64 = 2n ** 63n - 1n;
  */
 
 /**
- * One module in the index. `offset` counts from the first byte of the file; it is null for a node without bytes.
+ * Bytes in the file. `offset` counts from the first byte of the file. `unpacked` is the size and the digest of what zstd compressed to them.
+ * @typedef {object} Blob
+ * @property {number} offset
+ * @property {number} size
+ * @property {Uint8Array} digest
+ * @property {{ size: number, digest: Uint8Array } | null} unpacked
+ */
+
+/**
+ * One module in the index. `offset` is null for a node without bytes. `sources` are the bytes of its sources.
  * @typedef {object} Entry
  * @property {string} kind
  * @property {number[]} imports
@@ -36,6 +47,8 @@ const MAX_INT64 = 2n ** 63n - 1n;
  * @property {number | null} offset
  * @property {number} size
  * @property {Uint8Array} digest
+ * @property {Blob["unpacked"]} unpacked
+ * @property {Blob | null} sources
  */
 
 /**
@@ -97,9 +110,7 @@ export async function readHead(source) {
   if (source.size >= 0 && source.size < start) {
     throw new FormatError(`${place} is cut short: ${source.size} bytes, and its head alone takes ${start}`);
   }
-  const found = readIndex(index, source.size < 0 ? -1 : source.size - start, place);
-  for (const entry of found.entries) if (entry.offset !== null) entry.offset += start;
-  return found;
+  return readIndex(index, start, source.size < 0 ? -1 : source.size - start, place, version);
 }
 
 /** @param {number} offset */
@@ -109,15 +120,19 @@ function aligned(offset) {
 
 /**
  * @param {Uint8Array} index
+ * @param {number} start The number of bytes of the head.
  * @param {number} available The number of bytes after the head; -1 if it is unknown.
  * @param {string} place
+ * @param {number} version
  */
-function readIndex(index, available, place) {
+function readIndex(index, start, available, place, version) {
   const reader = new Reader(index, `the index of ${place}`, "", MAX_VALUES);
   /** @type {number[] | null} */
   let roots = null;
   /** @type {RawEntry[] | null} */
   let entries = null;
+  /** @type {RawBlob[]} */
+  let sources = [];
   /** @type {Set<string>} */
   const taken = new Set();
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -129,15 +144,33 @@ function readIndex(index, available, place) {
     else if (key === "modules") {
       entries = [];
       for (let count = reader.readArray(); count > 0; count--) entries.push(readEntry(reader, entries.length));
+    } else if (key === "sources") {
+      sources = [];
+      for (let count = reader.readArray(); count > 0; count--) sources.push(readSources(reader, sources.length));
     } else reader.readValue();
   }
   reader.finish();
   if (!roots || !entries) throw new FormatError(`the index of ${place} has no ${roots ? "modules" : "roots"}`);
   checkTree(roots, entries, place);
-  return { roots, entries: checkBlobs(entries, available, place) };
+  checkSources(entries, sources, place);
+  const blobs = checkBlobs([...entries, ...sources], start, available, place);
+  if (version < 2 && (sources.length || entries.some(({ unpacked }) => unpacked))) {
+    throw new FormatError(`the index of ${place} has compressed bytes or sources, which version ${version} of the format does not have`);
+  }
+  const found = blobs.slice(entries.length);
+  return {
+    roots,
+    entries: entries.map((entry, number) => ({
+      ...entry,
+      .../** @type {Blob} */ (blobs[number]),
+      offset: entry.offset === null ? null : /** @type {Blob} */ (blobs[number]).offset,
+      sources: entry.sources === null ? null : /** @type {Blob} */ (found[entry.sources]),
+    })),
+  };
 }
 
-/** @typedef {Omit<Entry, "offset" | "size"> & { offset: number | bigint | null, size: number | bigint }} RawEntry */
+/** @typedef {{ kind: string, offset: number | bigint | null, size: number | bigint, digest: Uint8Array, unpacked: { size: number | bigint, digest: Uint8Array } | null }} RawBlob */
+/** @typedef {Omit<Entry, keyof RawBlob | "sources"> & RawBlob & { sources: number | null }} RawEntry */
 
 /**
  * @param {Reader} reader
@@ -151,7 +184,7 @@ function readEntry(reader, number) {
   const taken = new Set();
   /** @type {RawEntry} */
   const result = {
-    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32),
+    kind: "", imports: [], format: "", functions: [], variant: "", origin: null, offset: null, size: 0, digest: new Uint8Array(32), unpacked: null, sources: null,
   };
   reader.field = subject;
   for (let pairs = reader.readMap(); pairs > 0; pairs--) {
@@ -167,6 +200,8 @@ function readEntry(reader, number) {
     } else if (key === "origin") result.origin = readOrigin(reader);
     else if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
     else if (key === "sha256") result.digest = reader.readBin().slice();
+    else if (key === "zstd") result.unpacked = readUnpacked(reader);
+    else if (key === "sources") result.sources = reader.readInt(0, 2 ** 32 - 1);
     else reader.readValue();
   }
   reader.field = subject;
@@ -174,14 +209,56 @@ function readEntry(reader, number) {
   if (!bare && !/^[a-z][a-z0-9_]{0,31}$/.test(result.kind)) {
     throw reader.error("no kind, or one that is not of the form [a-z][a-z0-9_]{0,31}", start);
   }
-  const present = ["offset", "size", "sha256"].filter((key) => taken.has(key));
-  if (present.length !== (bare ? 0 : 3)) {
+  const present = [...LOCATION, "zstd", "sources"].filter((key) => taken.has(key));
+  if (bare ? present.length : !LOCATION.every((key) => taken.has(key))) {
     const expected = bare ? "no" : "an";
     const found = present.join(", ") || "none";
     throw reader.error(`a module of kind '${result.kind}' has ${expected} offset, size and sha256; found: ${found}`, start);
   }
   if (result.digest.length !== 32) throw reader.error(`a sha256 of ${result.digest.length} bytes`, start);
   return result;
+}
+
+const LOCATION = ["offset", "size", "sha256"];
+
+/**
+ * @param {Reader} reader
+ * @param {number} number
+ * @returns {RawBlob}
+ */
+function readSources(reader, number) {
+  const subject = `sources, ${number}`;
+  const start = reader.at;
+  /** @type {Set<string>} */
+  const taken = new Set();
+  /** @type {RawBlob} */
+  const result = { kind: "", offset: 0, size: 0, digest: new Uint8Array(32), unpacked: null };
+  reader.field = subject;
+  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
+    reader.field = subject;
+    const key = reader.readKey(taken);
+    taken.add(key);
+    reader.field = `${subject}, ${key}`;
+    if (key === "offset" || key === "size") result[key] = reader.readBig(0, MAX_INT64);
+    else if (key === "sha256") result.digest = reader.readBin().slice();
+    else if (key === "zstd") result.unpacked = readUnpacked(reader);
+    else reader.readValue();
+  }
+  reader.field = subject;
+  const missing = LOCATION.find((key) => !taken.has(key));
+  if (missing || result.digest.length !== 32) throw reader.error(missing ? `no ${missing}` : `a sha256 of ${result.digest.length} bytes`, start);
+  return result;
+}
+
+/** @param {Reader} reader */
+function readUnpacked(reader) {
+  const start = reader.at;
+  if (reader.readArray() === 2) {
+    const size = reader.readBig(0, MAX_INT64);
+    const digest = reader.readBin().slice();
+    if (digest.length === 32) return { size, digest };
+  }
+  throw reader.error("expected an array of a size and a SHA-256", start);
 }
 
 /** @param {Reader} reader */
@@ -257,18 +334,41 @@ function checkTree(roots, entries, place) {
 }
 
 /**
- * Check that the bytes of the modules are in order, aligned, without overlap or gap, and end at the end of the file.
+ * Check that the sources of each module exist, and that a module uses each of them.
  * @param {RawEntry[]} entries
+ * @param {RawBlob[]} sources
+ * @param {string} place
+ */
+function checkSources(entries, sources, place) {
+  const used = new Set();
+  for (const [number, { sources: source }] of entries.entries()) {
+    if (source === null) continue;
+    if (source >= sources.length) {
+      throw new FormatError(`the index of ${place}: module ${number} has the sources ${source}, and there are ${sources.length}`);
+    }
+    used.add(source);
+  }
+  const unused = sources.findIndex((_, number) => !used.has(number));
+  if (unused >= 0) throw new FormatError(`the index of ${place}: no module has the sources ${unused}`);
+}
+
+/**
+ * Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and unpack to an allowed size.
+ * @param {RawBlob[]} blobs
+ * @param {number} start
  * @param {number} available
  * @param {string} place
- * @returns {Entry[]}
+ * @returns {Blob[]}
  */
-function checkBlobs(entries, available, place) {
+function checkBlobs(blobs, start, available, place) {
   let end = 0;
-  const result = entries.map((entry, number) => {
-    const { offset, size } = entry;
-    if (offset === null) return { ...entry, offset, size: 0 };
-    const subject = `the index of ${place}: the bytes of module ${number} (${entry.kind})`;
+  const result = blobs.map(({ kind, offset, size, digest, unpacked }, number) => {
+    if (offset === null) return { offset: 0, size: 0, digest, unpacked: null };
+    const subject = `the index of ${place}: the bytes of ${kind ? `module ${number} (${kind})` : "sources"}`;
+    const most = BigInt(FREE_UNPACKED) + BigInt(size) * BigInt(MAX_RATIO);
+    if (unpacked && BigInt(unpacked.size) > most) {
+      throw new FormatError(`${subject} unpack from ${size} to ${unpacked.size} bytes; the limit is ${most}`);
+    }
     if (offset < end) {
       throw new FormatError(`${subject} overlap those before them: they begin at ${offset}, and those end at ${end}`);
     }
@@ -279,7 +379,7 @@ function checkBlobs(entries, available, place) {
     }
     if (stop > Number.MAX_SAFE_INTEGER - ALIGN) throw new FormatError(`${subject} end at ${stop}, beyond any file`);
     end = Number(stop);
-    return { ...entry, offset: Number(offset), size: Number(size) };
+    return { offset: start + Number(offset), size: Number(size), digest, unpacked: unpacked && { size: Number(unpacked.size), digest: unpacked.digest } };
   });
   if (available >= 0 && end !== available) {
     throw new FormatError(`${place}: ${available - end} more bytes than its index describes`);

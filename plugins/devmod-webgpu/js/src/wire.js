@@ -85,6 +85,27 @@ export function sourceText(kind, contents) {
   return [...new Set(parts.map((part) => new TextDecoder().decode(part)))].join("\n");
 }
 
+/**
+ * Read the sources beside a module's bytes.
+ * @param {Uint8Array} data
+ * @param {string} subject
+ * @param {string} kind
+ */
+export function readSources(data, subject, kind) {
+  const reader = new Reader(data, subject, kind);
+  /** @type {Map<string, string | Uint8Array>} */
+  const sources = new Map();
+  for (let pairs = reader.readMap(); pairs > 0; pairs--) {
+    const name = (reader.field = reader.readKey(sources));
+    const start = reader.at;
+    const value = reader.readValue();
+    if (typeof value !== "string" && !(value instanceof Uint8Array)) throw reader.error("expected a string or a binary", start);
+    sources.set(name, value);
+  }
+  reader.finish();
+  return sources;
+}
+
 /** @typedef {Record<4 | 5, { bytes: Uint8Array, values: number, containers: number, result: Omit<FunctionInfo, "name"> }[]>} Known */
 
 /**

@@ -18,6 +18,7 @@ async function useAll(data) {
     if (module.offset === null) continue;
     await module.bytes();
     await module.functions();
+    await module.sources();
   }
   return bundle;
 }
@@ -44,15 +45,37 @@ test("the corpus of bad files is there", () => {
   assert.ok(Object.keys(EXPECTED).filter((name) => name.endsWith(".devmod")).length > 60);
 });
 
-for (const name of readdirSync(new URL("v1/", GOLDEN)).filter((each) => each.endsWith(".devmod"))) {
+const FILES = ["v1", "v2"].flatMap((folder) => readdirSync(new URL(`${folder}/`, GOLDEN)).map((name) => `${folder}/${name}`));
+for (const name of FILES.filter((each) => each.endsWith(".devmod"))) {
   test(`read: ${name}`, async () => {
-    const bundle = await useAll(bytes(`v1/${name}`));
+    const bundle = await useAll(bytes(name));
     assert.ok(bundle.modules.length > 0);
     for (const module of bundle.modules) {
       assert.deepEqual([...(await module.functions()).keys()], module.kind === "npu" ? [] : [...module.functionNames]);
     }
   });
 }
+
+test("compressed bytes and sources are those of the file without them", async () => {
+  const [plain, ...others] = await Promise.all(["sources", "both", "compressed"].map((name) => useAll(bytes(`v2/${name}.devmod`))));
+  for (const [number, module] of plain.modules.entries()) {
+    const found = others.map(({ modules }) => modules[number]);
+    for (const each of found) {
+      assert.deepEqual(await each.bytes(), await module.bytes());
+      assert.equal(each.size, module.size);
+      assert.ok(each.storedSize < each.size || !each.origin);
+    }
+    assert.deepEqual(await found[0].sources(), await module.sources());
+    assert.equal((await found[1].sources()).size, 0);
+  }
+  const [cuda, , hexagon, opencl] = plain.modules;
+  assert.equal(await cuda.inspectSource(), "__global__ void add_kernel() {} // \u03bc\n");
+  assert.deepEqual(await Promise.all(["", "cuda", "ptx"].map((format) => cuda.inspectSource(format))), [await cuda.inspectSource(), await cuda.inspectSource(), ""]);
+  assert.equal(hex((await hexagon.sources()).get("bc")), "4243c0de");
+  assert.equal(await hexagon.inspectSource("bc"), "");
+  assert.match(await opencl.inspectSource(), /^kernel void add_kernel/);
+  assert.equal((await opencl.sources()).size, 0);
+});
 
 /** The JSON values of docs/formats.md, by the file that they describe. */
 function documented(name) {
