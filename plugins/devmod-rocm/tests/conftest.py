@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from standin_rocm import Standin, child_environment, missing_driver, on_hardware, standin
+import standin_hiprtc
+from standin_rocm import Standin, child_environment, missing_driver, needs_emulator, on_hardware, standin
 
 from devmod.backend import Once
 from devmod_conformance.checks import first_device
@@ -59,6 +60,21 @@ def rocm_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_driver, "_once", driver_memory)
     monkeypatch.setattr(_device, "_once", device_memory)
     return name
+
+
+@pytest.fixture
+def emulator() -> None:
+    """The emulator that executes kernels, or a skip with the reason."""
+    needs_emulator()
+
+
+@pytest.fixture
+def hiprtc(rocm_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in for hiprtc, which the processes find that devmod-rocm starts."""
+    if on_hardware():
+        return
+    for variable, value in standin_hiprtc.environment().items():
+        monkeypatch.setenv(variable, value)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from standin_build import CACHE
 
 FOLDER = Path(__file__).resolve().parent / "hiprtc"
-SONAME = "libhiprtc.so.6"
+SONAME = "libhiprtc.so"
 
 
 @cache

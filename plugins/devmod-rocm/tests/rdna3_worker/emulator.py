@@ -75,7 +75,9 @@ def _load() -> Any:
     return rdna3.CodeObject
 
 
-def launch(code: CodeObject, image: np.ndarray[Any, Any], kernel: Kernel, dimensions: tuple[int, ...], shared: int, arguments: bytes) -> None:
+def launch(
+    code: CodeObject, image: np.ndarray[Any, Any], kernel: Kernel, dimensions: tuple[int, ...], shared: int, arguments: bytes
+) -> None:
     """Execute a kernel: `image` is the loaded code object, `dimensions` the grid and the block."""
     if not code.target.startswith(TARGET):
         raise Failure(NOT_SUPPORTED, f"the emulator executes code for {TARGET} alone; this is for {code.target}")
