@@ -23,7 +23,7 @@ from devmod_targets.interop._containers import MAX_BYTES, RATIO, part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeGuard
 
 MAGIC = b"KPAK"
 _MAX_ENTRIES, _MAX_NAME, _MAX_TABLE = 4096, 1024, 1 << 24
@@ -103,10 +103,13 @@ def _entries(table: dict[Any, Any], what: str) -> list[tuple[str, int, int | Non
 
 def _plain_blobs(archive: memoryview, table: dict[Any, Any], what: str) -> list[memoryview]:
     blobs = table.get("blobs")
-    places = [(each.get("offset"), each.get("size")) for each in blobs if isinstance(each, dict)] if isinstance(blobs, list) else []
-    if not isinstance(blobs, list) or len(places) != len(blobs) or not all(_is_count(each) for place in places for each in place):
-        raise FormatError(f"{what} is invalid: expected a list of blobs, each with an offset and a size")
-    return [part(archive, offset, size, f"blob {number} of {what}") for number, (offset, size) in enumerate(places)]
+    results: list[memoryview] = []
+    for blob in blobs if isinstance(blobs, list) else [None]:
+        offset, size = (blob.get("offset"), blob.get("size")) if isinstance(blob, dict) else (None, None)
+        if not _is_count(offset) or not _is_count(size):
+            raise FormatError(f"{what} is invalid: expected a list of blobs, each with an offset and a size")
+        results.append(part(archive, offset, size, f"blob {len(results)} of {what}"))
+    return results
 
 
 def _frames(archive: memoryview, table: dict[Any, Any], what: str) -> list[memoryview]:
@@ -126,7 +129,7 @@ def _frames(archive: memoryview, table: dict[Any, Any], what: str) -> list[memor
     return frames
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
 
 
