@@ -38,7 +38,7 @@ def test_signatures_come_from_the_source() -> None:
     ]
     assert (module.kind, module.format) == ("hexagon", "so")
     assert "apply:" in module.inspect_source("asm")
-    assert list(module.source) == ["asm"]
+    assert list(module.source) == ["asm", "obj"]
 
 
 def test_cpp_functions_have_qualified_names() -> None:
@@ -73,20 +73,44 @@ def test_name_expressions_instantiate_templates() -> None:
     ]
 
 
-def test_llvm_ir_needs_declared_functions() -> None:
-    text = 'target triple = "hexagon"\ndefine void @k(ptr %x) {\n  store i32 1, ptr %x\n  ret void\n}\n'
-    module = devmod.compile(text, TARGET, language="LLVM IR", fmap={"k": FunctionInfo("k", ["handle"])})
-    assert signatures(module) == ["<FunctionInfo k(handle)>"]
+@pytest.mark.row("R13")
+@pytest.mark.row("R26")
+def test_sources_are_kept_and_bytes_are_never_text() -> None:
+    module = devmod.compile(SOURCE, TARGET, language="C", options=["-save-temps"])
+    asm, ir, obj, bc = (module.source[key] for key in ("asm", "ir", "obj", "bc"))
+    assert isinstance(asm, str)
+    assert isinstance(ir, str)
+    assert isinstance(obj, bytes)
+    assert isinstance(bc, bytes)
+    assert "void @apply(" in ir
+    assert (obj[:4], bc[:4]) == (b"\x7fELF", b"BC\xc0\xde")
+    shown = {key: module.inspect_source(key) for key in ("", "asm", "s", "ir", "ll", "obj", "bc")}
+    assert shown == {"": asm, "asm": asm, "s": asm, "ir": ir, "ll": ir, "obj": "", "bc": ""}
+    plain = devmod.compile(SOURCE, TARGET, language="C")
+    assert (plain.save_to_bytes(), plain.origin) == (module.save_to_bytes(), module.origin)
+    assert list(plain.source) == ["asm", "obj"]
+
+
+LANGUAGES = {"LLVM IR": ("ir", ["ir", "asm", "obj"]), "LLVM bitcode": ("bc", ["bc", "asm", "obj"]), "assembly": ("asm", ["asm", "obj"])}
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES, "object"])
+def test_every_language_gives_the_same_shared_object(language: str) -> None:
+    module = devmod.compile(SOURCE, TARGET, language="C", options=["-save-temps"])
+    key, keys = LANGUAGES.get(language, ("obj", ["obj"]))
+    other = devmod.compile(module.source[key], TARGET, language=language, fmap=module.functions)
+    assert (other.save_to_bytes(), list(other.source)) == (module.save_to_bytes(), keys)
+    name = "<bytes>" if isinstance(module.source[key], bytes) else "<text>"
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(text, TARGET, language="LLVM IR"),
-        "the signatures of <text> are unknown: LLVM IR has no element types of pointers. Declare the functions: devmod.compile(..., "
-        "fmap={name: devmod.FunctionInfo(name, arg_types)}) for k",
+        lambda: devmod.compile(module.source[key], TARGET, language=language),
+        f"the signatures of {name} are unknown: {language} without debug information has no types. Declare the functions: devmod.compile(..., "
+        "fmap={name: devmod.FunctionInfo(name, arg_types)}) for apply, total",
     )
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(text, TARGET, language="LLVM IR", fmap={"k": FunctionInfo("other", ["handle"])}),
-        "the declared fmap names the hexagon function 'other', which <text> does not export. It exports k",
+        lambda: devmod.compile(module.source[key], TARGET, language=language, fmap={"k": FunctionInfo("other", ["handle"])}),
+        f"the declared fmap names the hexagon function 'other', which {name} does not export. It exports apply, total",
     )
 
 
@@ -142,8 +166,8 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         "Declare helper functions static",
     ),
     "an option for files": (
-        {"options": ["-save-temps"]},
-        "the hexagon option '-save-temps' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
+        {"options": ["-save-temps=obj"]},
+        "the hexagon option '-save-temps=obj' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
     ),
     "name expressions": (
         {"name_expressions": ["k<int>"]},

@@ -158,14 +158,70 @@ def test_a_damaged_code_object_is_refused(kernels: devmod.Module, damage: Any) -
         read_code_object(damage(code_of(kernels)))
 
 
-def test_llvm_ir_needs_declared_kernels() -> None:
-    text = 'target triple = "amdgcn-amd-amdhsa"\ndefine amdgpu_kernel void @k(ptr addrspace(1) %x) {\n  store i32 1, ptr addrspace(1) %x\n  ret void\n}\n'
-    module = devmod.compile(text, "rocm -arch=gfx90a", language="LLVM IR", fmap={"k": FunctionInfo("k", ["handle"])})
-    assert list(module.functions) == ["k"]
+STRUCTS = """
+struct Pair { float a; int b; };
+extern "C" __global__ void __launch_bounds__(64) scale(const float *__restrict__ x, float *y, Pair p, long long n, char c, bool on)
+{
+    if (on)
+        y[0] = x[n] * p.a + p.b + c;
+}
+"""
+GFX1100 = "rocm -arch=gfx1100"
+
+
+def test_every_language_gives_the_same_code_object() -> None:
+    module = devmod.compile(STRUCTS, GFX1100, language="HIP", options=["-save-temps"])
+    assert list(module.source) == ["hip", "asm", "ll"]
+    assert module.inspect_source("llvm") == module.source["ll"]
+    assert module.origin is not None
+    assert module.origin.options == ()
+    plain = devmod.compile(STRUCTS, GFX1100, language="HIP")
+    assert (list(plain.source), code_of(plain)) == (["hip", "asm"], code_of(module))
+    # IR has neither signs nor the types of elements and members.
+    ir = devmod.compile(module.source["ll"], GFX1100, language="LLVM IR")
+    assert [str(info) for info in ir.functions.values()] == ["<FunctionInfo scale(void* r, void* w, uint8x8, int64, int8, bool)>"]
+    assert (list(ir.source), code_of(ir)) == (["ll", "asm"], code_of(module))
+    assembly = devmod.compile(module.source["asm"], GFX1100, language="assembly", fmap=module.functions)
+    assert (list(assembly.source), code_of(assembly)) == (["asm"], code_of(module))
+    assert assembly.functions == module.functions
+
+
+def test_bitcode_compiles(tmp_path: Path) -> None:
+    from devmod_targets.authoring.llvm import find_toolchain
+    from devmod_targets.rocm.compile import SPEC
+
+    (tmp_path / "k.ll").write_text(
+        'target triple = "amdgcn-amd-amdhsa"\ndefine amdgpu_kernel void @k(ptr addrspace(1) %x) {\n  ret void\n}\n'
+    )
+    assert find_toolchain(SPEC, "").clang(
+        ["-x", "ir", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", "k.ll", "-o", "k.bc"], str(tmp_path), "rocm"
+    ) == (0, "")
+    module = devmod.compile(tmp_path / "k.bc", "rocm -arch=gfx90a")
+    assert [str(info) for info in module.functions.values()] == ["<FunctionInfo k(x: void* rw)>"]
+    assert list(module.source) == ["asm", "ll"]
+
+
+def test_assembly_needs_declared_kernels() -> None:
+    source = devmod.compile(STRUCTS, GFX1100, language="HIP").source["asm"]
     check_error(
         devmod.CompileError,
-        lambda: devmod.compile(text, "rocm -arch=gfx90a", language="LLVM IR"),
-        "the signatures of k in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+        lambda: devmod.compile(source, GFX1100, language="assembly"),
+        "the signatures of scale in <text> are unknown. Declare them: devmod.compile(..., fmap={name: devmod.FunctionInfo(name, arg_types)})",
+    )
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile(source, GFX1100, language="assembly", fmap={"scale": FunctionInfo("scale", ["handle", "int32"])}),
+        "the declared fmap gives the rocm kernel 'scale' arguments of [8, 4] bytes, and the code object has arguments of [8, 8, 8, 8, 1, 1]",
+    )
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile("nonsense\n", GFX1100, language="assembly"),
+        "the assembly source does not compile: <text>:1:1: error: invalid instruction",
+    )
+    check_error(
+        devmod.CompileError,
+        lambda: devmod.compile("s_nop 0\n", GFX1100, language="assembly"),
+        "the assembly source <text> has no kernel: describe it in .amdgpu_metadata",
     )
 
 

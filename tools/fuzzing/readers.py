@@ -481,6 +481,16 @@ def read_offload(data: bytes) -> None:
         use(module)
 
 
+def read_dwarf(data: bytes) -> None:
+    """Read the signatures of all functions in the debug information of an ELF file."""
+    from devmod_targets.authoring import dwarf
+
+    functions = attempt(partial(dwarf.read_functions, data, ("total", "structs", "odd"))) or {}
+    for function in functions.values():
+        if len(function.types) != len(function.params):
+            raise Breach(f"{function.symbol} has {len(function.types)} types and {len(function.params)} parameters")
+
+
 # -- images of CUDA
 
 
@@ -635,6 +645,7 @@ def _readers() -> Iterator[Reader]:
             f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
         )
     yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
+    yield Reader("dwarf", read_dwarf, elf, seeds.debug_information, passes=4, weight=1, executions=300)
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
     words = seeds.words_of([warp])
     yield Reader("warp-source", read_warp, mutation.mutate_text(words), lambda: [warp], passes=10, weight=1, executions=300)

@@ -37,6 +37,11 @@ def containers() -> list[bytes]:
     return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
 
 
+def debug_information() -> list[bytes]:
+    """The shared objects with debug information that the build side's tests have."""
+    return [path.read_bytes() for path in sorted((ROOT / "targets/tests/vectors/dwarf").glob("*.so"))]
+
+
 def examples(kind: str, *suffixes: str) -> list[bytes]:
     """The sources of the examples for a kind."""
     return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]

@@ -115,7 +115,7 @@ def inspect_payload(spec: TargetSpec, fmt: str, code: Code, source: Source, requ
 
     A source that is bytes is never returned as text.
     """
-    for key in (requested, *(spec.default_source if not requested else ())):
+    for key in (requested, spec.source_aliases.get(requested, requested), *(() if requested else spec.default_source)):
         text = source.get(key)
         if isinstance(text, str):
             return text

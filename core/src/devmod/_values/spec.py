@@ -42,6 +42,8 @@ class TargetSpec:
         The fields of the module's bytes in their order (R17); ``("fmap", "code")`` for a kind with one format.
     source_keys
         The keys of sources and listings from a compiler of this kind.
+    source_aliases
+        Further names of source keys for ``inspect_source``, such as ``{"s": "asm"}``.
     default_source
         The keys that ``inspect_source("")`` tries, in order, if the payload is not text.
     suffixes
@@ -89,6 +91,7 @@ class TargetSpec:
         "pack",
         "rank",
         "shader_map",
+        "source_aliases",
         "source_formats",
         "source_keys",
         "suffixes",
@@ -110,6 +113,7 @@ class TargetSpec:
         shader_map: bool = False,
         fields: Iterable[str] = ("fmt", "fmap", "code"),
         source_keys: Iterable[str] = (),
+        source_aliases: Mapping[str, str] | None = None,
         default_source: Iterable[str] = (),
         suffixes: Mapping[str, str] | None = None,
         aliases: Iterable[str] = (),
@@ -133,6 +137,7 @@ class TargetSpec:
         self.shader_map = shader_map
         self.fields = tuple(fields)
         self.source_keys = tuple(source_keys)
+        self.source_aliases = dict(source_aliases or {})
         self.default_source = tuple(default_source)
         self.suffixes = dict(suffixes) if suffixes is not None else {fmt: fmt for fmt in self.formats}
         self.aliases = tuple(aliases)

@@ -10,11 +10,11 @@ from __future__ import annotations
 #: suffixes of its sources, and its aliases. A look-up imports only the specs that have the name.
 NAMES = {
     "cuda": ("bc", "cu", "cubin", "cuda", "fatbin", "ll", "ptx"),
-    "rocm": ("hip", "hsaco", "ll"),
+    "rocm": ("bc", "hip", "hsaco", "ll", "s"),
     "metal": ("metal", "metallib"),
     "vulkan": ("comp", "glsl", "hlsl", "spv"),
     "opencl": ("aocx", "awsxclbin", "cl", "clbin", "xclbin"),
-    "hexagon": ("c", "cpp", "ll", "so"),
+    "hexagon": ("bc", "c", "cpp", "ll", "o", "s", "so"),
     "webgpu": ("wgsl",),
 }
 

@@ -87,6 +87,11 @@ class CodeObjectKernel:
         """The arguments that a caller passes."""
         return tuple(each for each in self.arguments if not each.is_hidden)
 
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The size of each argument that a caller passes, and the alignment of its place: at most 16 bytes."""
+        return [(each.size, min(16, each.offset & -each.offset or 16, each.size & -each.size or 1)) for each in self.visible_arguments]
+
 
 def read_code_object(code: Binary) -> dict[str, CodeObjectKernel]:
     """Return the kernels of a code object by name.

@@ -12,12 +12,13 @@ from devmod_targets.authoring.instances import FILE, expression_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.llvm import LlvmToolchain
 
-_SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll"}
+_SUFFIXES = {"c": ".c", "c++": ".cpp", "hip": ".hip", "ir": ".ll", "assembler": ".s", "object": ".o"}
+_OBJECT = "devmod.o"
 #: The folder of the target's own headers, in the temporary folder.
 HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
@@ -33,7 +34,7 @@ class ClangBuild:
     request, toolchain
         The source, and the compiler.
     language
-        clang's name of the language: "c", "c++", "hip" or "ir".
+        clang's name of the language: "c", "c++", "hip", "ir" or "assembler"; or "object", which is linked alone.
     headers
         The target's own headers, name to text.
     folder
@@ -78,25 +79,45 @@ class ClangBuild:
         CompileError
             The source has errors.
         """
-        request = self._request
         name = self._write_source()
-        arguments = ["-x", self._language, *flags]
-        if self._language != "ir":
-            arguments += self._preprocessor(defines)
-        code, output = self._toolchain.clang([*arguments, "-S", name, "-o", "devmod.s"], self._folder, self._kind)
+        output = self._frontend(name, flags, defines, "-S", "devmod.s")
         lines = self._user_lines(output, name)
-        if code:
-            errors = [line for line in lines if _ERROR.search(line)]
-            if errors and errors[0].startswith(f"{FILE}:"):
-                reason = errors[0].partition(" error: ")[2]
-                raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
-            raise compile_error(self._kind, request.language, errors or lines or [f"clang ended with status {code}"], "\n".join(lines))
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
         warnings = [line for line in lines if _WARNING.search(line)]
         return text, ["\n".join(lines)] if warnings else []
 
+    def intermediates(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, bytes]:
+        """Return the source as LLVM IR, in text and as bitcode, with the optimizations of `flags`.
+
+        Parameters
+        ----------
+        flags, defines
+            As for `compile`.
+
+        Raises
+        ------
+        CompileError
+            The source has errors.
+        """
+        self._frontend(self._write_source(), [*flags, "-emit-llvm"], defines, "-S", "devmod.ll")
+        text = Path(self._folder, "devmod.ll").read_text(encoding="utf-8", errors="replace")
+        arguments = [
+            "-x",
+            "ir",
+            "-Wno-override-module",
+            "-Xclang",
+            "-disable-llvm-passes",
+            "-emit-llvm",
+            "-c",
+            "devmod.ll",
+            "-o",
+            "devmod.bc",
+        ]
+        self._step(self._toolchain.clang, arguments)
+        return text, Path(self._folder, "devmod.bc").read_bytes()
+
     def link(self, flags: Sequence[str], link_flags: Sequence[str]) -> bytes:
-        """Assemble and link the output of `compile`. Return the linked file.
+        """Assemble and link the output of `compile`, or a source that is assembly or an object. Return the linked file.
 
         Parameters
         ----------
@@ -110,16 +131,49 @@ class ClangBuild:
         CompileError
             The assembler or the linker refuses it.
         """
-        steps = (
-            (self._toolchain.clang, ["-x", "assembler", *flags, "-c", "devmod.s", "-o", "devmod.o"]),
-            (self._toolchain.link, [*link_flags, "devmod.o", "-o", "devmod.so"]),
-        )
-        for run, arguments in steps:
-            code, output = run(arguments, self._folder, self._kind)
-            if code:
-                lines = output.splitlines()
-                raise compile_error(self._kind, self._request.language, lines[:1] or [f"the program ended with status {code}"], output)
+        if self._language == "object":
+            Path(self._folder, _OBJECT).write_bytes(self._request.data)
+        else:
+            name = self._write_source() if self._language == "assembler" else "devmod.s"
+            self._step(self._toolchain.clang, ["-x", "assembler", *flags, "-c", name, "-o", _OBJECT], name)
+        return self.link_object(link_flags)
+
+    def link_object(self, link_flags: Sequence[str]) -> bytes:
+        """Link the object again, with other flags. Return the linked file.
+
+        Raises
+        ------
+        CompileError
+            The linker refuses it.
+        """
+        self._step(self._toolchain.link, [*link_flags, _OBJECT, "-o", "devmod.so"])
         return Path(self._folder, "devmod.so").read_bytes()
+
+    def object(self) -> bytes:
+        """Return the object of `link`."""
+        return Path(self._folder, _OBJECT).read_bytes()
+
+    def _frontend(self, name: str, flags: Sequence[str], defines: Mapping[str, str], mode: str, output: str) -> str:
+        """Run clang on the source. Return its messages."""
+        arguments = ["-x", self._language, *flags]
+        if self._language != "ir":
+            arguments += self._preprocessor(defines)
+        return self._step(self._toolchain.clang, [*arguments, mode, name, "-o", output], name)
+
+    def _step(self, run: Callable[[Sequence[str], str, str], tuple[int, str]], arguments: Sequence[str], name: str = "") -> str:
+        """Run a program, and raise CompileError with its errors if it fails. Return its messages."""
+        request = self._request
+        code, output = run(arguments, self._folder, self._kind)
+        if code:
+            lines = self._user_lines(output, name)
+            errors = [line for line in lines if _ERROR.search(line)]
+            if errors and errors[0].startswith(f"{FILE}:"):
+                reason = errors[0].partition(" error: ")[2]
+                raise expression_error(self._kind, request.name_expressions, reason, "\n".join(lines))
+            raise compile_error(
+                self._kind, request.language, errors or lines[:1] or [f"the program ended with status {code}"], "\n".join(lines)
+            )
+        return output
 
     def sources(self) -> dict[str, str]:
         """Return the SHA-256 of the source and of each user header that it includes, by their names."""
@@ -179,7 +233,7 @@ class ClangBuild:
         """Return the compiler's lines with the user's names: no folder, and the request's name for the source."""
         for folder in sorted({os.path.abspath(each) for each in (self._request.folder, *self._request.include) if each}, key=len)[::-1]:
             output = output.replace(folder + os.sep, "")
-        if name != self._request.name:
+        if name and name != self._request.name:
             output = re.sub(rf"(?m)^{re.escape(name)}(?=:)", lambda _: self._request.name, output)
         return [line for line in output.splitlines() if not _SUMMARY.match(line)]
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from devmod_targets.authoring import CompileRequest
 
 _TOOLCHAIN = "-toolchain="
+#: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
+SAVE_TEMPS = "-save-temps"
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
@@ -56,6 +58,11 @@ def split_option(request: CompileRequest, prefix: str) -> tuple[CompileRequest, 
     values = [option[len(prefix) :] for option in request.options if option.startswith(prefix)]
     rest = [option for option in request.options if not option.startswith(prefix)]
     return request.replace(options=rest), values[-1] if values else ""
+
+
+def take_flag(request: CompileRequest, flag: str) -> tuple[CompileRequest, bool]:
+    """Return the request without an option, and whether the option is set."""
+    return request.replace(options=[option for option in request.options if option != flag]), flag in request.options
 
 
 def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, reserved: re.Pattern[str]) -> ClangOptions:

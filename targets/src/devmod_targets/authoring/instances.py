@@ -108,6 +108,7 @@ def _number_repeated(names: Sequence[str]) -> list[str]:
 
 def keys_of(functions: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the key of each function for callers by its symbol. Overloads of one name get the types of their parameters.
+    An overload whose symbol cannot be parsed has the symbol.
 
     Parameters
     ----------
@@ -118,6 +119,6 @@ def keys_of(functions: Iterable[tuple[str, str]]) -> dict[str, str]:
     counts = Counter(name for _, name in functions)
     keys = {}
     for symbol, name in functions:
-        parts = parse_function(symbol) if counts[name] > 1 else None
-        keys[symbol] = parts.signature() if parts is not None else name
+        parts = parse_function(symbol)
+        keys[symbol] = name if counts[name] == 1 else parts.signature() if parts is not None else symbol
     return keys

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     Source = str | os.PathLike[str]
 
-#: The suffixes of sources that are neither text nor payloads: LLVM bitcode.
-_BINARY_SUFFIXES = ("bc",)
+#: The suffixes of sources that are neither text nor payloads: LLVM bitcode, and objects.
+_BINARY_SUFFIXES = ("bc", "o")
 
 
 def read_source(

@@ -22,5 +22,5 @@ def exported_functions(code: bytes) -> list[str]:
             name, address, _, info, _, place = _SYMBOL.unpack_from(code, offset)
             if info & 15 == _FUNCTION and info >> 4 != _LOCAL and place:
                 end = code.index(b"\0", names + name)
-                results.append((address, code[names + name : end].decode()))
+                results.append((address, code[names + name : end].decode("utf-8", "backslashreplace")))
     return [name for _, name in sorted(results)]

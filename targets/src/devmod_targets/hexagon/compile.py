@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from tempfile import TemporaryDirectory
 
-from devmod.errors import CompileError
+from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon.spec import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.clang_options import check_symbols, clang_options
+from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
+from devmod_targets.authoring.dwarf import read_functions as read_debug_information
 from devmod_targets.authoring.instances import ending_of, explicit_instances
 from devmod_targets.hexagon import _headers
 from devmod_targets.hexagon._reflect import read_functions
@@ -19,13 +20,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from devmod import FunctionInfo
     from devmod_targets.authoring import ReflectedFunction
+    from devmod_targets.authoring.clang_options import ClangOptions
 
 #: The versions that clang supports.
 ARCHS = (*("v5", "v55", "v60", "v62", "v65", "v66", "v67", "v67t", "v68", "v69", "v71", "v71t", "v73", "v75", "v79", "v81"),)
-_LANGUAGES = {"C": ("c", "gnu17"), "C++": ("c++", "gnu++20"), "LLVM IR": ("ir", "")}
+_LANGUAGES = {
+    "C": ("c", "gnu17"),
+    "C++": ("c++", "gnu++20"),
+    "LLVM IR": ("ir", ""),
+    "LLVM bitcode": ("ir", ""),
+    "assembly": ("assembler", ""),
+    "object": ("object", ""),
+}
 #: ld.lld accepts undefined symbols. The runner defines them, or loading raises an error that names them.
-_LINK = ("-m", "hexagonelf", "-shared", "-s", "--hash-style=both", "-z", "noexecstack")
+_LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|f?plugin.*|"
@@ -39,12 +49,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Parameters
     ----------
     request
-        The compile request. Its fmap is merged with the functions that libclang reads.
+        The compile request. Its fmap is merged with the functions that libclang reads in the source; or with those in the debug information
+        of LLVM IR, assembly or an object.
 
     Returns
     -------
     Payload
-        The shared object, of kind "hexagon"; its assembly is in `source`.
+        The shared object, of kind "hexagon"; its assembly and its object are in `source`. With the option ``-save-temps``, its LLVM IR
+        and its bitcode are too.
 
     Raises
     ------
@@ -57,38 +69,79 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         raise CompileError("name_expressions= is not supported for C, which has no templates", kind="hexagon")
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
+    request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard, _RESERVED)
+    if language == "object":
+        _check_object(request)
+    is_source, source = language in ("c", "c++"), _own_source(request)
     with TemporaryDirectory(prefix="devmod-") as folder:
         ending = ending_of(explicit_instances(request.name_expressions))
         build = ClangBuild(request, options.toolchain, language, _headers.files(), folder, ending=ending)
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
-        freestanding = ["-ffreestanding"] if language != "ir" else []
-        assembly, log = build.compile([*machine, *freestanding, *options.flags], options.defines)
+        freestanding = ["-ffreestanding"] if is_source else []
+        log: list[str] = []
+        if is_source or language == "ir":
+            source["asm"], log = build.compile([*machine, *freestanding, *options.flags], options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
-        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], _LINK)
+        code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], [*_LINK, "-s"])
+        source["obj"] = build.object()
+        if keeps_ir and (is_source or language == "ir"):
+            ir, bitcode = build.intermediates([*machine, *freestanding, *options.flags], options.defines)
+            source.setdefault("ir", ir)
+            source.setdefault("bc", bitcode)
+        # Relocations are applied to debug information when the file is linked.
+        debug = b"" if is_source else build.link_object(_LINK)
         sources = build.sources()
+    _check_arch(request, code)
     symbols = exported_functions(code)
-    reflected: Mapping[str, ReflectedFunction] | None = None
-    readers: list[str] = []
-    if language != "ir":
-        try:
-            reflected, reader = read_functions(request, language, options, symbols)
-            readers.append(reader)
-        except CompileError:
-            if not _declares_all(request, symbols):
-                raise
     if not symbols:
         raise CompileError(f"the {request.language} source {request.name} defines no function that is not static", kind="hexagon")
-    if reflected is None and request.fmap is None:
-        raise CompileError(
-            f"the signatures of {request.name} are unknown: LLVM IR has no element types of pointers. Declare the functions: "
-            f"devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
-            kind="hexagon",
-        )
-    fmap = merge_declared(SPEC, reflected, request.fmap)
+    if is_source:
+        reflected, readers = _read_source(request, language, options, symbols)
+        fmap = merge_declared(SPEC, reflected, request.fmap)
+    else:
+        fmap, readers = _described(request, symbols, debug), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log)
-    return Payload("hexagon", code, "so", fmap, {"asm": assembly}, options.origin(request, readers, sources))
+    return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources))
+
+
+def _own_source(request: CompileRequest) -> dict[str, str | bytes]:
+    """Return a source that is one of the results of clang, for `Payload.source`."""
+    key = {"LLVM IR": "ir", "LLVM bitcode": "bc", "assembly": "asm"}.get(request.language)
+    return {key: request.text or request.data} if key else {}
+
+
+def _read_source(
+    request: CompileRequest, language: str, options: ClangOptions, symbols: Sequence[str]
+) -> tuple[Mapping[str, ReflectedFunction] | None, list[str]]:
+    """Return the signatures, or None if the caller declares them; and the reader for the origin."""
+    try:
+        reflected, reader = read_functions(request, language, options, symbols)
+    except CompileError:
+        if not _declares_all(request, symbols):
+            raise
+        return None, []
+    return reflected, [reader]
+
+
+def _described(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
+    """Return the functions that the debug information describes or the caller declares."""
+    try:
+        described = read_debug_information(debug, symbols)
+    except FormatError as error:
+        raise CompileError(f"the {request.language} source {request.name} cannot be read: {error}", kind="hexagon") from None
+    if not described and request.fmap is None:
+        raise CompileError(
+            f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
+            f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
+            kind="hexagon",
+        )
+    known = {function.symbol for function in described.values()}
+    declared = request.fmap or {}
+    return merge_declared(SPEC, described, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
+        SPEC, None, {name: info for name, info in declared.items() if info.name not in known}
+    )
 
 
 def _arch(request: CompileRequest) -> str:
@@ -105,6 +158,27 @@ def _arch(request: CompileRequest) -> str:
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}", kind="hexagon"
         )
     return str(target.arch)
+
+
+def _check_object(request: CompileRequest) -> None:
+    """Raise CompileError for a source that is not an object for Hexagon: lld would name the files of the build."""
+    kind, machine = int.from_bytes(request.data[16:18], "little"), int.from_bytes(request.data[18:20], "little")
+    if request.data[:6] != b"\x7fELF\x01\x01" or (kind, machine) != (1, 164):
+        raise CompileError(
+            f"the object {request.name} is not a relocatable object for Hexagon: expected the output of clang -c -target hexagon",
+            kind="hexagon",
+        )
+
+
+def _check_arch(request: CompileRequest, code: bytes) -> None:
+    """Raise CompileError for a source that was compiled for a newer core than that of the target."""
+    actual = SPEC.architecture("so", code) if SPEC.architecture is not None else ""
+    if SPEC.rank is not None and SPEC.rank(actual, request.target.arch) is None:
+        raise CompileError(
+            f"the {request.language} source {request.name} is for {actual}, which does not run on {request.target.arch}; write "
+            f"'hexagon -arch={actual}'",
+            kind="hexagon",
+        )
 
 
 def _declares_all(request: CompileRequest, symbols: Sequence[str]) -> bool:

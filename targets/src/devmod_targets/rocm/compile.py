@@ -1,17 +1,19 @@
-"""The compiler of ROCm: HIP and LLVM IR to a code object, with the clang and lld of the wheel ziglang. ROCm is not needed."""
+"""The compiler of ROCm: HIP, LLVM IR and assembly to a code object, with the clang and lld of the wheel ziglang. ROCm is not needed."""
 
 from __future__ import annotations
 
 import re
 from tempfile import TemporaryDirectory
 
-from devmod.errors import CompileError
+from devmod.backend import array_bytes, parse_dtype
+from devmod.errors import CompileError, FormatError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
-from devmod_targets.authoring.clang_options import check_symbols, clang_options, split_option
+from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, split_option, take_flag
 from devmod_targets.authoring.instances import instance_variables
+from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import ReflectedFunction
 
-_LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", "")}
+_LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
     r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|"
@@ -46,7 +48,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The code object, of kind "rocm"; the source and the assembly are in `source`.
+        The code object, of kind "rocm"; the source and the assembly are in `source`. With the option ``-save-temps``, the LLVM IR is too.
 
     Raises
     ------
@@ -58,28 +60,30 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, library = split_option(request, _device_libs.OPTION)
+    request, keeps_ir = take_flag(request, SAVE_TEMPS)
     options = clang_options(request, SPEC, standard, _RESERVED)
     modules = _device_libs.find_modules(library)
     machine = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={arch}"]
     version = [] if any(option.startswith("-mcode-object-version=") for option in options.options) else [_object_version(arch)]
+    source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
+    text = {source: request.text} if request.text else {}
+    warnings: list[str] = []
     with TemporaryDirectory(prefix="devmod-") as folder:
         headers = _headers.files() if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
         library_flags = _device_libs.link_flags(modules, arch, options.toolchain, folder)
-        target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib"]
-        assembly, warnings = build.compile([*target_flags, *version, *library_flags, *options.flags], options.defines)
+        target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
+        flags = [*target_flags, *version, *library_flags, *options.flags]
+        if language != "assembler":
+            text["asm"], warnings = build.compile(flags, options.defines)
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
             raise _explain_undefined(error, request) from None
+        if (keeps_ir and language == "hip") or request.data:
+            text["ll"], _ = build.intermediates(flags, options.defines)
         sources = build.sources()
-    kernels = read_code_object(code)
-    if not kernels:
-        raise CompileError(
-            f"the {request.language} source {request.name} has no kernel: mark a function with __global__; a template needs an instance, "
-            "such as name_expressions=['scale<float>']",
-            kind="rocm",
-        )
+    kernels = _read_kernels(request, code)
     reflected: Mapping[str, ReflectedFunction] | None = None
     readers = [_device_libs.describe_modules(modules)] if modules else []
     declared = {info.name for info in (request.fmap or {}).values() if info.arg_types}
@@ -90,10 +94,25 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         except CompileError:
             if not declared >= set(kernels):
                 raise
+    elif language == "ir":
+        reflected = ir_kernels(request, text["ll"], {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
     fmap = _fmap(request, kernels, reflected)
     warn_caller(request, warnings)
-    text = {"hip": request.text} if language == "hip" else {"ll": request.text} if request.text else {}
-    return Payload("rocm", code, "hsaco", fmap, text | {"asm": assembly}, options.origin(request, readers, sources))
+    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources))
+
+
+def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectKernel]:
+    try:
+        kernels = read_code_object(code)
+    except FormatError as error:  # assembly may have any notes
+        raise CompileError(f"the {request.language} source {request.name} gives an invalid code object: {error}", kind="rocm") from None
+    if not kernels:
+        advice = {
+            "HIP": "mark a function with __global__; a template needs an instance, such as name_expressions=['scale<float>']",
+            "assembly": "describe it in .amdgpu_metadata",
+        }.get(request.language, "give a function the calling convention amdgpu_kernel")
+        raise CompileError(f"the {request.language} source {request.name} has no kernel: {advice}", kind="rocm")
+    return kernels
 
 
 def _hip_flags(arch: str) -> list[str]:
@@ -123,9 +142,18 @@ def _fmap(
             kind="rocm",
         )
     check_symbols(request, request.fmap or {}, kernels, "kernel", ("have", "has"))
-    if not declared <= known:
-        return merge_declared(SPEC, None, request.fmap)
-    return merge_declared(SPEC, reflected, request.fmap)
+    fmap = merge_declared(SPEC, reflected if declared <= known else None, request.fmap)
+    for name, info in fmap.items():
+        sizes = [8 if each == "handle" else array_bytes(parse_dtype(each)) for each in info.arg_types]
+        actual = [each.size for each in kernels[info.name].visible_arguments]
+        if sizes != actual:
+            raise CompileError(
+                f"the declared fmap gives the rocm kernel {name!r} arguments of {sizes} bytes, and the code object has arguments of "
+                f"{actual}",
+                kind="rocm",
+                function=name,
+            )
+    return fmap
 
 
 def _arch(request: CompileRequest) -> str:

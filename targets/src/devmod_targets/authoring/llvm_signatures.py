@@ -1,4 +1,4 @@
-"""Read the signatures of kernels in LLVM IR text. The PTX of the same module has the sizes."""
+"""Read the signatures of kernels in LLVM IR text. The image of the same module has the sizes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import re
 
 from devmod import Param
 from devmod.backend import array_bytes, parse_dtype
-from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.nvidia import read_ptx
+from devmod_targets.authoring._declared import ReflectedFunction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from devmod_targets.authoring import CompileRequest
-    from devmod_targets.nvidia import ParamPlace
+
+    #: The size and the alignment of each argument in the image, and the fixed block of threads.
+    ImageKernel = tuple[Sequence[tuple[int, int]], tuple[int, int, int] | None]
 
 _DEFINE = re.compile(r'^define\b[^@\n]*@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[-\w$.]+))\(', re.MULTILINE)
 _TYPES = {"i1": "bool", "half": "float16", "bfloat": "bfloat16", "float": "float32", "double": "float64"} | {
@@ -24,19 +25,18 @@ _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 _NAME = re.compile(r'%(?:"([^"]+)"|([A-Za-z_][\w.]*))\s*$')
 
 
-def ir_kernels(request: CompileRequest, text: str, ptx: str) -> dict[str, ReflectedFunction]:
-    """Return the kernels of a PTX text, with the types that their definitions in the IR have.
+def ir_kernels(request: CompileRequest, text: str, kernels: Mapping[str, ImageKernel]) -> dict[str, ReflectedFunction]:
+    """Return the kernels of an image by symbol, with the types that their definitions in the IR have.
 
     IR has no unsigned integers: an integer is signed unless the declared fmap has an unsigned one of its size. The element type of a
     pointer is unknown.
     """
     definitions = {match["quoted"] or match["plain"]: match for match in _DEFINE.finditer(text)}
     declared = {info.name: info.arg_types for info in (request.fmap or {}).values()}
-    kernels = {}
-    for symbol, entry in read_ptx(ptx).items():
+    results = {}
+    for symbol, (places, block) in kernels.items():
         match = definitions.get(symbol)
         arguments = list(_split(text, match.end())) if match else []
-        places = entry.params or ()
         types, params = [], []
         for index, place in enumerate(places):
             argument = arguments[index] if len(arguments) == len(places) else ""
@@ -45,8 +45,8 @@ def ir_kernels(request: CompileRequest, text: str, ptx: str) -> dict[str, Reflec
             types.append(type_)
             params.append(param)
         line = text.count("\n", 0, match.start()) + 1 if match else 1
-        kernels[symbol] = ReflectedFunction(symbol, types, params, entry.block, f"{request.name}:{line}")
-    return kernels
+        results[symbol] = ReflectedFunction(symbol, types, params, block, f"{request.name}:{line}")
+    return results
 
 
 def _split(text: str, start: int) -> Iterator[str]:
@@ -67,17 +67,18 @@ def _split(text: str, start: int) -> Iterator[str]:
             begin = index + 1
 
 
-def _argument(argument: str, place: ParamPlace, declared: str) -> tuple[str, Param]:
+def _argument(argument: str, place: tuple[int, int], declared: str) -> tuple[str, Param]:
     """Return the type for arg_types and the param of one argument; "" for an unknown type."""
     match = _NAME.search(argument)
     name = (match[1] or match[2]) if match else ""
-    if argument.startswith("ptr") and "byval(" not in argument:
+    size, align = place
+    if argument.startswith("ptr") and "byval(" not in argument and "byref(" not in argument:
         words = argument.split()
         access = "r" if "readonly" in words else "w" if "writeonly" in words else "rw"
         return "handle", Param(name, "buffer", "", access)
     if argument.startswith(("ptr", "{", "[", "%")):
-        type_ = f"uint8x{place.size}" if place.size > 1 else "uint8"
-        return type_, Param(name, "scalar", type_, align=max(place.align, 1))
+        type_ = f"uint8x{size}" if size > 1 else "uint8"
+        return type_, Param(name, "scalar", type_, align=max(align, 1))
     vector = _VECTOR.match(argument)
     word = argument.partition(" ")[0]
     type_ = f"{_TYPES[vector[2]]}x{vector[1]}" if vector and vector[2] in _TYPES else _TYPES.get(word, "")
