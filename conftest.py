@@ -18,6 +18,7 @@ os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 #: What a person may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
 SETTINGS = (
+    "DEVMOD_BUILD_CACHE",
     "DEVMOD_COMPILE_FORCE_FALLBACK",
     "DEVMOD_LOG",
     "DEVMOD_PLUGINS_ALLOW",

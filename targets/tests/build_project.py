@@ -92,5 +92,14 @@ def wait_for(condition: object) -> None:
     raise AssertionError("the condition does not hold after two minutes")
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process runs, by /proc."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 def _named(job: Job, kernel: str) -> Job:
     return Job(kernel, job.folder, f"{kernel}.cl", job.target)

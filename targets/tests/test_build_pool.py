@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_project import die, die_once, jobs_in, note, print_and_read, run_count, wait_for
+from build_project import die, die_once, is_running, jobs_in, note, print_and_read, run_count, wait_for
 
 from devmod_targets.build.jobs import Outcome
 from devmod_targets.build.pool import Pool
@@ -94,13 +94,5 @@ def test_workers_end_with_a_build_that_is_killed(tmp_path: Path) -> None:
         wait_for((tmp_path / "pids").exists)
         process.kill()
     pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
-    wait_for(lambda: not any(_is_running(pid) for pid in pids))
+    wait_for(lambda: not any(is_running(pid) for pid in pids))
     wait_for(lambda: not list(temporary.iterdir()))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"

@@ -1,0 +1,252 @@
+"""The cache of a build: damage is found, the bound holds, and a cache that cannot be used is an error or a warning."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build_project import write_kernels
+
+import devmod
+from devmod_targets.build.cache import FolderEntries, open_entries
+from devmod_targets.build.cache_url import CacheError
+from devmod_targets.build.result import BuildResult
+
+fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+
+KEYS = [f"{number:064x}" for number in range(9)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
+    return tmp_path / "cache"
+
+
+def statuses(result: BuildResult) -> list[str]:
+    return [each.status for each in result.results]
+
+
+def stored(folder: Path) -> list[Path]:
+    return sorted((folder / "build").glob("*.devmod"))
+
+
+def build_again(folder: Path, **options: object) -> BuildResult:
+    """Build with the cache, without the record of an unchanged output."""
+    (folder / "k.devmod").unlink()
+    result: BuildResult = devmod.build(folder, **options)
+    return result
+
+
+# -- entries
+
+
+def test_an_entry_is_the_file_of_one_module(tmp_path: Path, own_cache: Path) -> None:
+    devmod.build(write_kernels(tmp_path / "p", 1))
+    (entry,) = stored(own_cache)
+    assert entry.read_bytes() == devmod.dumps(devmod.compile(tmp_path / "p" / "k0.cl", "opencl"))
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "one byte of the index", "one byte of the payload", "text"])
+def test_a_damaged_entry_is_found_and_compiled_again(tmp_path: Path, own_cache: Path, damage: str) -> None:
+    devmod.build(write_kernels(tmp_path / "p", 1))
+    good = (tmp_path / "p" / "k.devmod").read_bytes()
+    (entry,) = stored(own_cache)
+    data = entry.read_bytes()
+    position = 60 if "index" in damage else len(data) - 5
+    entry.write_bytes(
+        {"empty": b"", "cut": data[:-1], "text": b"not a bundle"}.get(
+            damage, data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+        )
+    )
+    result = build_again(tmp_path / "p")
+    assert statuses(result) == ["compiled"]
+    (problem,) = result.problems
+    assert problem.startswith("the cached result of k0.cl for opencl is damaged, and is compiled again: ")
+    assert (tmp_path / "p" / "k.devmod").read_bytes() == good
+    assert entry.read_bytes() == data
+    assert build_again(tmp_path / "p").problems == ()
+
+
+def test_an_entry_under_the_key_of_another_source_is_not_used(tmp_path: Path, own_cache: Path) -> None:
+    devmod.build(write_kernels(tmp_path / "p", 1))
+    (entry,) = stored(own_cache)
+    (tmp_path / "p" / "k0.cl").write_text("kernel void evil(global float *x) {}\n")
+    other = devmod.dumps(devmod.compile(tmp_path / "p" / "k0.cl", "opencl"))
+    write_kernels(tmp_path / "p", 1)
+    entry.write_bytes(other)
+    result = build_again(tmp_path / "p")
+    assert (list(result.modules[0]), result.problems) == (
+        ["k0"],
+        ("the cached result of k0.cl for opencl is damaged, and is compiled again: it was made from another source",),
+    )
+
+
+def test_a_job_without_known_inputs_is_compiled_each_time(tmp_path: Path, own_cache: Path) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    with open(tmp_path / "p" / "k0.cl", "a") as file:
+        file.write('// .incbin "x"\n')
+    assert [statuses(devmod.build(manifest)) for _ in range(2)] == [["compiled"]] * 2
+    assert stored(own_cache) == []
+
+
+def test_no_cache_reads_and_writes_nothing(tmp_path: Path, own_cache: Path) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    assert [statuses(devmod.build(manifest, cache=False)) for _ in range(2)] == [["compiled"]] * 2
+    assert stored(own_cache) == []
+
+
+# -- folders
+
+
+def test_a_folder_can_be_named_by_argument_and_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    devmod.build(manifest, cache=tmp_path / "mine")
+    assert len(stored(tmp_path / "mine")) == 1
+    monkeypatch.setenv("DEVMOD_BUILD_CACHE", str(tmp_path / "mine"))
+    assert statuses(build_again(tmp_path / "p")) == ["cached"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has access lists in place of these permissions")
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(CacheError) as caught:
+        devmod.build(write_kernels(tmp_path / "p", 1), cache=tmp_path / "shared")
+    place = str(tmp_path / "shared")
+    assert str(caught.value) == (
+        f"the build cache {place!r} cannot be used: other users can write to {place!r} (mode 0777); to mend it: chmod go-w {place}"
+    )
+
+
+def test_the_least_recently_used_entries_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", str(5 * 4096))
+    entries = FolderEntries(str(tmp_path / "cache"))
+    for number, key in enumerate(KEYS[:3]):
+        entries.write(key, bytes(4000))
+        os.utime(tmp_path / "cache" / "build" / f"{key}.devmod", (number, number))
+    assert entries.read(KEYS[0]) is not None  # it now counts as used
+    for key in KEYS[3:6]:
+        entries.write(key, bytes(4000))
+    left = {path.stem for path in stored(tmp_path / "cache")}
+    assert left == {KEYS[0], *KEYS[3:6]}  # a part of the bound stays free, so that not every write lists the folder
+
+
+def test_an_entry_larger_than_the_bound_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "1000")
+    entries = FolderEntries(str(tmp_path / "cache"))
+    entries.write(KEYS[0], bytes(2000))
+    assert entries.read(KEYS[0]) is None
+
+
+def test_the_command_cache_lists_and_clears_the_entries(tmp_path: Path, own_cache: Path) -> None:
+    from devmod._cli import main
+
+    devmod.build(write_kernels(tmp_path / "p", 2))
+    assert len(stored(own_cache)) == 2
+    assert main(["cache", "clear", "build"]) == 0
+    assert stored(own_cache) == []
+
+
+def test_processes_that_build_one_output_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    write_kernels(tmp_path / "p", 4)
+    program = "import sys, devmod; devmod.build(sys.argv[1], workers=1).raise_for_failures()"
+    running = [subprocess.Popen([sys.executable, "-c", program, tmp_path / "p"]) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert sorted(path.name for path in (tmp_path / "p").iterdir()) == ["devmod.toml", "k.devmod", "k0.cl", "k1.cl", "k2.cl", "k3.cl"]
+    assert list(devmod.load(tmp_path / "p" / "k.devmod")) == ["k0", "k1", "k2", "k3"]
+    assert statuses(devmod.build(tmp_path / "p")) == ["cached"] * 4
+
+
+# -- URLs
+
+
+@pytest.fixture
+def url() -> str:
+    """A store in the memory of this process."""
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    files.pseudo_dirs[:] = [""]
+    return "memory://bucket/ci"
+
+
+def test_machines_share_a_cache_at_a_url(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = write_kernels(tmp_path / "one", 3)
+    assert statuses(devmod.build(manifest, cache=url)) == ["compiled"] * 3
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "another machine"))
+    write_kernels(tmp_path / "two", 3)
+    result = devmod.build(tmp_path / "two", cache=url)
+    assert statuses(result) == ["cached"] * 3
+    assert (tmp_path / "one" / "k.devmod").read_bytes() == (tmp_path / "two" / "k.devmod").read_bytes()
+
+
+def test_a_damaged_entry_at_a_url_is_compiled_again(tmp_path: Path, url: str) -> None:
+    manifest = write_kernels(tmp_path / "p", 2)
+    devmod.build(manifest, cache=url)
+    files = fsspec.filesystem("memory")
+    first = sorted(files.ls("/bucket/ci", detail=False))[0]
+    files.pipe_file(first, files.cat_file(first)[:-1])
+    result = build_again(tmp_path / "p", cache=url)
+    assert sorted(statuses(result)) == ["cached", "compiled"]
+    assert len(result.problems) == 1
+    assert build_again(tmp_path / "p", cache=url).problems == ()
+
+
+def test_the_oldest_entries_at_a_url_go_first(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "2500")
+    entries = open_entries(url)
+    assert entries is not None
+    for key in KEYS[:4]:
+        entries.write(key, bytes(1000))
+    entries.close()
+    assert [entries.read(key) is not None for key in KEYS[:4]] == [False, False, True, True]
+
+
+def test_an_unknown_scheme_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(CacheError) as caught:
+        devmod.build(write_kernels(tmp_path / "p", 1), cache="nosuch://bucket")
+    assert str(caught.value) == "the build cache 'nosuch://bucket' cannot be reached: ValueError: Protocol not known: nosuch"
+    assert not (tmp_path / "p" / "k.devmod").exists()
+
+
+def test_an_unreachable_cache_is_an_error_or_on_request_a_warning(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "exists", fail)
+    manifest = write_kernels(tmp_path / "p", 1)
+    with pytest.raises(CacheError) as caught:
+        devmod.build(manifest, cache=url)
+    assert str(caught.value) == f"the build cache {url!r} cannot be reached: ConnectionError: no route to host"
+    result = devmod.build(manifest, cache=url, or_local=True)
+    assert result.problems == (f"{caught.value}. The local cache is used",)
+    assert statuses(build_again(tmp_path / "p")) == ["cached"]
+
+
+def test_a_cache_that_fails_during_the_build_is_a_warning(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("the connection was reset")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", fail)
+    result = devmod.build(write_kernels(tmp_path / "p", 2), cache=url)
+    assert (statuses(result), result.written) == (["compiled"] * 2, True)
+    assert result.problems == (
+        f"the build cache {url!r} cannot be written, and is not used any more: ConnectionError: the connection was reset",
+    )
+
+
+def test_a_url_without_fsspec_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr("devmod_targets.build.cache_url.import_module", refuse)
+    with pytest.raises(CacheError) as caught:
+        open_entries("s3://bucket")
+    assert str(caught.value) == (
+        "the build cache 's3://bucket' cannot be used: fsspec, which reads URLs, is not installed. To add it: pip install "
+        '"devmod-core[remote]"'
+    )

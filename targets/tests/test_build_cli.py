@@ -1,0 +1,273 @@
+"""The command `devmod build`: what it prints, its exit status, and what it leaves behind when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from build_project import KERNEL, is_running, wait_for, write_kernels
+
+from devmod._cli import main
+
+COMMAND = [sys.executable, "-m", "devmod", "build"]
+BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder is a project with two kernels."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("CI", "DEVMOD_BUILD_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    write_kernels(tmp_path / "p", 2)
+    monkeypatch.chdir(tmp_path / "p")
+    return tmp_path / "p"
+
+
+def hide_times(text: str) -> str:
+    return re.sub(r"\d+\.\d\d\b( s\))?", lambda match: f"#.##{match[1] or ''}", text)
+
+
+def test_a_build_prints_a_line_for_each_compile_and_a_table(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    assert main(["build", "-j", "1"]) == 0
+    captured = capfd.readouterr()
+    assert hide_times(captured.err) == (
+        "2 compiles, 1 worker\n[1/2] compiled k0.cl for opencl (#.## s)\n[2/2] compiled k1.cl for opencl (#.## s)\n"
+    )
+    size = f"{(project / 'k.devmod').stat().st_size / 1000:.1f} kB"
+    assert hide_times(captured.out) == (
+        f"target  compiled  cached  failed  CPU seconds\nopencl  2         0       0       #.##\nk.devmod: {size}, 2 compiled\n"
+    )
+    assert main(["build"]) == 0
+    assert capfd.readouterr() == (f"k.devmod is up to date: {size}, 2 from the cache\n", "")
+    assert main(["build", "-q"]) == 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failure_is_printed_when_it_comes_and_at_the_end(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k1.cl").write_text(BROKEN)
+    assert main(["build", "-j", "1"]) == 1
+    captured = capfd.readouterr()
+    assert hide_times(captured.err) == (
+        "2 compiles, 1 worker\n"
+        "[1/2] compiled k0.cl for opencl (#.## s)\n"
+        "[2/2] failed k1.cl for opencl (#.## s)\n"
+        "    the OpenCL C source does not compile: k1.cl:2:42: error: expected expression\n"
+    )
+    assert hide_times(captured.out) == (
+        "target  compiled  cached  failed  CPU seconds\n"
+        "opencl  1         0       1       #.##\n"
+        "k.devmod was not written: 1 compiled, 1 failed\n"
+        "  k1.cl for opencl: the OpenCL C source does not compile: k1.cl:2:42: error: expected expression\n"
+    )
+    assert not (project / "k.devmod").exists()
+
+
+def test_annotations_of_github_have_file_and_line_under_ci(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "k1.cl").write_text(BROKEN)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.chdir(project.parent)
+    assert main(["build", "p", "-q"]) == 1
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == (
+        "::error file=p/k1.cl,line=2,title=k1.cl for opencl::the OpenCL C source does not compile: k1.cl:2:42: error: expected expression"
+    )
+    monkeypatch.setenv("CI", "false")
+    assert main(["build", "p", "-q"]) == 1
+    assert "::error" not in capfd.readouterr().out
+
+
+def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFixture[str]) -> None:
+    from devmod_targets.build.display import Annotations
+    from devmod_targets.build.plan import Job
+    from devmod_targets.build.progress import Progress
+    from devmod_targets.build.result import JobResult, failure_of
+
+    job = Job("k", "/p", "a,b:c.cl", "opencl")
+    failure = failure_of(job, "CompileError", "100%\nof it", "")
+    Annotations(Progress(), ".").done(JobResult(job, "failed", failure=failure))
+    assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
+
+
+def test_json_has_each_job(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k1.cl").write_text(BROKEN)
+    assert main(["build", "--json"]) == 1
+    data = json.loads(capfd.readouterr().out)
+    assert (data["output"], data["written"], data["problems"]) == (str(project / "k.devmod"), False, [])
+    first, second = data["jobs"]
+    assert {key: first[key] for key in ("kernel", "source", "target", "status")} == {
+        "kernel": "k0", "source": "k0.cl", "target": "opencl", "status": "compiled",
+    }  # fmt: skip
+    assert (second["status"], second["error"], second["file"], second["line"]) == ("failed", "CompileError", "k1.cl", 2)
+
+
+def test_a_dry_run_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    assert main(["build", "-q"]) == 0
+    (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9))
+    (project / "k.devmod").unlink()
+    assert main(["build", "--dry-run"]) == 0
+    assert capfd.readouterr().out == ("kernel  source  target  status\nk0      k0.cl   opencl  cached\nk1      k1.cl   opencl  compile\n")
+    assert main(["build", "--dry-run", "--json", "--no-cache"]) == 0
+    assert [row["status"] for row in json.loads(capfd.readouterr().out)] == ["compile", "compile"]
+    assert not (project / "k.devmod").exists()
+
+
+def test_options_that_contradict_each_other_are_wrong_usage(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["build", "--no-cache", "--cache", "x"]) == 2
+    assert capfd.readouterr().err.endswith("Error: --cache and --no-cache contradict each other\n")
+    assert main(["build", "-j", "0"]) == 2
+
+
+def test_an_unreachable_cache_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    assert main(["build", "--cache", "nosuch://bucket"]) == 1
+    assert capfd.readouterr() == (
+        "",
+        "devmod: error: the build cache 'nosuch://bucket' cannot be reached: ValueError: Protocol not known: nosuch\n",
+    )
+
+
+def test_a_cluster_without_a_scheduler_is_one_line_or_a_warning(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    monkeypatch.setattr("devmod_targets.build.cluster._CONNECT_TIMEOUT", 0.2)
+    assert main(["build", "--dask", "tcp://127.0.0.1:9"]) == 1
+    text = capfd.readouterr().err
+    assert text.startswith("devmod: error: the Dask cluster 'tcp://127.0.0.1:9' cannot be reached: ")
+    assert text.count("\n") == 1
+    assert main(["build", "--dask", "tcp://127.0.0.1:9", "--or-local", "-q"]) == 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Path) -> None:
+    subprocess.run([*COMMAND, "-q"], check=True)
+    good = (project / "k.devmod").read_bytes()
+    (project / "devmod.toml").write_text(
+        (project / "devmod.toml").read_text().replace('["opencl"]', '["opencl", "vulkan"]').replace('["k1.cl"]', '["k1.cl", "k1.comp"]')
+    )
+    (project / "k1.comp").write_text("#version 450\n")
+    programs, temporary = tmp_path / "bin", tmp_path / "tmp"
+    programs.mkdir()
+    temporary.mkdir()
+    compiler = programs / "glslangValidator"  # one that never ends
+    compiler.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/new\nmv {tmp_path}/new {tmp_path}/pid\nexec sleep 1000\n")
+    compiler.chmod(0o755)
+    environment = os.environ | {"TMPDIR": str(temporary), "PATH": f"{programs}:/usr/bin:/bin"}
+    before = sorted(path.name for path in project.iterdir())
+    process = subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+    wait_for((tmp_path / "pid").exists)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert (project / "k.devmod").read_bytes() == good
+    assert sorted(path.name for path in project.iterdir()) == before
+    assert list(temporary.iterdir()) == []
+    assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+def test_a_full_disk_leaves_the_old_file(project: Path) -> None:
+    resource = pytest.importorskip("resource", reason="there are no limits of processes on Windows")
+    subprocess.run([*COMMAND, "-q"], check=True)
+    good = (project / "k.devmod").read_bytes()
+    write_kernels(project, 5)
+    limit = len(good) + 100  # an entry of the cache fits, the bundle does not
+
+    def limit_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run([*COMMAND, "-q"], preexec_fn=limit_files, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"devmod: error: {project / 'k.devmod'}: File too large\n"
+    assert (project / "k.devmod").read_bytes() == good
+    assert not list(project.glob(".*"))
+    assert main(["build", "-q"]) == 0
+    assert (project / "k.devmod").read_bytes() != good
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    place = Path("/sys/k.devmod")
+    try:
+        place.open("x").close()
+    except OSError as error:
+        reason = error.strerror
+    else:
+        place.unlink()
+        pytest.skip("this machine has no /sys that nobody can write to")
+    assert main(["build", "-q", "-o", str(place)]) == 1
+    assert capfd.readouterr().err == f"devmod: error: {place}: {reason}\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no pseudo-terminals")
+def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project: Path) -> None:
+    pytest.importorskip("rich", reason="rich is not installed")
+    import pty
+
+    (project / "k1.cl").write_text(BROKEN)
+    main_end, other_end = pty.openpty()
+    process = subprocess.Popen([*COMMAND, "-j", "1"], stderr=other_end, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"})
+    os.close(other_end)
+    parts = []
+    try:
+        while part := os.read(main_end, 65536):
+            parts.append(part)
+    except OSError:  # the other end is closed
+        pass
+    process.wait()
+    os.close(main_end)
+    output = b"".join(parts).decode()
+    assert process.returncode == 1
+    assert "opencl" in output
+    assert "k1.cl:2:42: error: expected expression" in output
+    assert output.index("\x1b[?25l") < output.rindex("\x1b[?25h")  # the cursor is hidden, and shown again
+
+
+def test_watch_builds_again_after_a_change(project: Path, tmp_path: Path) -> None:
+    pytest.importorskip("watchfiles", reason="watchfiles is not installed")
+    process = subprocess.Popen([*COMMAND, "--watch"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    assert process.stderr is not None
+    lines: list[str] = []
+
+    def read_until(start: str) -> None:
+        for line in process.stderr or ():
+            lines.append(line)
+            if line.startswith(start):
+                return
+        raise AssertionError("".join(lines))
+
+    try:
+        read_until("Waiting")
+        (project / "k1.cl").write_text(BROKEN)
+        read_until("Waiting")
+        assert "Changed: k1.cl\n" in lines
+        assert any("expected expression" in line for line in lines)
+        (project / "devmod.toml").write_text("output = [\n")
+        read_until("devmod: error: ")
+        read_until("Waiting")
+        write_kernels(project, 2)
+        read_until("Waiting")
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.stderr.read()
+        process.stderr.close()
+        process.wait()
+    assert process.returncode == 130
+
+
+def test_watch_without_watchfiles_names_the_command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr("devmod_targets.build.watch.import_module", refuse)
+    assert main(["build", "--watch"]) == 1
+    assert capfd.readouterr().err == (
+        'devmod: error: --watch cannot be used: watchfiles is not installed. To add it: pip install "devmod-targets[build-watch]"\n'
+    )
