@@ -44,14 +44,44 @@ def build_manifest(
     partial: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build a manifest. `devmod.build` documents the parameters and the errors.
+    """Build the kernels of a manifest into one file. The compiles run in worker processes; their results are cached by their inputs.
+
+    If a compile fails, the others go on, and the file is not written. It is written whole or not at all.
 
     Parameters
     ----------
-    manifest, targets, output, workers, cache, dask, or_local, partial
-        The arguments of `devmod.build`.
+    manifest
+        The manifest, or its folder.
+    targets
+        The targets to build, each a kind or a target of the manifest. Default: all.
+    output
+        The file to write. Default: that of the manifest.
+    workers
+        The largest number of worker processes. Default: the number of processors.
+    cache
+        The folder or the URL of the cache; False for none. Default: DEVMOD_BUILD_CACHE, else devmod's cache folder.
+    dask
+        The address of the scheduler of a Dask cluster, which compiles in place of this machine.
+    or_local
+        Whether to use this machine, with a warning, if the cache or the cluster cannot be reached.
+    partial
+        Whether to write the file also if some compiles fail.
     progress
-        Receives the results as they come.
+        Receives the results as they come: an instance of a subclass of `devmod_targets.build.progress.Progress`.
+
+    Returns
+    -------
+    BuildResult
+        Its `failures` are the compiles that failed; `raise_for_failures` raises them.
+
+    Raises
+    ------
+    FormatError
+        The manifest has mistakes, or the kernels do not fit into one file.
+    CacheError, ClusterError
+        The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
+    OSError
+        The file cannot be written.
     """
     plan = plan_of(read_manifest(manifest), targets)
     return build_plan(plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, progress=progress)

@@ -179,9 +179,10 @@ def _start(folder: str) -> None:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # The temporary files of compilers go with the build, also if this process is killed.
-    os.environ["TMPDIR"] = os.environ["TEMP"] = os.environ["TMP"] = tempfile.tempdir = folder
+    tempfile.tempdir = folder
+    os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     # A runtime's module has the same bytes, and its import would take longer.
-    os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
+    os.environ.update(DEVMOD_COMPILE_FORCE_FALLBACK="1")
     with suppress(OSError):
         os.dup2(2, 1)  # standard output belongs to the build
     parent = parent_process()
