@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -81,3 +81,18 @@ def hiprtc(rocm_driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def device(rocm_driver: str) -> Any:
     """The first ROCm device, with each driver."""
     return first_device("rocm")
+
+
+@pytest.fixture
+def card_of(rocm_driver: str, standin: Standin, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return a function that makes the stand-in runtime have another card, and returns the first device."""
+    from devmod_rocm import _device, _driver
+
+    def change(arch: str, **settings: object) -> Any:
+        for name, value in {"arch": arch, **settings}.items():
+            standin.set(name, value)
+        monkeypatch.setattr(_driver, "_once", Once())
+        monkeypatch.setattr(_device, "_once", Once())
+        return first_device("rocm")
+
+    return change

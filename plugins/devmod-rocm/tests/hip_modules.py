@@ -1,0 +1,76 @@
+"""Modules of HIP source for tests, compiled once for each processor."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod_conformance.checks import code_of
+from devmod_driver_api.images import LoadedImage
+
+DIMENSIONS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
+ADD = """
+extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+GLOBALS = """
+__device__ unsigned char bytes[4] = {1, 2, 3, 4};
+__constant__ float factors[2] = {2, 3};
+extern "C" __global__ void k(float *x) { x[threadIdx.x] *= factors[threadIdx.x & 1] + bytes[threadIdx.x & 3]; }
+"""
+
+
+@cache
+def saved(source: str, arch: str = "gfx1100", *options: str) -> bytes:
+    """Return a module of HIP source, as a file has it."""
+    return devmod.dumps(devmod.compile(source, f"rocm -arch={arch}", language="HIP", options=options))
+
+
+def module_of(source: str, arch: str = "gfx1100", *options: str) -> devmod.Module:
+    """Return a new module of HIP source."""
+    return devmod.loads(saved(source, arch, *options))
+
+
+def code_object(source: str, arch: str = "gfx1100", *options: str) -> bytes:
+    """Return the code object of HIP source for one processor."""
+    code: bytes = code_of(module_of(source, arch, *options))
+    return code
+
+
+def function_of(source: str, *options: str) -> Any:
+    """Return the only function of HIP source."""
+    module = module_of(source, "gfx1100", *options)
+    (name,) = module
+    return module[name]
+
+
+def create(code: bytes, functions: dict[str, devmod.FunctionInfo], fmt: str = "hsaco") -> devmod.Module:
+    """Return a module of a payload."""
+    return devmod.create("rocm", code, fmt, functions)
+
+
+def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:
+    """Return the error of the first get_function."""
+    with pytest.raises(devmod.DevmodError) as caught:
+        module[name]
+    return caught.value
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Each code object that a driver gets."""
+    images: list[bytes] = []
+    load = LoadedImage.__init__
+
+    def watched(image: LoadedImage, device: Any, data: bytes, *rest: Any) -> None:
+        images.append(data)
+        load(image, device, data, *rest)
+
+    monkeypatch.setattr(LoadedImage, "__init__", watched)
+    return images

@@ -1,0 +1,374 @@
+"""The ROCm module: before a driver is opened, refused payloads, containers, globals, loading and unloading."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import zlib
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+import numpy as np
+import pytest
+from hip_modules import ADD, GLOBALS, code_object, create, error_of, loads, module_of
+from standin_rocm import child_environment
+
+import devmod
+from devmod import FunctionInfo
+from devmod_conformance.checks import run_in_threads, run_python
+from devmod_rocm._samples import make_bundle
+
+__all__ = ["loads"]
+ADD_INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
+WHAT = "the rocm payload of format 'hsaco'"
+#: ELF headers: the machine, the OS ABI and its version.
+HEADER = b"\x7fELF\x02\x01\x01"
+
+
+def elf(machine: int = 224, abi: int = 64, version: int = 3, flags: int = 0x41) -> bytes:
+    """Return the header of an ELF file without sections."""
+    return HEADER + bytes([abi, version]) + bytes(7) + pack("<HHIQQQI", 3, machine, 1, 0, 0, 0, flags) + bytes(12)
+
+
+def run_add(module: devmod.Module, n: int = 64) -> None:
+    a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+    module["add"](a, b, c, n, grid=2, block=n // 2)
+    np.testing.assert_array_equal(c, a + b)
+
+
+# -- before any driver
+
+
+@pytest.mark.row("R5", "R6", "R23", "R39")
+def test_importing_creating_and_saving_open_no_driver() -> None:
+    program = (
+        "import sys, devmod, devmod_rocm\n"
+        "assert not {'hip', 'rocm', 'ctypes', 'numpy'} & {*sys.modules}, 'import'\n"
+        "m = devmod.create('rocm', b'\\x7fELF', 'hsaco', {'k': devmod.FunctionInfo('k', [])})\n"
+        "for key in ('rocm', 'hsaco', 'hip'):\n"
+        "    n = devmod.load_from_bytes(key, m.save_to_bytes())\n"
+        "    assert n.kind == 'rocm' and n.save_to_bytes() == m.save_to_bytes()\n"
+        "try: n['j']\n"
+        "except devmod.FunctionNotFoundError as error: print(error)\n"
+        "assert not {'hip', 'rocm', 'numpy', 'devmod_rocm._driver'} & {*sys.modules}, 'making'\n"
+    )
+    assert run_python(program) == "the rocm module has no function 'j'; it has: 'k'\n"
+
+
+@pytest.mark.row("R22")
+@pytest.mark.parametrize("fmt", ["hsaco", "hip"])
+def test_payload_files(fmt: str, tmp_path: Path) -> None:
+    code = code_object(ADD) if fmt == "hsaco" else ADD.encode()
+    create(code, ADD_INFO, fmt).write_to_file(tmp_path / f"add.{fmt}")
+    module = devmod.load_from_file(tmp_path / f"add.{fmt}")
+    assert (module.kind, module.format, dict(module.functions)) == ("rocm", fmt, ADD_INFO)
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make each import of the driver fail."""
+    for name in ("_driver", "_device"):
+        monkeypatch.setitem(sys.modules, f"devmod_rocm.{name}", None)
+    for name in ("_launch", "_kernel", "_adopt", "_images"):
+        monkeypatch.delitem(sys.modules, f"devmod_rocm.{name}", raising=False)
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("fmt", "code", "text"),
+    [
+        ("hsaco", b"", f"{WHAT} is empty"),
+        (
+            "hsaco",
+            b"// source",
+            f"{WHAT} is neither a code object nor a container of code objects: expected b'\\x7fELF' or the magic of an offload bundle, of an "
+            "OffloadBinary or of a .kpack file at its start, got b'// sourc'",
+        ),
+        ("hip", b"", "the rocm payload of format 'hip' is empty"),
+        ("hip", b"a\xff", "the rocm payload of format 'hip' is not UTF-8 text: byte 1 is 0xff"),
+    ],
+)
+def test_invalid_payloads_are_refused_before_a_driver_is_opened(fmt: str, code: bytes, text: str, no_driver: None) -> None:
+    error = error_of(create(code, ADD_INFO, fmt))
+    assert type(error) is devmod.FormatError
+    assert str(error) == text
+
+
+# -- code objects
+
+
+def test_a_code_object_runs_with_and_without_an_interface(emulator: Any, device: Any) -> None:
+    run_add(module_of(ADD))
+    run_add(create(code_object(ADD), ADD_INFO))
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (HEADER, f"{WHAT} is truncated: it has 7 bytes; an ELF header has 64"),
+        (
+            elf(machine=62),
+            f"{WHAT} is not a code object: expected a 64-bit little-endian ELF file for the machine 224 (AMD GPU), got the machine 62",
+        ),
+        (elf(abi=65), f"{WHAT} is for the OS ABI 65; expected 64 (HSA), for which -target amdgcn-amd-amdhsa compiles"),
+        (elf(version=0), f"{WHAT} is a code object of version 2; expected version 3, 4, 5 or 6"),
+        (elf(version=9), f"{WHAT} is a code object of an unknown version (ABI version 9); expected version 3, 4, 5 or 6"),
+        (elf(flags=0xFE), f"the architecture of {WHAT} is unknown: the number 0xfe in the flags of its ELF header"),
+        (elf(), f"{WHAT} is damaged, or is not a code object: its section headers end outside the file"),
+    ],
+    ids=["truncated", "machine", "abi", "old", "new", "processor", "sections"],
+)
+def test_headers_of_code_objects(code: bytes, text: str, device: Any, loads: list[bytes]) -> None:
+    error = error_of(create(code, ADD_INFO))
+    assert type(error) is devmod.FormatError
+    assert str(error) == text
+    assert loads == []
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("arch", "card", "text"),
+    [
+        (
+            "gfx90a",
+            "gfx1100",
+            f"{WHAT} is a code object for gfx90a, which does not run on {{device}}, gfx1100; compile it for rocm -arch=gfx1100",
+        ),
+        (
+            "gfx90a:xnack+",
+            "gfx90a:sramecc+:xnack-",
+            f"{WHAT} is a code object for gfx90a:xnack+, and {{device}} has xnack-: it is gfx90a:sramecc+:xnack-; compile it for rocm "
+            "-arch=gfx90a, which runs with xnack on and off",
+        ),
+        (
+            "gfx906:sramecc+:xnack-",
+            "gfx906:xnack-",
+            f"{WHAT} is a code object for gfx906:sramecc+:xnack-, and {{device}} does not support sramecc: it is gfx906:xnack-; compile it "
+            "for rocm -arch=gfx906, which runs with sramecc on and off",
+        ),
+        (
+            "gfx11-generic",
+            "gfx1030",
+            f"{WHAT} is a code object for gfx11-generic, which does not run on {{device}}, gfx1030; compile it for rocm -arch=gfx1030",
+        ),
+    ],
+)
+def test_a_code_object_for_another_card(arch: str, card: str, text: str, card_of: Any, loads: list[bytes]) -> None:
+    device = card_of(card)
+    error = error_of(create(code_object(ADD, arch), ADD_INFO))
+    assert type(error) is devmod.FormatError
+    assert str(error) == text.format(device=device)
+    assert loads == []
+
+
+@pytest.mark.parametrize(
+    ("archs", "card", "best"),
+    [
+        ("gfx906,gfx1100,gfx11-generic", "gfx1100", "gfx1100"),
+        ("gfx906,gfx11-generic", "gfx1103", "gfx11-generic"),
+        ("gfx90a,gfx90a:xnack-,gfx90a:xnack+", "gfx90a:sramecc+:xnack-", "gfx90a:xnack-"),
+    ],
+)
+def test_the_best_variant_of_a_bundle_runs(archs: str, card: str, best: str, card_of: Any, loads: list[bytes]) -> None:
+    card_of(card)
+    module = devmod.loads(devmod.dumps(module_of(ADD, archs)))
+    assert module["add"].info.name == "add"
+    assert loads == [code_object(ADD, best)]
+
+
+# -- containers
+
+
+def offload_binary(code: bytes, arch: str) -> bytes:
+    """Return an OffloadBinary of version 1 with one image."""
+    strings = b"\0triple\0amdgcn-amd-amdhsa\0arch\0" + arch.encode() + b"\0"
+    places = [(strings.index(key), strings.index(value)) for key, value in ((b"triple", b"amdgcn"), (b"arch", arch.encode()))]
+    start = 32 + 40 + 32
+    image = -(-(start + len(strings)) // 8) * 8
+    entry = pack("<HHIQQQQ", 1, 4, 0, 72, 2, image, len(code))
+    table = b"".join(pack("<QQ", start + key, start + value) for key, value in places)
+    body = entry + table + strings
+    size = image + len(code)
+    return b"\x10\xff\x10\xad" + pack("<IQQQ", 1, size, 32, 40) + body + bytes(image - 32 - len(body)) + code
+
+
+def compressed(bundle: bytes) -> bytes:
+    """Return a bundle, compressed by zlib, in clang's version 2 of the form."""
+    data = zlib.compress(bundle)
+    return b"CCOB" + pack("<HHIIQ", 2, 0, 24 + len(data), len(bundle), 0) + data
+
+
+def containers() -> dict[str, bytes]:
+    codes = {arch: code_object(ADD, arch) for arch in ("gfx90a", "gfx1100", "gfx11-generic")}
+    bundle = make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code for arch, code in codes.items()})
+    parts = [make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code}) for arch, code in codes.items()]
+    return {
+        "bundle": bundle,
+        "compressed": compressed(bundle),
+        "OffloadBinary": b"".join(offload_binary(code, arch) + bytes(-len(offload_binary(code, arch)) % 8) for arch, code in codes.items()),
+        "several": b"".join(part + bytes(4096 - len(part) % 4096) for part in parts),
+        "several compressed": b"".join(map(compressed, parts)),
+    }
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("name", ["bundle", "compressed", "OffloadBinary", "several", "several compressed"])
+def test_the_best_code_object_of_a_container_runs(name: str, emulator: Any, device: Any, loads: list[bytes]) -> None:
+    run_add(create(containers()[name], ADD_INFO))
+    assert loads == [code_object(ADD)]
+
+
+def test_the_code_object_with_the_kernels_is_chosen(device: Any, loads: list[bytes]) -> None:
+    other = code_object('extern "C" __global__ void other() {}')
+    parts = [make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx1100": code}) for code in (other, code_object(ADD))]
+    assert create(b"".join(parts), ADD_INFO)["add"].info.name == "add"
+    assert loads == [code_object(ADD)]
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (
+            lambda: make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx906": code_object(ADD, "gfx906")}),
+            f"{WHAT} has code objects for 'gfx906', and none of them runs on {{device}}, gfx1100; compile it for rocm -arch=gfx1100",
+        ),
+        (lambda: make_bundle({}), f"{WHAT} is a container without a code object"),
+        (
+            lambda: make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx1100": code_object(ADD)})[:6000],
+            f"{WHAT} cannot be read: entry 2 of the offload bundle at byte 0 is outside of the file: bytes 4096 to {{end}} of 6000",
+        ),
+        (
+            lambda: b"CCOB\x09\0\1\0" + bytes(16),
+            f"{WHAT} cannot be read: the compressed offload bundle at byte 0 has version 9; devmod reads versions 1 to 3",
+        ),
+    ],
+    ids=["other cards", "empty", "truncated", "version"],
+)
+def test_containers_that_do_not_run(code: Any, text: str, device: Any, loads: list[bytes]) -> None:
+    error = error_of(create(code(), ADD_INFO))
+    assert type(error) is devmod.FormatError
+    assert str(error) == text.format(device=device, end=4096 + len(code_object(ADD)))
+    assert loads == []
+
+
+# -- loading
+
+
+def test_truncated_code_objects_do_not_reach_the_driver(device: Any, loads: list[bytes]) -> None:
+    code = code_object(ADD)
+    for size in range(0, len(code), 97):
+        assert isinstance(error_of(create(code[:size], ADD_INFO)), devmod.FormatError)
+    assert loads == []
+
+
+@pytest.mark.parametrize(
+    ("types", "text"),
+    [
+        (["handle"] * 3, "the rocm kernel 'add' takes 4 arguments, and the payload's fmap has 3"),
+        (["handle"] * 4, "the rocm kernel 'add' takes 4 bytes as argument 4, and the payload's fmap has handle of 8 bytes"),
+        (
+            ["handle", "int32", "handle", "int32"],
+            "the rocm kernel 'add' takes 8 bytes as argument 2, and the payload's fmap has int32 of 4 bytes",
+        ),
+    ],
+)
+def test_arguments_that_do_not_match_the_kernel_are_refused(types: list[str], text: str, device: Any) -> None:
+    error = error_of(create(code_object(ADD), {"add": FunctionInfo("add", types)}))
+    assert type(error) is devmod.FormatError
+    assert str(error) == text
+
+
+def test_a_function_that_the_code_object_does_not_define(device: Any, loads: list[bytes]) -> None:
+    error = error_of(create(code_object(ADD), {"add": FunctionInfo("sub", ["handle"])}))
+    assert type(error) is devmod.FormatError
+    assert str(error) == f"{WHAT} has no kernel 'sub', which its fmap names; it has: 'add'"
+    assert loads == []
+
+
+@pytest.mark.row("R32", "R33")
+def test_threads_load_one_code_object_for_all_functions(device: Any, loads: list[bytes]) -> None:
+    module = module_of(ADD + 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
+    functions = run_in_threads(lambda name: module[name], ["add", "twice"] * 4)
+    assert len(loads) == 1
+    assert len({id(each) for each in functions}) == 2
+
+
+@pytest.mark.row("R33")
+def test_a_code_object_is_unloaded_with_its_last_reference(device: Any, standin: Any) -> None:
+    module = module_of(GLOBALS)
+    function = module["k"]
+    array = module.get_global("bytes", device)
+    launch = function.bind(device.zeros(4, "float32"), grid=1, block=4)
+    gc.collect()
+    unloaded = standin.calls("hipModuleUnload")
+    del module, function, launch
+    gc.collect()
+    assert array.numpy().tolist() == [1, 2, 3, 4]
+    assert standin.calls("hipModuleUnload") == unloaded
+    del array
+    gc.collect()
+    assert standin.calls("hipModuleUnload") == unloaded + 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (209, devmod.FormatError, "the driver of {device} refuses the rocm payload of format 'hsaco': hipErrorNoBinaryForGpu ({words})"),
+        (2, devmod.DeviceMemoryError, "hipErrorOutOfMemory ({words}) in the load of a module"),
+    ],
+)
+def test_what_the_driver_refuses(code: int, kind: type, text: str, device: Any, standin: Any) -> None:
+    standin.set("fail", f"hipModuleLoadDataEx={code},hipModuleLoadData={code}")
+    error = error_of(module_of(ADD))
+    words = {209: "no binary for gpu", 2: "out of memory"}[code]
+    assert type(error) is kind
+    assert text.format(device=device, words=words) in str(error)
+
+
+def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any) -> None:
+    card_of("gfx1100", driver_version="50221153")
+    standin.set("fail", "hipModuleLoadDataEx=209,hipModuleLoadData=209")
+    assert error_of(module_of(ADD)).__notes__ == [
+        "it is a code object of version 5, which needs ROCm 5.6, and the driver is that of ROCm 5.2. Update ROCm, or compile with "
+        "options=['-mcode-object-version=4']"
+    ]
+
+
+# -- global variables
+
+
+@pytest.mark.row("R20")
+def test_globals_are_arrays_over_the_memory_of_the_code_object(emulator: Any, device: Any) -> None:
+    module = module_of(GLOBALS)
+    bytes_, factors = module.get_global("bytes"), module.get_global("factors", device, dtype="float32")
+    assert bytes_.numpy().tolist() == [1, 2, 3, 4]
+    assert factors.numpy().tolist() == [2, 3]
+    bytes_.copy_from(np.array([10, 20, 30, 40], "uint8"))
+    x = np.ones(4, "float32")
+    module["k"](x, grid=1, block=4)
+    assert x.tolist() == [12, 23, 32, 43]
+    with pytest.raises(devmod.FunctionNotFoundError) as caught:
+        module.get_global("none")
+    assert str(caught.value) == (
+        "the rocm module has no global 'none': its image has no variable of that name. Declare it in the source as __device__ or "
+        "__constant__, outside of a namespace"
+    )
+
+
+def test_a_global_for_each_device(emulator: Any, rocm_driver: str, standin: Any, tmp_path: Path) -> None:
+    path = tmp_path / "globals.devmod"
+    devmod.save(module_of(GLOBALS), path)
+    program = (
+        "import sys, devmod, numpy as np\n"
+        "first, second = devmod.device('rocm'), devmod.device('rocm:1')\n"
+        f"module = devmod.load({str(path)!r})\n"
+        "module.get_global('bytes', second).copy_from(np.array([5, 6, 7, 8], 'uint8'))\n"
+        "print(module.get_global('bytes', first).numpy().tolist())\n"
+        "x = second.from_numpy(np.ones(4, 'float32'))\n"
+        "module['k'].on(second)(x, grid=1, block=4)\n"
+        "print(x.numpy().tolist())\n"
+    )
+    assert run_python(program, **child_environment(devices=2)) == "[1, 2, 3, 4]\n[7.0, 9.0, 9.0, 11.0]\n"
