@@ -1,8 +1,9 @@
 """Run the tests of core, the build side and the conformance kit with each Python from 3.11 to 3.13 on this machine.
 
-    python tools/pythons.py [pytest options]
+    python tools/pythons.py [--prepare] [pytest options]
 
-Each Python has an environment of its own. The Python of `.venv` is left out: `make test` has run the tests there.
+Each Python has an environment of its own; --prepare makes the environments and runs nothing. The Python of `.venv` is left out: `make test`
+has run the tests there. So are tests with the marker `once`, whose results no version of Python changes.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def environment(version: tuple[int, int], interpreter: str) -> Path:
 def main() -> int:
     """Run the tests and return the exit code."""
     failed = []
+    arguments = [each for each in sys.argv[1:] if each != "--prepare"]
     result = find()
     for version in TESTED:
         name = "Python {}.{}".format(*version)
@@ -71,16 +73,17 @@ def main() -> int:
         if version not in result:
             print(f"== {name}: not on this machine, no test was run with it", flush=True)
             continue
-        print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
         try:
             python = environment(version, result[version])
         except InstallError as error:
             print(error)
             failed.append(name)
             continue
-        if subprocess.call(
-            [str(python), "-m", "pytest", *(f"{each}/tests" for each in PACKAGES), "-q", "-n", "2", *sys.argv[1:]], cwd=ROOT
-        ):
+        if "--prepare" in sys.argv:
+            continue
+        print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
+        folders = [f"{each}/tests" for each in PACKAGES]
+        if subprocess.call([str(python), "-m", "pytest", *folders, "-q", "-n", "2", "-m", "not once", *arguments], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")

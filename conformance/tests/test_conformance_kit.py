@@ -127,6 +127,7 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
     assert "failed" not in {each["outcome"] for each in found.values()}
 
 
+@pytest.mark.once
 @pytest.mark.row("R1", "R5", "R6", "R8", "R12", "R18", "R19", "R20", "R23", "R24", "R25", "R26")
 @pytest.mark.row("R32", "R33", "R34", "R35", "R38", "R39", "R40", "R42")
 @pytest.mark.parametrize("name", WRONG)

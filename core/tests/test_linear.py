@@ -19,6 +19,8 @@ from devmod._cli import main
 from devmod._plugins import discovery as _discovery
 from devmod.interop import tvm
 
+pytestmark = pytest.mark.once
+
 #: Bytes of memory for a byte of the file: far above what reading takes, far below what it took.
 MOST_MEMORY = 50
 

@@ -105,6 +105,7 @@ def test_inspect_shows_a_module_once(capsys: pytest.CaptureFixture[str], tmp_pat
     assert inspected(capsys, tmp_path / "k.tvmimports", imports_twice(DEPTH))[0] == 0
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_inspect_refuses_a_deeper_tree(capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]) -> None:
     path = tmp_path / "k.tvmimports"
@@ -116,6 +117,7 @@ def test_inspect_refuses_a_deeper_tree(capsys: pytest.CaptureFixture[str], tmp_p
     )
 
 
+@pytest.mark.once
 def test_a_chain_of_200000_modules_is_read_and_written_without_recursion() -> None:
     data = chain(200_000)
     root = tvm.load_imports(data)
@@ -136,6 +138,7 @@ class Counted(Raw):
         return super().functions
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("nested", [True, False])
 def test_bundles_that_share_candidates_search_each_once(register: Callable[..., None], nested: bool) -> None:
     """600 bundles over the same 600 candidates: 360,000 pairs, and 600 modules."""

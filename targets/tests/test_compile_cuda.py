@@ -223,6 +223,7 @@ _CASES: list[tuple[str | None, str, list[str], list[str]]] = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.row("R38")
 def test_the_bytes_depend_on_no_folder_and_no_process(tmp_path: Path) -> None:
     """The second process has another current folder, home, temporary folder and location of NVIDIA's wheels."""
@@ -380,6 +381,7 @@ def test_a_source_without_a_kernel() -> None:
 # -- headers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("header", "body"),
     [
@@ -474,6 +476,7 @@ def test_warnings_go_to_the_caller() -> None:
     assert refused(text, "cuda -arch=sm_90", options=["--werror"]) == f"--werror turns this warning into an error: {expected}"
 
 
+@pytest.mark.once
 def test_warnings_about_nvidias_own_headers_are_dropped() -> None:
     text = f"#include <math.h>\n#include <cuda/std/cmath>\n{SAXPY}"
     assert "INFINITY" in nvrtc.compile_program(text, "k.cu", ["-arch=sm_90"]).log

@@ -208,6 +208,7 @@ def test_damaged_ptx(text: str, problem: str) -> None:
     assert caught.value.kind == "cuda"
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "piece",
     [

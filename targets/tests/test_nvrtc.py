@@ -66,6 +66,7 @@ def test_name_expressions_have_mangled_names() -> None:
     assert str(caught.value) == ("name_expressions= ('scale<float>', 'absent<int>') does not compile: identifier \"absent\" is undefined")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("header", sorted(host_headers()))
 @pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
 def test_every_host_header_compiles_by_itself(header: str, standard: str) -> None:
@@ -99,6 +100,7 @@ extern "C" __global__ void k(float *x, const char *s, int *i) {
 """
 
 
+@pytest.mark.once
 def test_the_standard_headers_of_cuda_std_and_ours_are_compatible() -> None:
     ours = "".join(f"#include <{header}>\n" for header in host_headers())
     theirs = "".join(f"#include <cuda/std/{name}>\n" for name in ("cstdint", "climits", "cfloat", "cmath", "limits", "type_traits"))

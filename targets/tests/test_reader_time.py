@@ -12,6 +12,8 @@ from devmod.errors import CompileError, FormatError
 from devmod_targets.spirv import reflect
 from devmod_targets.wgsl import read_wgsl
 
+pytestmark = pytest.mark.once
+
 
 def nested(depth: int, innermost: str, space: str) -> str:
     """Return a source with a struct of two structs of two structs …"""
