@@ -12,6 +12,8 @@ from devmod_rocm._library import is_same, open_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from devmod_rocm._interface import HipDriver
 
 __all__ = ["VARIABLE", "driver_name", "get_driver", "version_text"]
@@ -19,6 +21,8 @@ __all__ = ["VARIABLE", "driver_name", "get_driver", "version_text"]
 #: The environment variable that names the driver.
 VARIABLE = "DEVMOD_ROCM_DRIVER"
 _NAMES = ("ctypes", "hip-python")
+#: The modules of hip-python, from version 10 on and before.
+_MODULES = ("rocm.bindings.hip", "hip.hip")
 #: The environment variables by which HIP hides devices.
 _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 #: The device file of the kernel's driver.
@@ -54,7 +58,7 @@ def driver_name() -> str:
     """
     name = environment_text(VARIABLE)
     if not name:
-        return "hip-python" if _is_installed("hip") and _is_installed("hip.hip") else "ctypes"
+        return "hip-python" if any(map(_is_installed, _MODULES)) else "ctypes"
     if name not in _NAMES:
         raise DeviceNotFoundError(
             f"no ROCm device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes' or 'hip-python', or unset it",
@@ -72,16 +76,15 @@ def _is_installed(package: str) -> bool:
 
 def _open() -> HipDriver:
     name = driver_name()
-    driver = _open_hip_python() if name == "hip-python" else _open_symbols()
+    driver = _open_hip_python() if name == "hip-python" else _open_symbols(open_library())
     _initialize(driver)
     _drivers.append(driver)
     return driver
 
 
-def _open_symbols() -> HipDriver:
+def _open_symbols(library: Any) -> HipDriver:
     from devmod_rocm._symbols import SymbolsDriver
 
-    library = open_library()
     open_driver("rocm", _close_in_child)
     return SymbolsDriver(library)
 
@@ -91,7 +94,7 @@ def _open_hip_python() -> HipDriver:
         from devmod_rocm._hip_python import HipPythonDriver, library_path
     except ImportError as error:
         package = "hip-python"
-        if isinstance(error, ModuleNotFoundError) and error.name in ("hip", "rocm", "rocm.bindings"):
+        if isinstance(error, ModuleNotFoundError) and error.name in ("hip", "hip.hip"):
             error = ModuleNotFoundError(name=package)
         repair = f"pip install --force-reinstall {package}, or set {VARIABLE}=ctypes"
         raise driver_import_error(error, "rocm", "ROCm", package, install='pip install "devmod-rocm[hip-python]"', repair=repair) from error
@@ -99,7 +102,7 @@ def _open_hip_python() -> HipDriver:
     library = open_library(path)
     if not is_same(library, path):
         if not environment_text(VARIABLE):
-            return _open_symbols()  # two runtimes in one process do not work together
+            return _open_symbols(library)  # two runtimes in one process do not work together
         raise DeviceNotFoundError(
             f"no ROCm device can be used: hip-python opens {path}, and this process uses {library._name}. Set {VARIABLE}=ctypes, or let "
             f"LD_LIBRARY_PATH name a folder in which libamdhip64.so is that library",

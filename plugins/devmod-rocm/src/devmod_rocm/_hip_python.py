@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hip import hip
+try:
+    from rocm.bindings import hip
+except ModuleNotFoundError:  # before version 10
+    from hip import hip
 
 from devmod_driver_api.errors import DriverError
 from devmod_rocm._functions import FUNCTIONS

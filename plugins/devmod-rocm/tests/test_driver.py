@@ -1,0 +1,377 @@
+"""The driver: the choice of one, the errors of opening it, and its two implementations."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hip_sources import code_object
+from standin_rocm import SONAME, Standin, child_environment, library, missing_driver, needs_emulator, on_hardware
+
+from devmod_conformance.checks import run_python
+from devmod_driver_api.errors import DriverError
+from devmod_driver_api.launches import ParameterBlock
+from devmod_rocm import _driver
+from devmod_rocm._interface import COOPERATIVE
+
+NO_DEVICE = "no ROCm device can be used"
+SEARCH = (
+    "It is HIP's runtime, a part of ROCm: install AMD's package hip-runtime-amd (Debian, Ubuntu: apt install libamdhip64-5), or name the folder "
+    "of ROCm in ROCM_PATH. devmod searches the system's libraries as libamdhip64.so, libamdhip64.so.7, libamdhip64.so.6, libamdhip64.so.5, and "
+)
+
+
+def error_of(**environment: str) -> str:
+    """Return the text of the DeviceNotFoundError in a new process."""
+    return run_python(
+        "import devmod\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        devmod.device('rocm')\n"
+        "    except devmod.DeviceNotFoundError as error:\n"
+        "        assert error.kind == 'rocm'\n"
+        "        text = str(error)\n"
+        "print(text)",
+        **environment,
+    ).rstrip("\n")
+
+
+def runtime(folder: Path, name: str) -> str:
+    """Write the stand-in runtime as a library with that name and a soname of its own to a new folder, and return the folder."""
+    folder.mkdir(parents=True)
+    soname = SONAME if name == SONAME else f"{SONAME[:-1]}{name[-1]}"  # of the same length
+    (folder / name).write_bytes(library().read_bytes().replace(SONAME.encode() + b"\0", soname.encode() + b"\0"))
+    return str(folder)
+
+
+@pytest.fixture(params=["ctypes", "hip-python"])
+def environment(request: pytest.FixtureRequest, rocm_environment: dict[str, str]) -> dict[str, str]:
+    """The environment of a process with each driver."""
+    reason = missing_driver(request.param)
+    if reason:
+        pytest.skip(reason)
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in runtime")
+    return {**rocm_environment, "DEVMOD_ROCM_DRIVER": request.param}
+
+
+@pytest.mark.row("R6", "R39")
+def test_an_import_opens_nothing(rocm_environment: dict[str, str]) -> None:
+    run_python(
+        "import sys, devmod_rocm\n"
+        "names = {'ctypes', 'numpy', 'hip', 'rocm', 'devmod_rocm._driver'}\n"
+        "assert not names & set(sys.modules), names & set(sys.modules)\n"
+        "assert 'libamdhip64' not in open('/proc/self/maps').read()",
+        **rocm_environment,
+    )
+
+
+# -- the choice
+
+
+def test_the_driver_that_the_variable_names(rocm_driver: str, device: Any) -> None:
+    assert device.driver.name == rocm_driver
+    assert ("hip.hip" in sys.modules or "rocm.bindings.hip" in sys.modules) or rocm_driver != "hip-python"
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    monkeypatch.delenv("DEVMOD_ROCM_DRIVER", raising=False)
+    monkeypatch.setattr(_driver, "find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None)
+    assert _driver.driver_name() == ("hip-python" if installed else "ctypes")
+
+
+def test_an_unknown_driver() -> None:
+    text = f"{NO_DEVICE}: DEVMOD_ROCM_DRIVER='cuda' names no driver; set it to 'ctypes' or 'hip-python', or unset it"
+    assert error_of(DEVMOD_ROCM_DRIVER="cuda") == text
+
+
+MISSING = """
+import sys
+import devmod
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("rocm", "hip"):
+            {error}
+sys.meta_path.insert(0, Finder())
+try:
+    devmod.device("rocm")
+except devmod.DeviceNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            "raise ModuleNotFoundError(f'No module named {name}', name=name)",
+            'hip-python is not installed. To add it: pip install "devmod-rocm[hip-python]"',
+        ),
+        (
+            "raise ImportError('no libstdc++')",
+            "hip-python cannot be imported: no libstdc++. To repair it: pip install --force-reinstall hip-python, or set "
+            "DEVMOD_ROCM_DRIVER=ctypes",
+        ),
+    ],
+)
+def test_a_missing_package(error: str, text: str, rocm_environment: dict[str, str]) -> None:
+    output = run_python(MISSING.format(error=error), **rocm_environment, DEVMOD_ROCM_DRIVER="hip-python")
+    assert output == f"{NO_DEVICE}: {text}\n"
+
+
+# -- the library
+
+
+@pytest.mark.parametrize("name", ["libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"])
+def test_the_names_of_the_library(rocm_environment: dict[str, str], tmp_path: Path, name: str) -> None:
+    if on_hardware():
+        pytest.skip("the hardware has one runtime")
+    program = "import devmod\nprint(devmod.device('rocm').driver.name, devmod.device('rocm').driver.library._name)"
+    folder = runtime(tmp_path / "lib", name)
+    # hip-python opens libamdhip64.so alone: without the variable, devmod uses it where it opens the same library.
+    default = "hip-python" if name == "libamdhip64.so" and not missing_driver("hip-python") else "ctypes"
+    for driver in ("ctypes", ""):
+        env = {**rocm_environment, "LD_LIBRARY_PATH": folder, "DEVMOD_ROCM_DRIVER": driver}
+        assert run_python(program, **env) == f"{driver or default} {name}\n"
+
+
+def test_the_library_in_the_folder_of_rocm(rocm_environment: dict[str, str], tmp_path: Path) -> None:
+    if on_hardware():
+        pytest.skip("the hardware has one runtime")
+    folder = tmp_path / "rocm" / "lib"
+    runtime(folder, "libamdhip64.so.6")
+    env = {**rocm_environment, "LD_LIBRARY_PATH": "", "ROCM_PATH": str(folder.parent), "DEVMOD_ROCM_DRIVER": "ctypes"}
+    assert run_python("import devmod\nprint(devmod.device('rocm').driver.library._name)", **env) == f"{folder}/libamdhip64.so.6\n"
+
+
+def test_a_process_uses_the_library_that_it_has_loaded(rocm_environment: dict[str, str], tmp_path: Path) -> None:
+    """PyTorch for ROCm loads a library of its own."""
+    if on_hardware():
+        pytest.skip("the hardware has one runtime")
+    folder = runtime(tmp_path / "torch", "libamdhip64.so")
+    program = f"import ctypes\nctypes.CDLL('{folder}/libamdhip64.so')\nimport devmod\nprint(devmod.device('rocm').driver.library._name)"
+    assert run_python(program, **rocm_environment, DEVMOD_ROCM_DRIVER="ctypes") == f"{folder}/libamdhip64.so\n"
+
+
+def test_no_library(tmp_path: Path) -> None:
+    if on_hardware():
+        pytest.skip("the hardware has the runtime")
+    for driver in ("ctypes", "hip-python"):
+        if not missing_driver(driver):
+            text = error_of(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER=driver)
+            assert text == f"{NO_DEVICE}: libamdhip64.so is not installed. {SEARCH}{tmp_path}/lib"
+
+
+def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
+    if on_hardware():
+        pytest.skip("the hardware has the runtime")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libamdhip64.so.6").write_bytes(b"no ELF file")
+    assert error_of(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER="ctypes") == (
+        f"{NO_DEVICE}: libamdhip64.so cannot be opened ({tmp_path}/lib/libamdhip64.so.6: file too short). {SEARCH}{tmp_path}/lib"
+    )
+
+
+def test_hip_python_with_another_library(rocm_environment: dict[str, str], tmp_path: Path) -> None:
+    if missing_driver("hip-python") or on_hardware():
+        pytest.skip(missing_driver("hip-python") or "the hardware has one runtime")
+    folder = runtime(tmp_path / "lib", "libamdhip64.so.6")
+    env = {**rocm_environment, "LD_LIBRARY_PATH": folder, "ROCM_PATH": str(tmp_path)}
+    assert error_of(**env, DEVMOD_ROCM_DRIVER="hip-python") == (
+        f"{NO_DEVICE}: hip-python opens libamdhip64.so, and this process uses {folder}/libamdhip64.so.6. Set DEVMOD_ROCM_DRIVER=ctypes, or let "
+        "LD_LIBRARY_PATH name a folder in which libamdhip64.so is that library"
+    )
+
+
+# -- opening it
+
+
+def test_no_device(environment: dict[str, str]) -> None:
+    why = "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice (no device)"
+    env = {name: value for name, value in environment.items() if name not in _driver._VISIBLE}
+    text = error_of(**env, DEVMOD_STANDIN_HIDDEN="1")
+    if not os.path.exists("/dev/kfd"):
+        assert (
+            text == f"{why}; /dev/kfd is missing: load the kernel module amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri"
+        )
+    assert text.startswith(f"{why}; ")
+    for variable in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        assert error_of(**env, DEVMOD_STANDIN_HIDDEN="1", **{variable: ""}) == f"{why}; {variable} is ''"
+
+
+@pytest.mark.parametrize(
+    ("exists", "is_allowed", "advice"),
+    [
+        (True, False, "this user may not open /dev/kfd: sudo usermod -a -G render,video $LOGNAME, then log in again"),
+        (True, True, "rocminfo lists the devices of the driver"),
+    ],
+)
+def test_no_device_with_a_kernel_driver(monkeypatch: pytest.MonkeyPatch, exists: bool, is_allowed: bool, advice: str) -> None:
+    for variable in _driver._VISIBLE:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os.path, "exists", lambda path: exists)
+    monkeypatch.setattr(os, "access", lambda path, mode: is_allowed)
+    assert str(_driver._no_device("reason")) == f"no ROCm device was found: reason; {advice}"
+
+
+def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
+    text = error_of(**environment, DEVMOD_STANDIN_FAIL="hipInit=999")
+    assert text.startswith(f"{NO_DEVICE}: the runtime does not start: hipInit: hipErrorUnknown")
+    assert text.endswith(". Run rocminfo to test it")
+
+
+def test_another_call_opens_the_driver_again_after_a_failure(environment: dict[str, str]) -> None:
+    program = (
+        "import ctypes, devmod\n"
+        "library = ctypes.CDLL('libamdhip64.so')\n"
+        "library.standin_set(b'hidden', b'1')\n"
+        "try:\n"
+        "    devmod.device('rocm')\n"
+        "except devmod.DeviceNotFoundError:\n"
+        "    library.standin_set(b'hidden', None)\n"
+        "    print(devmod.device('rocm').index)\n"
+    )
+    assert run_python(program, **environment) == "0\n"
+
+
+# -- the interface, with both
+
+
+@pytest.fixture
+def driver(device: Any) -> Any:
+    """The driver's object; the device is the current one."""
+    with device.context:
+        yield device.driver
+
+
+def test_handles_are_ints(driver: Any) -> None:
+    stream, event, pointer = driver.create_stream(), driver.create_event(), driver.allocate(64)
+    assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
+    host = (ctypes.c_int * 16)(*range(16))
+    driver.copy_to_device(pointer, ctypes.addressof(host), 64, stream)
+    driver.fill(pointer, 1, 4, stream)
+    driver.copy_on_device(pointer + 32, pointer, 4, stream)
+    driver.record_event(event, stream)
+    driver.copy_to_host(ctypes.addressof(host), pointer, 64, stream)
+    driver.wait_event(0, event)
+    driver.synchronize_stream(stream)
+    assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
+    assert driver.is_stream_done(stream)
+    assert driver.is_event_done(event)
+    assert driver.stream_context(stream) == driver.current_context() == 0
+    assert driver.memory_range(pointer + 5) == (pointer, 64)
+    free, total = driver.memory_info()
+    assert 0 < free < total
+    driver.free(pointer)
+    driver.destroy_event(event)
+    driver.destroy_stream(stream)
+
+
+@pytest.mark.parametrize("version", ["70200000", "50221153"])
+def test_addresses(driver: Any, standin: Standin, version: str) -> None:
+    """HIP 5 has other numbers for the types of memory, and an error for memory that it does not know."""
+    standin.set("driver_version", version)
+    pointer, host = driver.allocate(64), driver.allocate_host(64)
+    assert driver.locate(pointer + 8) == (0, 2, 0)
+    assert driver.locate(host)[1] == 1
+    assert driver.locate(ctypes.addressof(ctypes.c_int()))[1] == 0
+    driver.free(pointer)
+    driver.free_host(host)
+
+
+def test_a_module_and_a_launch(driver: Any) -> None:
+    needs_emulator()
+    module, log = driver.load_module(code_object())
+    assert log == ""
+    function, context = driver.get_function(module, "axpy"), driver.current_context()
+    assert driver.function_attribute(function, 0) == 1024
+    assert driver.max_active_blocks(function, 64, 0) >= 1
+    assert driver.preferred_block(function)[1] >= 32
+    assert driver.get_global(module, "total")[1] == 4
+    pointer = driver.allocate(512)
+    driver.fill(pointer, 0, 512, 0)
+    ones = (ctypes.c_float * 64)(*[1] * 64)
+    driver.copy_to_device(pointer, ctypes.addressof(ones), 256, 0)
+    block = ParameterBlock(24, driver.api.parameters_end, (0, 8, 16, 20))
+    struct.pack_into("<QQfi", block.buffer, 0, pointer, pointer + 256, 2.0, 64)
+    for attributes in ((), ((COOPERATIVE, b"\1"),)):
+        config = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 0, attributes)
+        driver.launch(context, config, function, block)
+        prepared = driver.prepare_launch(context, config, function, block)
+        prepared()
+        prepared()
+    driver.copy_to_host(ctypes.addressof(ones), pointer + 256, 256, 0)
+    driver.synchronize_stream(0)
+    assert list(ones) == [12] * 64
+    driver.free(pointer)
+    driver.unload_module(module)
+
+
+def test_errors_have_hips_name_and_text(driver: Any) -> None:
+    with pytest.raises(DriverError) as caught:
+        driver.allocate(1 << 60)
+    assert (caught.value.name, caught.value.call) == ("hipErrorOutOfMemory", "hipMalloc")
+    assert str(caught.value) == f"hipMalloc: hipErrorOutOfMemory ({caught.value.text})"
+    module, _ = driver.load_module(code_object())
+    with pytest.raises(DriverError) as caught:
+        driver.get_function(module, "nothing")
+    assert caught.value.name == "hipErrorNotFound"
+    driver.unload_module(module)
+
+
+def test_an_error_leaves_no_last_error(driver: Any, standin: Standin) -> None:
+    """PyTorch reads the last error after each of its launches."""
+    for work in (lambda: driver.allocate(1 << 60), lambda: driver.synchronize_event(1)):
+        with pytest.raises(DriverError):
+            work()
+        assert standin.api.hipGetLastError() == 0
+    standin.reset()  # the handle is a violation
+
+
+def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
+    module, _ = driver.load_module(code_object())
+    function, block = driver.get_function(module, "bounded"), ParameterBlock(8, driver.api.parameters_end)
+    context = driver.current_context()
+    config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 0)
+    prepared = driver.prepare_launch(context, config, function, block)
+    for launch in (prepared, prepared, lambda: driver.launch(context, config, function, block)):
+        with pytest.raises(DriverError) as caught:
+            launch()
+        assert caught.value.call == "hipModuleLaunchKernel"
+    driver.unload_module(module)
+
+
+def test_a_function_that_an_older_runtime_lacks(environment: dict[str, str]) -> None:
+    """Debian's HIP 5.2 has no hipStreamGetDevice: it is bound when it is used."""
+    program = (
+        "import devmod\n"
+        "driver = devmod.device('rocm').driver\n"
+        "driver.library = Without(driver.library)\n"
+        "try:\n"
+        "    driver.stream_context(driver.create_stream())\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    lacking = (
+        "class Without:\n"
+        "    def __init__(self, library): self.library = library\n"
+        "    def __getitem__(self, name):\n"
+        "        if name == 'hipStreamGetDevice': raise AttributeError(name)\n"
+        "        return self.library[name]\n"
+    )
+    if environment["DEVMOD_ROCM_DRIVER"] != "ctypes":
+        pytest.skip("hip-python binds functions itself")
+    text = "hipStreamGetDevice: hipErrorNotSupported (this driver has no such function)\n"
+    assert run_python(lacking + program, **environment) == text
+
+
+def test_the_settings_of_a_child_process() -> None:
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in runtime")
+    assert child_environment(devices=2)["DEVMOD_STANDIN_DEVICES"] == "2"
