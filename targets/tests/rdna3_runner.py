@@ -5,7 +5,6 @@ This repository does not contain the emulator. DEVMOD_RDNA3_EMULATOR names the f
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import struct
@@ -15,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rdna3_worker.emulator import environment, missing
+from rdna3_worker.emulator import folder as emulator
 
-VARIABLE = "DEVMOD_RDNA3_EMULATOR"
-_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "emulators" / "rdna3"
+__all__ = ["Emulator", "missing"]
+
 _PROGRAM = """
 import json, struct, sys
 folder, code, calls = json.loads(sys.stdin.readline())
@@ -35,21 +36,6 @@ for call in calls:
     for path, array in zip(call["arrays"], arrays, strict=True):
         np.save(path, array)
 """
-
-
-def missing() -> str:
-    """Return the reason why the emulator cannot run here; "" if it can."""
-    if not (emulator() / "rdna3.py").exists():
-        return f"there is no emulator of RDNA3 here; {VARIABLE} names the folder of one"
-    for name in ("tinygrad", "elftools", "ziglang"):
-        if importlib.util.find_spec(name) is None:
-            return f"the emulator of RDNA3 needs {name}, which is not installed"
-    return ""
-
-
-def emulator() -> Path:
-    """Return the folder of the emulator."""
-    return Path(os.environ.get(VARIABLE) or _BESIDE)
 
 
 class Emulator:
@@ -100,21 +86,11 @@ class Emulator:
 
     def run(self) -> None:
         """Launch everything in order, and copy the results to the arrays."""
-        from devmod_targets.authoring.zig import find_zig
-
-        compiler = self._folder / "cc"
-        compiler.write_text(f'#!/bin/sh\nexec "{find_zig(kind="rocm")}" clang "$@"\n')
-        compiler.chmod(0o755)
-        environment = os.environ | {
-            "CC": str(compiler),
-            "ZIG_GLOBAL_CACHE_DIR": str(self._folder),
-            "ZIG_LOCAL_CACHE_DIR": str(self._folder),
-        }
         request = json.dumps([str(emulator()), str(self._code), self._calls])
         completed = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _PROGRAM],
             input=request,
-            env=environment,
+            env=os.environ | environment(),
             capture_output=True,
             text=True,
             check=False,

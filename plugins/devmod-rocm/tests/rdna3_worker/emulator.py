@@ -21,7 +21,7 @@ from .code_object import CodeObject, Kernel
 VARIABLE = "DEVMOD_RDNA3_EMULATOR"
 TARGET = "gfx1100"
 _ROOT = Path(__file__).resolve().parents[4]
-_BESIDE = _ROOT / "shared" / "emulators" / "rdna3"
+_BESIDE = _ROOT.parent / "shared" / "emulators" / "rdna3"
 #: What the emulator compiles for each instruction is kept here: `make clean` removes it.
 _CACHE = _ROOT / "build" / "standin" / "rdna3"
 LAUNCH_TIMEOUT, NOT_SUPPORTED = 702, 801
@@ -59,15 +59,18 @@ def _compiler() -> Path:
     return path
 
 
+def environment() -> dict[str, str]:
+    """Return the environment variables that the emulator reads: its compiler, and where it keeps what it has compiled."""
+    variables = {"CC": str(_compiler()), "CACHEDB": str(_CACHE / "instructions.db")}
+    return variables | dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), str(_CACHE))
+
+
 def _load() -> Any:
     """Return the emulator's class of loaded code objects."""
     reason = missing()
     if reason:
         raise Failure(NOT_SUPPORTED, reason)
-    os.environ["CC"] = str(_compiler())
-    for variable in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
-        os.environ[variable] = str(_CACHE)
-    os.environ.setdefault("CACHEDB", str(_CACHE / "instructions.db"))
+    os.environ.update(environment())
     sys.path.insert(0, str(folder()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -76,7 +76,7 @@ class Arena:
 class _SignalAction(ctypes.Structure):
     """sigaction of Linux on x86_64."""
 
-    _fields_ = [  # noqa: RUF012 - ctypes reads it
+    _fields_ = [
         ("handler", ctypes.c_void_p),
         ("mask", ctypes.c_uint8 * 128),
         ("flags", ctypes.c_int),
@@ -85,7 +85,7 @@ class _SignalAction(ctypes.Structure):
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-def _on_fault(number: int, information: int, context: int) -> None:  # noqa: ARG001 - the signature of a handler
+def _on_fault(number: int, information: int, context: int) -> None:
     """Write the response of the launch, and end: machine code that has faulted cannot be left."""
     (address,) = struct.unpack("<Q", ctypes.string_at(information + _SI_ADDR, 8))
     os.write(RESPONSES, frame(ILLEGAL_ADDRESS, f"an access at 0x{address:x}, where the kernel has no memory"))
