@@ -204,7 +204,8 @@ def test_the_page_explains_messages_that_the_code_has() -> None:
 def environment_tables() -> dict[str, dict[str, str]]:
     """Return core's table of environment variables and those of the wheels, by folder."""
     targets = importlib.import_module("devmod_targets._environment").VARIABLES
-    found = {"core/src": devmod._util.environment.VARIABLES, "targets/src": targets}
+    remote = importlib.import_module("devmod_remote._environment").VARIABLES
+    found = {"core/src": devmod._util.environment.VARIABLES, "remote/src": remote, "targets/src": targets}
     for path in sorted(ROOT.glob("plugins/*/src/*/_environment.py")):
         found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES
     return found

@@ -69,6 +69,33 @@ def test_core_imports_no_other_wheel() -> None:
     ] == []
 
 
+@pytest.mark.row("R39")
+def test_core_has_no_network_code() -> None:
+    """URLs are read by devmod-remote, which core imports for a URL alone."""
+    network = {
+        "aiohttp",
+        "asyncio",
+        "fsspec",
+        "ftplib",
+        "http",
+        "requests",
+        "smtplib",
+        "socket",
+        "socketserver",
+        "ssl",
+        "urllib",
+        "urllib3",
+    }
+    found = set()
+    for module, path in modules().items():
+        if module.split(".")[0] == "devmod":
+            for node in ast.walk(ast.parse(path.read_text())):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                found |= {(module, name) for name in names if name.split(".")[0] in network}
+    assert found == set()
+
+
 def test_what_drivers_share_imports_core_alone() -> None:
     graph = imports()
     wheels = {to.split(".")[0] for module in graph if module.split(".")[0] == "devmod_driver_api" for to in graph[module]}

@@ -30,6 +30,7 @@ PAGES = (
     "errors.md",
     "hexagon.md",
     "moving-from-pyopencl.md",
+    "remote.md",
 )
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
@@ -42,6 +43,7 @@ NOT_RUN = {
     "errors.md": 0,
     "hexagon.md": 1,
     "moving-from-pyopencl.md": 1,
+    "remote.md": 3,
     "rocm.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
