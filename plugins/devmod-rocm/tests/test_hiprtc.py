@@ -1,0 +1,197 @@
+"""HIP that is compiled at the receiver: by the stand-in for hiprtc, in a process of its own, with a cache."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hip_modules import ADD, DIMENSIONS, code_object, create, error_of, loads
+
+import devmod
+from devmod import FunctionInfo, Interface, Param
+from devmod_conformance.checks import check_error, run_in_threads
+from devmod_rocm import _hiprtc
+
+__all__ = ["loads"]
+SCALE = """//devmod: -O2 -DOFFSET=4
+#include <hip/hip_runtime.h>
+#ifndef FACTOR
+#define FACTOR 3
+#endif
+extern "C" __global__ void scale(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR + OFFSET; }
+"""
+INFO = {"scale": FunctionInfo("scale", ["handle"], DIMENSIONS, (), Interface([Param("x", "buffer", "float32", "rw")]))}
+ADD_INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
+
+
+@pytest.fixture
+def compilations(hiprtc: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """The requests that processes of hiprtc got. The cache is empty."""
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    requests: list[dict[str, Any]] = []
+    run = _hiprtc._run
+
+    def watched(request: dict[str, Any], arch: str) -> dict[str, str]:
+        requests.append(request)
+        return run(request, arch)
+
+    monkeypatch.setattr(_hiprtc, "_run", watched)
+    return requests
+
+
+def scaled(function: Any) -> list[float]:
+    x = np.ones(4, "float32")
+    function(x, grid=1, block=4)
+    result: list[float] = x.tolist()
+    return result
+
+
+@pytest.mark.row("R30", "R32")
+def test_the_first_function_compiles_once_for_all(emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+    module = create(SCALE.encode(), INFO, "hip")
+    saved = module.save_to_bytes()
+    assert compilations == []
+    functions = run_in_threads(lambda _: module["scale"], range(4))
+    assert scaled(functions[0]) == [7] * 4
+    assert [each["options"] for each in compilations] == [["-O2", "-DOFFSET=4", "--offload-arch=gfx1100"]]
+    assert compilations[0]["text"] == SCALE
+    assert module.save_to_bytes() == saved
+    assert module.inspect_source() == SCALE
+
+
+def test_the_result_is_cached_on_the_disk(device: Any, compilations: list[dict[str, Any]], loads: list[bytes]) -> None:
+    create(SCALE.encode(), INFO, "hip")["scale"]
+    create(SCALE.encode(), INFO, "hip")["scale"]
+    assert len(compilations) == 1
+    assert len(loads) == 2
+    assert loads[0] == loads[1]
+    create(SCALE.replace("-O2", "-O1").encode(), INFO, "hip")["scale"]
+    assert len(compilations) == 2
+
+
+@pytest.mark.row("R31")
+def test_specialize_sets_defines(emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+    f = create(SCALE.encode(), INFO, "hip")["scale"]
+    assert scaled(f.specialize(FACTOR=10)) == [14] * 4
+    assert scaled(f.specialize(FACTOR=10)) == [14] * 4
+    assert scaled(f) == [7] * 4
+    assert len(compilations) == 2
+    check_error(
+        devmod.ArgumentError,
+        lambda: f.specialize(OTHER=1),
+        "the rocm source has no constant 'OTHER' to specialize; it has: 'FACTOR'",
+    )
+    binary = create(code_object(ADD), ADD_INFO)["add"]
+    check_error(
+        devmod.LaunchError,
+        lambda: binary.specialize(FACTOR=1),
+        "a rocm function of format 'hsaco' cannot be specialized: its constants were fixed when it was built. Use the source (format 'hip')",
+    )
+
+
+def test_errors_of_the_source_are_raised_by_the_first_function(device: Any, compilations: list[dict[str, Any]]) -> None:
+    error = error_of(create(SCALE.replace("FACTOR +", "WRONG +").encode(), INFO, "hip"), "scale")
+    assert type(error) is devmod.CompileError
+    assert str(error) == "the HIP source does not compile: kernel.hip:6:90: error: use of undeclared identifier 'WRONG'"
+    assert "comgr" not in error.log
+    assert len(compilations) == 1
+
+
+def test_an_option_that_names_a_file_is_refused(hiprtc: None, device: Any, compilations: list[dict[str, Any]]) -> None:
+    for option in ("-fplugin=x.so", "-save-temps", "-Wl,x", "-Xclang", "-MD", "--offload-arch=gfx90a"):
+        error = error_of(create(SCALE.replace("-O2", option).encode(), INFO, "hip"), "scale")
+        assert type(error) is devmod.FormatError
+        assert str(error) == f"the rocm source has the build option {option!r}, which devmod-rocm does not pass to hiprtc"
+    assert compilations == []
+
+
+def test_a_kernel_that_the_source_does_not_define(device: Any, compilations: list[dict[str, Any]]) -> None:
+    error = error_of(create(ADD.encode(), INFO, "hip"), "scale")
+    assert type(error) is devmod.FormatError
+    assert str(error) == "the rocm payload of format 'hsaco' has no kernel 'scale', which its fmap names; it has: 'add'"
+
+
+# -- hiprtc that ends its process, hangs or is missing
+
+
+def test_an_architecture_with_which_hiprtc_ends_its_process(hiprtc: None, tmp_path: Path) -> None:
+    check_error(
+        devmod.CompileError,
+        lambda: _hiprtc.compile_source(SCALE, [], "gfx9999", str(tmp_path / "libamdhip64.so")),
+        "the rocm source was not compiled for gfx9999: the process of hiprtc ends with signal 6. This hiprtc may not support gfx9999. Update "
+        "ROCm, or compile on another machine: devmod.compile(source, 'rocm -arch=gfx9999')",
+    )
+
+
+def test_a_receiver_without_hiprtc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
+        _hiprtc.compile_source(SCALE, [], "gfx90a:xnack-", str(tmp_path / "libamdhip64.so.6"))
+    assert str(caught.value) == (
+        "the rocm source cannot be compiled: libhiprtc.so.6: cannot open shared object file: No such file or directory. ROCm's compiler at "
+        "run time, libhiprtc, is missing. AMD's package hip-runtime-amd contains it. A code object needs no compiler: "
+        "devmod.compile(source, 'rocm -arch=gfx90a')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (subprocess.TimeoutExpired("python", 600), "the rocm source was not compiled for gfx90a: hiprtc took longer than 600 seconds"),
+        (
+            OSError(12, "Cannot allocate memory"),
+            "the rocm source was not compiled: no process for hiprtc can be started: [Errno 12] Cannot allocate memory",
+        ),
+        (
+            subprocess.CompletedProcess("python", -9, b"", b""),
+            "the rocm source was not compiled for gfx90a: the process of hiprtc ends with signal 9. Free memory and try again",
+        ),
+    ],
+    ids=["hangs", "does not start", "was killed"],
+)
+def test_a_process_that_does_not_answer(failure: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: Any, **__: Any) -> Any:
+        if isinstance(failure, BaseException):
+            raise failure
+        return failure
+
+    monkeypatch.setattr(_hiprtc.subprocess, "run", run)
+    check_error(devmod.CompileError, lambda: _hiprtc.compile_source(SCALE, [], "gfx90a", str(tmp_path / "libamdhip64.so")), text)
+
+
+def test_a_frozen_program_compiles_in_its_own_process(hiprtc: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from standin_hiprtc import library
+
+    monkeypatch.setattr("sys.frozen", True, raising=False)
+    monkeypatch.setattr(_hiprtc, "_candidates", lambda path: [str(library())])
+    text = SCALE.replace("FACTOR +", "5 +")
+    assert _hiprtc.compile_source(text, ["-DOFFSET=1"], "gfx1100", str(tmp_path / "libamdhip64.so"))[:4] == b"\x7fELF"
+
+
+# -- a replaced compiler
+
+
+@pytest.mark.row("R31")
+@pytest.mark.parametrize("form", ["bytes", "pair", "source"])
+def test_a_program_replaces_the_compiler(form: str, emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
+    code = code_object(ADD.replace("a[i] + b[i]", "a[i] - b[i]"))
+    results = {"bytes": code, "pair": ("hsaco", code), "source": ADD.replace("a[i] + b[i]", "a[i] - b[i]").encode()}
+    texts = []
+
+    def compiler(source: bytes) -> Any:
+        texts.append(source)
+        return results[form]
+
+    devmod.set_compiler("rocm", compiler)
+    try:
+        f = create(ADD.encode(), ADD_INFO, "hip")["add"]
+    finally:
+        devmod.set_compiler("rocm", None)
+    a, b, c = np.full(4, 5, "float32"), np.full(4, 2, "float32"), np.zeros(4, "float32")
+    f(a, b, c, 4, grid=1, block=4)
+    assert c.tolist() == [3] * 4
+    assert texts == [ADD.encode()]
+    assert len(compilations) == (form == "source")
