@@ -61,7 +61,7 @@ def test_a_conforming_kind_with_a_map_of_shaders_passes_every_row(tmp_path: Path
         "R2-aliases": "the kind has no aliases",
         "R20-values": "no sample has global_arrays",
         **dict.fromkeys(("R38-compiled", "R42"), "no sample is created by Sample.compiled"),
-        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        "R23-absent": "the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs",
         **dict.fromkeys(NEED_DEVICES, "the backend lists no devices (devmod.device.toymap)"),
         "R34-open": "no called function has an interface that leaves the block open",
         "R34-local": "no call has a devmod.Local argument and an interface",
@@ -115,7 +115,7 @@ def test_rows_that_do_not_apply_to_a_minimal_backend_are_skipped(tmp_path: Path)
         "R34-open": "no called function has an interface that leaves the block open",
         "R34-local": "no call has a devmod.Local argument and an interface",
         "R34-structs": "no called function has a struct with members in its interface",
-        "R23-absent": "the backend has no driver: its Conformance names neither driver_modules nor driver_libraries",
+        "R23-absent": "the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs",
         **dict.fromkeys(
             ("R35-values", "R35-clusters", "R35-cooperative"), "no called function has launch_param_tags for its grid and block"
         ),

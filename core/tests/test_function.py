@@ -571,7 +571,7 @@ def test_a_kind_without_a_grid(devices: list[toy.ToyDevice]) -> None:
     assert seen == [b"\x03"]
     with pytest.raises(devmod.ArgumentError) as caught:
         f(3, grid=1)
-    assert str(caught.value) == "the toy function 'f' has neither grid nor block; call it without them"
+    assert str(caught.value) == "the toy function 'f' has no grid and no threads, since a launch is one call; omit grid="
 
 
 @pytest.mark.parametrize(("kind", "what"), [("image", "images"), ("sampler", "samplers")])

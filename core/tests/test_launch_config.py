@@ -121,7 +121,7 @@ def test_a_kind_without_a_grid_takes_no_threads(devices: list[toy.ToyDevice]) ->
     f(1)
     with pytest.raises(devmod.ArgumentError) as caught:
         f(1, threads=6)
-    assert str(caught.value) == "the toy function 'f' has neither grid nor block; call it without them"
+    assert str(caught.value) == "the toy function 'f' has no grid and no threads, since a launch is one call; omit threads="
 
 
 def test_the_error_for_too_many_blocks_has_what_to_do(devices: list[toy.ToyDevice]) -> None:

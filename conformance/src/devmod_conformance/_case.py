@@ -28,7 +28,7 @@ class Call:
         ``f(rng) -> sequence``: creates the arguments in the function's order, NumPy arrays and numbers. `rng` is a
         ``numpy.random.Generator`` with a fixed seed: ``lambda rng: [rng.random(64, "float32"), 2.0]``.
     reference
-        ``f(*arguments) -> None``: computes the same on NumPy arrays, in place.
+        ``f(*arguments)``: computes the same on NumPy arrays, in place. It returns what the call returns: a number, or None.
     grid, block
         The keyword arguments of the call; None omits one.
     rtol, atol
@@ -173,6 +173,8 @@ class Conformance:
         get_function or the first list of devices. Without them the backend raises DeviceNotFoundError. Empty: there is no driver.
     driver_libraries : sequence of str
         Parts of the file names of the driver's shared libraries, for a backend that opens them with ctypes: "libcuda".
+    driver_programs : sequence of str
+        The names of the programs that the backend starts, such as an emulator: "qemu-hexagon".
     bad_payloads : sequence of Sample
         Invalid payloads, for which the first get_function must raise FormatError or CompileError. Empty: the kit derives one from
         the first sample.
@@ -188,6 +190,7 @@ class Conformance:
     samples: Sequence[Sample] = ()
     driver_modules: Sequence[str] = ()
     driver_libraries: Sequence[str] = ()
+    driver_programs: Sequence[str] = ()
     bad_payloads: Sequence[Sample] = ()
     several_devices: Mapping[str, str] = {}
     timeout: float = 120

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,24 +26,37 @@ _RECORDED = (
 
 
 class Watch:
-    """Records imports of the driver, its libraries, opened files, network access and started programs.
+    """Records imports of the driver, its libraries and programs, opened files, network access and started programs.
 
     Parameters
     ----------
-    modules, libraries
-        The driver's modules, and parts of its libraries' file names.
+    modules, libraries, programs
+        The driver's modules, parts of its libraries' file names, and the names of its programs.
     hide
-        Whether they are hidden: importing a module raises ModuleNotFoundError, and loading a library raises OSError.
+        Whether they are hidden: importing a module raises ModuleNotFoundError, loading a library raises OSError, and a program is not
+        in PATH.
     """
 
-    def __init__(self, modules: Sequence[str], libraries: Sequence[str], hide: bool) -> None:
+    def __init__(self, modules: Sequence[str], libraries: Sequence[str], programs: Sequence[str], hide: bool) -> None:
         self.modules = tuple(modules)
         self.libraries = tuple(libraries)
+        self.programs = tuple(programs)
         self.hide = hide
         self.on = False
         self.events: list[str] = []
         sys.meta_path.insert(0, self)
         sys.addaudithook(self._audit)
+        if self.programs:
+            self._which = shutil.which
+            shutil.which = self._search_program
+
+    def _search_program(self, cmd: Any, *args: Any, **named: Any) -> Any:
+        """Record the search for a program (in the place of `shutil.which`)."""
+        if os.path.basename(os.fsdecode(cmd)) in self.programs:
+            self.events.append(f"searches the program {cmd}")
+            if self.hide:
+                return None
+        return self._which(cmd, *args, **named)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Record the import of a driver's module (``sys.meta_path``)."""
@@ -58,6 +72,10 @@ class Watch:
                 self.events.append(f"opens the library {name}")
                 if self.hide:
                     raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+        elif event == "subprocess.Popen" and os.path.basename(os.fsdecode(arguments[0])) in self.programs:
+            self.events.append(f"starts the program {arguments[0]}")
+            if self.hide:
+                raise FileNotFoundError(f"No such file or directory: {arguments[0]!r}")
         elif self.on and event == "open":
             path, _, flags = arguments
             if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and path != os.devnull:
@@ -81,7 +99,7 @@ def main(request: dict[str, Any]) -> None:
         from devmod_conformance._fake_host import replace_clock_and_host
 
         replace_clock_and_host()
-    watch = Watch(request["modules"], request["libraries"], request["hide"])
+    watch = Watch(request["modules"], request["libraries"], request["programs"], request["hide"])
     TASKS[request["task"]](request, watch, send)
 
 

@@ -102,6 +102,7 @@ def probe(
         "kind": case.kind,
         "modules": list(case.driver_modules),
         "libraries": list(case.driver_libraries),
+        "programs": list(case.driver_programs),
         "hide": hide,
         "other_host": other_host,
         "samples": [portable_sample(sample) for sample in samples],

@@ -166,7 +166,7 @@ def test_a_function_has_no_grid(device: Any) -> None:
         check_error(
             devmod.ArgumentError,
             lambda name=name: add(x, x, x.copy(), 4, **{name: 1}),
-            "the hexagon function 'add' has neither grid nor block; call it without them",
+            f"the hexagon function 'add' has no grid and no threads, since a launch is one call; omit {name}=",
         )
 
 

@@ -144,10 +144,10 @@ def reference_arrays(call: Call) -> list[Any]:
     return arguments
 
 
-def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keywords: Any) -> None:
-    """Call a function while this process holds the device."""
+def launch(case: Conformance, function: Any, arguments: Sequence[Any], **keywords: Any) -> Any:
+    """Call a function while this process holds the device. Return its result."""
     with device_turn(case.kind):
-        function(*arguments, **keywords)
+        return function(*arguments, **keywords)
 
 
 def compare_arrays(call: Call, actual: Sequence[Any], expected: Sequence[Any], description: str) -> None:

@@ -87,6 +87,24 @@ def threads(case: Conformance) -> None:
         raise Skip("no call has a grid and a block")
 
 
+@row("R34-gridless")
+def no_grid(case: Conformance) -> None:
+    """A kind without a grid refuses grid=, block= and threads= with an ArgumentError that names the argument, before any launch."""
+    spec = find_spec(case.kind)
+    if spec is None or spec.has_grid:
+        raise Skip("a launch of this kind has a grid")
+    for sample, call in samples_with_calls(case):
+        function = get_function(runtime_module(case, sample), call.function)
+        require_equal(function.block, None, f"the block of {call.function!r}, whose launch has no threads")
+        for name in ("grid", "block", "threads"):
+            arguments = call.make_arguments()
+            description = f"{call.function!r} with {name}=1"
+            with expect_error(devmod.ArgumentError, description) as caught:
+                launch(case, function, arguments, **{name: 1})
+            check_argument_error(case, caught[0], description, call.function, name)
+            compare_arrays(call, arguments, call.make_arguments(), f"with {name}=1")
+
+
 @row("R34-block")
 def default_block(case: Conformance) -> None:
     """A call without a block uses the default block of the interface."""

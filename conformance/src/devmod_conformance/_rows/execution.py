@@ -132,8 +132,8 @@ def host_arrays(case: Conformance) -> None:
             launch(case, get_function(module, call.function), arguments, **call.keywords)
             compare_arrays(call, arguments, expected, f"of a {state} module")
             require(
-                written_arrays(call) or not arguments,
-                f"the reference of {call.function!r} changes no array, so its result cannot be checked",
+                written_arrays(call) or not arguments or call.reference(*call.make_arguments()) is not None,
+                f"the reference of {call.function!r} changes no array and returns nothing, so its result cannot be checked",
             )
 
 
@@ -199,6 +199,29 @@ def streams(case: Conformance) -> None:
             stream.synchronize()
         require(end.elapsed(begin) >= 0, f"the seconds between two events: expected 0 or more, got {end.elapsed(begin)}")
         compare_arrays(call, _to_host(arrays), reference_arrays(call), "on another stream")
+
+
+@row("R37-result")
+def results(case: Conformance) -> None:
+    """A function that returns a value returns it from the call, with host and with device arrays. Other calls return None."""
+    np = import_numpy()
+    device = list_devices(case)[0]
+    for sample, call in samples_with_calls(case):
+        function = get_function(runtime_module(case, sample), call.function)
+        expected = call.reference(*call.make_arguments())
+        interface = sample.fmap[call.function].interface
+        dtype = interface.extra.get("result") if interface is not None else None
+        for place, arguments in (("host", call.make_arguments()), ("device", _to_device(device, call.make_arguments()))):
+            actual = launch(case, function, arguments, **call.keywords)
+            if dtype is None or expected is None:
+                require(actual is expected is None, f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}")
+                continue
+            equal = np.isclose(actual, expected, rtol=call.rtol, atol=call.atol) if isinstance(expected, float) else actual == expected
+            require(
+                type(actual) is type(expected) and equal,
+                f"{call.function!r} with {place} arrays: expected the result {expected!r}, got {actual!r}",
+            )
+    device.synchronize()
 
 
 @row("R37-nothing")

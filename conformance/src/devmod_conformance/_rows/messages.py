@@ -20,7 +20,7 @@ from devmod_conformance._rows._tools import (
     usable_samples,
 )
 
-_DRIVER = ("imports ", "opens the library ")
+_DRIVER = ("imports ", "opens the library ", "searches the program ", "starts the program ")
 #: The events of network access and of started programs.
 _OUTSIDE = ("does socket.", "does subprocess.", "does os.system", "does os.exec", "does os.posix_spawn", "does os.fork")
 
@@ -41,12 +41,13 @@ def without_driver(case: Conformance) -> None:
 @row("R23-absent")
 def driver_absent(case: Conformance) -> None:
     """Without the driver, get_function and devmod.device raise DeviceNotFoundError with the command that installs it."""
-    if not case.driver_modules and not case.driver_libraries:
-        raise Skip("the backend has no driver: its Conformance names neither driver_modules nor driver_libraries")
+    parts = [*case.driver_modules, *case.driver_libraries, *case.driver_programs]
+    if not parts:
+        raise Skip("the backend has no driver: its Conformance names no driver_modules, no driver_libraries and no driver_programs")
     answer = probe(case, "absent", usable_samples(case), hide=True).value
     require(
         answer["events"],
-        f"{', '.join([*case.driver_modules, *case.driver_libraries])} was never imported or opened; name the driver's modules",
+        f"{', '.join(parts)} was never imported, opened or started; name the driver's modules",
     )
     for action, error in answer["errors"].items():
         require(error["types"], f"{action} without the driver: expected DeviceNotFoundError, but no error was raised")

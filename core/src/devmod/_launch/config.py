@@ -92,7 +92,7 @@ class LaunchConfigReader:
                 raise self._error("grid", f"needs {expected}: an int, or up to three ints for x, y, z")
         elif grid is not None or block is not None or threads is not None:
             word = "grid" if grid is not None else "block" if block is not None else "threads"
-            raise self._error(word, "has neither grid nor block; call it without them")
+            raise self._error(word, f"has no grid and no threads, since a launch is one call; omit {word}=")
         else:
             request.grid = (1, 1, 1)
         request.block = self._block(None if block is None else self._triple("block", block, 1))

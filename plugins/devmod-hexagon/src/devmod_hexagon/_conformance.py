@@ -55,6 +55,24 @@ void many(int64_t *out, int8_t a, int64_t b, float c, double d, uint16_t e, int 
     out[1] = g + h + i + (int64_t)j + k;
 }
 
+double mean(const float *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return sum / n;
+}
+
+int64_t raise(int32_t *x, int n)
+{
+    int64_t most = x[0];
+    for (int i = 0; i < n; i++) {
+        x[i] += 1000;
+        most = x[i] > most ? x[i] : most;
+    }
+    return most << 33;
+}
+
 void lookup(int32_t *x, int n)
 {
     for (int i = 0; i < n; i++)
@@ -107,6 +125,15 @@ def _lookup(x: Any, n: int) -> None:
     x[:n] = np.array([1, 1, 2, 3])[x[:n] & 3]
 
 
+def _mean(x: Any, n: int) -> float:
+    return float(x[:n].mean(dtype="float64"))
+
+
+def _raise(x: Any, n: int) -> int:
+    x[:n] += 1000
+    return int(x[:n].max()) << 33
+
+
 def _table() -> Any:
     return np.array([2, 3, 5, 7], "int32").view("uint8")
 
@@ -120,6 +147,8 @@ _CALLS = (
     Call("scale", lambda rng: [rng.random(20), (3.0, 15)], _scale),
     Call("softmax", lambda rng: [rng.standard_normal((6, 10), "float32"), np.zeros((6, 10), "float32"), 6, 10], _softmax),
     Call("many", lambda rng: [np.zeros(2, "int64"), -1, -(1 << 40), 3.0, 4.0, 65535, -6, 1 << 33, True, 9, 10.0, 255], _many),
+    Call("mean", lambda rng: [rng.random(50, "float32"), 40], _mean),
+    Call("raise", lambda rng: [rng.integers(0, 99, 20, "int32"), 20], _raise),
     Call("lookup", lambda rng: [rng.integers(0, 99, 64, "int32"), 60], _lookup),
 )
 
@@ -128,6 +157,7 @@ class HexagonConformance(Conformance):
     """A shared object; C with an interface, and LLVM IR without one, compiled by devmod."""
 
     kind = "hexagon"
+    driver_programs = ("qemu-hexagon",)
     several_devices: Mapping[str, str] = {"DEVMOD_HEXAGON_DEVICES": "2"}
     samples = (
         Sample(axpy_code(), "so", {"axpy": axpy_info()}, calls=_CALLS[:1]),
