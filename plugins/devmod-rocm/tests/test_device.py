@@ -119,6 +119,8 @@ from devmod_conformance.checks import check_two_devices
 from rocm_kernels import module
 first, second = (devmod.device("rocm", number) for number in (0, 1))
 driver = first.driver
+refused, error = set(), driver.error
+driver.error = lambda call, status: refused.add(call) or error(call, status)
 add = module()["add"]
 check_two_devices(add, first, second, grid=1, block=64)
 # Both default streams, and prepared launches of both devices by turns in one thread.
@@ -156,6 +158,7 @@ except devmod.ArgumentError as error:
     assert str(error) == (
         f"the rocm function 'add': argument 2 'b' is on {second}, and argument 1 'a' is on {first}; a launch runs on one device: copy the "
         "array through the host"), error
+assert "hipModuleLaunchKernel" not in refused  # a launch on another device than the current one
 # A stream of another library on the second device.
 from devmod_rocm._adopt import adopt_stream
 own = second.stream()
