@@ -13,9 +13,9 @@ from devmod.errors import FormatError
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries
 from devmod_targets.build.closure import SourceTree, closure_of
-from devmod_targets.build.manifest import read_manifest
 from devmod_targets.build.plan import plan_of
 from devmod_targets.build.progress import Progress
+from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, failure_of
 
 if TYPE_CHECKING:

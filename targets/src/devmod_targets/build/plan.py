@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
-from devmod.backend import find_spec
-from devmod_targets.compilation import variants_of
+from devmod.errors import FormatError, did_you_mean, list_names
+from devmod_targets.build.matrix import covers, kernel_variants, sections_for, sources_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from devmod import Module
     from devmod_targets.build.manifest import Blocks, Constants, Define, Kernel, Locals, Manifest, Section, Source
 
 
@@ -36,7 +37,7 @@ class Job:
     target
         The target of a single payload, such as "cuda -arch=sm_90".
     language, name
-        The arguments of `devmod.compile`; "" for the default.
+        The arguments of `devmod.compile`; "" for the default. A kernel with one source for the target gives that source its name.
     options, defines, name_expressions
         The arguments of `devmod.compile`.
     include
@@ -140,13 +141,19 @@ def plan_of(manifest: Manifest, targets: Iterable[str] = ()) -> Plan:
         The manifest.
     targets
         The targets to build, each a kind or a target of the manifest. Default: all.
+
+    Raises
+    ------
+    FormatError
+        The manifest does not have one of `targets`.
     """
-    chosen = [Target.parse(text) for text in targets]
+    chosen = [_choice(manifest, text) for text in targets]
     jobs = [
         job
         for kernel in manifest.kernels
-        for job in _jobs(manifest, kernel)
-        if not chosen or any(_covers(target, Target.parse(job.target)) for target in chosen)
+        for variant in kernel_variants(manifest, kernel)
+        if not chosen or any(covers(target, variant) for target in chosen)
+        for job in _jobs(manifest, kernel, variant)
     ]
     return Plan(
         manifest.path,
@@ -160,38 +167,60 @@ def plan_of(manifest: Manifest, targets: Iterable[str] = ()) -> Plan:
     )
 
 
-def _jobs(manifest: Manifest, kernel: Kernel) -> Iterator[Job]:
-    for text in kernel.targets or manifest.targets:
-        target = Target.parse(text)
-        if target.kind in kernel.skip:
-            continue
-        for variant in variants_of(target):
-            top = [manifest.section, *(each for each in manifest.target_sections if _covers(Target.parse(each.target), variant))]
-            own = [kernel.section, *(each for each in kernel.target_sections if _covers(Target.parse(each.target), variant))]
-            sources = _sources(own, variant)
-            for source in sources:
-                yield _job(manifest, kernel, source, len(sources) == 1, variant, [*top, *own])
+def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
+    """Check that no target has two functions of one name: a look-up would find only the first.
+
+    Raises
+    ------
+    FormatError
+        Two sources have a function of one name for one target.
+    """
+    owners: dict[tuple[str, str], Job] = {}
+    for job, module in modules:
+        for name in module.functions:
+            owner = owners.setdefault((job.target, name), job)
+            if owner is not job:
+                both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"
+                raise FormatError(f"{both} both have a function {name!r} for the target {job.target!r}; rename one of them", kind=job.kind)
 
 
-def _job(manifest: Manifest, kernel: Kernel, source: Source, alone: bool, variant: Target, sections: Sequence[Section]) -> Job:
+def _choice(manifest: Manifest, text: str) -> Target:
+    target = Target.parse(text)
+    kernels = [variant for kernel in manifest.kernels for variant in kernel_variants(manifest, kernel)]
+    if not any(covers(target, variant) for variant in kernels):
+        known = list(dict.fromkeys(map(str, kernels)))
+        names = [*dict.fromkeys(variant.kind for variant in kernels), *known]
+        raise FormatError(f"{manifest.path} has no target {text!r}; its targets are {list_names(known)}{did_you_mean(text, names)}")
+    return target
+
+
+def _jobs(manifest: Manifest, kernel: Kernel, variant: Target) -> Iterator[Job]:
+    common, own = sections_for(manifest, kernel, variant)
+    sources = sources_for(own, variant)
+    for source, language in sources:
+        yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*common, *own])
+
+
+def _job(
+    manifest: Manifest, kernel: Kernel, source: Source, language: str, alone: bool, variant: Target, sections: Sequence[Section]
+) -> Job:
     defines: dict[str, Define] = {}
     functions: dict[str, Any] = {}
     local: dict[tuple[str, str], tuple[int, bool]] = {}
     block: Blocks = ()
     name = kernel.name if alone else ""
-    language = ""
     for section in sections:
         defines |= dict(section.defines)
         functions |= {key: json.loads(text) for key, text in section.functions}
         local |= {(function, parameter): (size, per_thread) for function, parameter, size, per_thread in section.local}
         block = section.block or block
-        name, language = section.name or name, section.language or language
+        name = section.name or name
     return Job(
         kernel=kernel.name,
         folder=manifest.folder,
         source=source.path,
         target=str(variant),
-        language=source.language or language,
+        language=language,
         name=source.name or name,
         options=tuple(option for section in sections for option in section.options),
         defines=tuple(defines.items()),
@@ -200,25 +229,4 @@ def _job(manifest: Manifest, kernel: Kernel, source: Source, alone: bool, varian
         fmap=json.dumps({"func_info": functions}) if functions else "",
         block=block,
         local=tuple((*key, *size) for key, size in local.items()),
-    )
-
-
-def _sources(sections: Sequence[Section], variant: Target) -> list[Source]:
-    """Return the sources of a kernel for a target: those of its last section with sources that the target takes."""
-    sources: Sequence[Source] = ()
-    language = ""
-    for section in sections:
-        sources = section.sources if section.sources is not None else sources
-        language = section.language or language
-    spec = find_spec(variant.kind)
-    languages = {**spec.languages, **{each: each for each in spec.languages.values()}} if spec is not None else {}
-    return [source for source in sources if (source.language or language or source.path.rpartition(".")[2].lower()) in languages]
-
-
-def _covers(target: Target, variant: Target) -> bool:
-    """Return whether a target has a variant: the same kind, the architecture or none at all, and the same options or none."""
-    return (
-        target.kind == variant.kind
-        and (not target.archs or set(variant.archs) <= set(target.archs))
-        and set(target.options) <= set(variant.options)
     )

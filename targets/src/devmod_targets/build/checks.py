@@ -1,0 +1,288 @@
+"""Checks of a manifest against the kinds of devmod and the files beside it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+
+from devmod import Target, registered
+from devmod.backend import find_spec
+from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
+from devmod.targets import KINDS
+from devmod_targets.build.matrix import (
+    covers,
+    describe_languages,
+    kernel_targets,
+    kernel_variants,
+    languages_of,
+    sections_for,
+    sources_for,
+    suffix_of,
+    variants,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from devmod import TargetSpec
+    from devmod_targets.build.manifest import Kernel, Manifest, Section, Source
+    from devmod_targets.build.tables import Problems
+    from devmod_targets.build.toml_lines import KeyPath
+
+#: Languages of compilers' output. Several kinds take them, and a file is for one kind.
+_LOW_LEVEL = ("ll", "bc", "s", "o")
+#: The language whose functions are named by `name`: the entry point of each shader is `main`.
+_NAMED_BY_FILE = ("GLSL", "comp", "glsl")
+
+
+class Checks:
+    """The checks of one manifest. `run` adds the mistakes to `problems`."""
+
+    def __init__(self, manifest: Manifest, problems: Problems) -> None:
+        self._manifest = manifest
+        self._add = problems.add
+        self._problems = problems
+        self._folders: dict[str, list[str]] = {}
+
+    def run(self) -> None:
+        """Check the targets, the files, and then the sources of each kernel for its targets."""
+        self._check_targets(self._manifest.targets, ("targets",))
+        for kernel in self._manifest.kernels:
+            self._check_targets(kernel.targets, ("kernels", kernel.name, "targets"))
+        self._check_files()
+        if self._problems:  # what follows would only repeat them in other words
+            return
+        self._check_target_tables()
+        self._check_output()
+        owners: dict[tuple[str, str], tuple[Kernel, Source]] = {}
+        for kernel in self._manifest.kernels:
+            self._check_kernel(kernel)
+            self._check_names(kernel, owners)
+
+    # -- targets
+
+    def _check_targets(self, targets: Sequence[str], keys: KeyPath) -> None:
+        seen: dict[str, str] = {}
+        for index, text in enumerate(targets):
+            try:
+                target = Target.parse(text)
+                spec = find_spec(target.kind)
+            except DevmodError as error:
+                self._add((*keys, index), str(error))
+                continue
+            if spec is None:
+                known = list(dict.fromkeys((*KINDS, *registered("devmod.targets"))))
+                hint = did_you_mean(target.kind, known) or f". The kinds are {', '.join(known)}"
+                self._add((*keys, index), f"unknown target {target.kind!r}{hint}")
+            elif not spec.compiler:
+                self._add((*keys, index), f"this release of devmod has no compiler for {target.kind}")
+            else:
+                for variant in map(str, variants(target)):
+                    if variant in seen:
+                        where = f"the target {seen[variant]!r} has it too" if seen[variant] != text else "the target is listed twice"
+                        self._add((*keys, index), f"{variant!r} would be built twice: {where}")
+                        break
+                    seen[variant] = text
+
+    def _check_target_tables(self) -> None:
+        every = [variant for kernel in self._manifest.kernels for variant in kernel_variants(self._manifest, kernel)]
+        self._check_keys_of_targets(self._manifest.target_sections, every, (), "the manifest")
+        for kernel in self._manifest.kernels:
+            own = [*kernel_variants(self._manifest, kernel)]
+            self._check_keys_of_targets(kernel.target_sections, own, ("kernels", kernel.name), "the kernel")
+
+    def _check_keys_of_targets(self, sections: Iterable[Section], known: Sequence[Target], keys: KeyPath, owner: str) -> None:
+        for section in sections:
+            place = (*keys, "target", section.target)
+            try:
+                target = Target.parse(section.target)
+            except FormatError as error:
+                self._add(place, str(error))
+                continue
+            if not any(covers(target, variant) for variant in known):
+                names = list(dict.fromkeys([*(each.kind for each in known), *map(str, known)]))
+                self._add(place, f"{owner} has no such target; its targets are {list_names(names)}{did_you_mean(section.target, names)}")
+
+    # -- files
+
+    def _check_files(self) -> None:
+        manifest = self._manifest
+        for keys, section in self._sections():
+            for index, source in enumerate(section.sources or ()):
+                self._check_file(source.path, (*keys, "sources", index))
+            for index, folder in enumerate(section.include):
+                if not os.path.isdir(self._path(folder)):
+                    self._add((*keys, "include", index), f"the folder {folder!r} does not exist{self._suggestion(folder)}")
+        for index, file in enumerate(manifest.constants.files):
+            self._check_file(file.path, ("constants", "files", index))
+
+    def _sections(self) -> list[tuple[KeyPath, Section]]:
+        """Return all tables with settings."""
+        manifest = self._manifest
+        result: list[tuple[KeyPath, Section]] = [((), manifest.section)]
+        result += [(("target", each.target), each) for each in manifest.target_sections]
+        for kernel in manifest.kernels:
+            result.append((("kernels", kernel.name), kernel.section))
+            result += [(("kernels", kernel.name, "target", each.target), each) for each in kernel.target_sections]
+        return result
+
+    def _check_file(self, path: str, keys: KeyPath) -> None:
+        real = self._path(path)
+        # Some systems ignore the case of a name, and others do not.
+        if posixpath.basename(path) in self._names(os.path.dirname(real)) and os.path.isfile(real):
+            return
+        kind = "is a folder; expected a file" if os.path.isdir(real) else f"does not exist{self._suggestion(path)}"
+        self._add(keys, f"{path!r} {kind}")
+
+    def _suggestion(self, path: str) -> str:
+        folder, name = posixpath.split(path)
+        suggestion = did_you_mean(name, self._names(os.path.dirname(self._path(path))))
+        return suggestion.replace(". Did you mean '", f". Did you mean '{folder}/") if folder else suggestion
+
+    def _names(self, folder: str) -> list[str]:
+        if folder not in self._folders:
+            try:
+                self._folders[folder] = os.listdir(folder)
+            except OSError:
+                self._folders[folder] = []
+        return self._folders[folder]
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._manifest.folder, *path.split("/"))
+
+    def _check_output(self) -> None:
+        manifest = self._manifest
+        inputs = [source.path for _, section in self._sections() for source in section.sources or ()]
+        inputs += [each.path for each in manifest.constants.files]
+        if os.path.isdir(self._path(manifest.output)):
+            self._add(("output",), f"{manifest.output!r} is a folder; expected a file")
+        elif manifest.output in inputs:
+            self._add(("output",), f"{manifest.output!r} is an input as well; the build would overwrite it")
+
+    # -- kernels
+
+    def _check_kernel(self, kernel: Kernel) -> None:
+        keys: KeyPath = ("kernels", kernel.name)
+        kinds = [target.kind for target in map(Target.parse, kernel.targets or self._manifest.targets)]
+        for index, kind in enumerate(kernel.skip):
+            if kind not in kinds:
+                hint = did_you_mean(kind, kinds)
+                self._add(
+                    (*keys, "skip", index), f"no target is of the kind {kind!r}; the kinds are {list_names(dict.fromkeys(kinds))}{hint}"
+                )
+        targets = kernel_targets(self._manifest, kernel)
+        if not targets:
+            self._add((*keys, "skip"), "it leaves out every target of the kernel")
+            return
+        if self._check_languages(kernel, keys) and self._check_sources(kernel, targets, keys):
+            self._check_served(kernel, targets, keys)
+
+    def _check_languages(self, kernel: Kernel, keys: KeyPath) -> bool:
+        """Check that each language that a kernel names exists."""
+        specs = [spec for spec in map(find_spec, dict.fromkeys((*KINDS, *registered("devmod.targets")))) if spec is not None]
+        known = frozenset[str]().union(*map(languages_of, specs))
+        before = len(self._problems)
+        sections = [(keys, kernel.section), *(((*keys, "target", each.target), each) for each in kernel.target_sections)]
+        for place, section in sections:
+            names: list[tuple[KeyPath, str]] = [((*place, "language"), section.language)]
+            names += [((*place, "sources", index, "language"), each.language) for index, each in enumerate(section.sources or ())]
+            for where, language in names:
+                if language and language not in known:
+                    languages = list(dict.fromkeys(each for spec in specs for each in spec.languages.values()))
+                    self._add(
+                        where,
+                        f"unknown language {language!r}{did_you_mean(language, known) or f'; the languages are {list_names(languages)}'}",
+                    )
+        return len(self._problems) == before
+
+    def _check_sources(self, kernel: Kernel, targets: Sequence[Target], keys: KeyPath) -> bool:
+        """Check that each source of a kernel is for one target at least."""
+        before = len(self._problems)
+        sections = [(keys, kernel.section, targets)]
+        for each in kernel.target_sections:
+            own = [target for target in targets if any(covers(Target.parse(each.target), variant) for variant in variants(target))]
+            sections.append(((*keys, "target", each.target), each, own))
+        for place, section, takers in sections:
+            seen: set[str] = set()
+            for index, source in enumerate(section.sources or ()):
+                where = (*place, "sources", index)
+                if source.path in seen:
+                    self._add(where, f"{source.path!r} is listed twice")
+                seen.add(source.path)
+                self._check_source(kernel, source, source.language or section.language or kernel.section.language, takers, where)
+        return len(self._problems) == before
+
+    def _check_source(self, kernel: Kernel, source: Source, language: str, targets: Sequence[Target], keys: KeyPath) -> None:
+        name = language or suffix_of(source.path)
+        kinds = list(dict.fromkeys(target.kind for target in targets if name in languages_of(find_spec(target.kind))))
+        if name in _LOW_LEVEL and not language and len(kinds) > 1:
+            one = f'[kernels.{kernel.name}.target.{kinds[0]}] with sources = ["{source.path}"]'
+            self._add(keys, f"{' and '.join(kinds)} both take files such as {source.path!r}, and each is for one kind. Name it: {one}")
+        if kinds:
+            return
+        spec = next((spec for spec in map(find_spec, KINDS) if spec is not None and name in languages_of(spec)), None)
+        if spec is None:
+            hint = f'{{ path = "{source.path}", language = "OpenCL C" }}'
+            self._add(keys, f"the suffix of {source.path!r} does not show its language; give it, as in {hint}")
+            return
+        title = spec.languages.get(name, name)
+        self._add(
+            keys,
+            f"{source.path!r} is {title}, which no target of the kernel takes. Add a target, such as {spec.kind!r}, or remove the source",
+        )
+
+    def _check_served(self, kernel: Kernel, targets: Sequence[Target], keys: KeyPath) -> None:
+        """Check that each target of a kernel has a source, and that settings for one source are not for several."""
+        if kernel.section.sources is None and not kernel.target_sections:
+            self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
+            return
+        missing: dict[str, TargetSpec] = {}
+        for target in targets:
+            for variant in variants(target):
+                _, sections = sections_for(self._manifest, kernel, variant)
+                sources = sources_for(sections, variant)
+                spec = find_spec(variant.kind)
+                if not sources and spec is not None:
+                    missing[str(variant) if len(sections) > 1 else variant.kind] = spec
+                self._check_one_source(sections, len(sources), str(variant), keys)
+        for name, spec in missing.items():
+            self._add(
+                (*keys, "sources"),
+                f"no source is for the target {name!r}, which takes {describe_languages(spec)}. Add one, or leave the kind out: "
+                f'skip = ["{spec.kind}"]',
+            )
+
+    def _check_one_source(self, sections: Sequence[Section], count: int, target: str, keys: KeyPath) -> None:
+        if count < 2:
+            return
+        for section in sections:
+            place = (*keys, "target", section.target) if section.target else keys
+            used = {
+                "name": bool(section.name),
+                "functions": bool(section.functions),
+                "local": bool(section.local),
+                "block": any(function for function, _ in section.block),
+            }
+            for key in (key for key, value in used.items() if value):
+                what = "a block by function" if key == "block" else key
+                self._add((*place, key), f"{what} is for one source, and {target!r} has {count}; make each source a kernel of its own")
+
+    def _check_names(self, kernel: Kernel, owners: dict[tuple[str, str], tuple[Kernel, Source]]) -> None:
+        """Check that the shaders of a target have different names."""
+        for variant in kernel_variants(self._manifest, kernel):
+            _, sections = sections_for(self._manifest, kernel, variant)
+            sources = sources_for(sections, variant)
+            for index, (source, language) in enumerate(sources):
+                if (language or suffix_of(source.path)) not in _NAMED_BY_FILE:
+                    continue
+                name = kernel.name if len(sources) == 1 else posixpath.splitext(posixpath.basename(source.path))[0]
+                name = source.name or next((each.name for each in reversed(sections) if each.name), name)
+                owner, other = owners.setdefault((str(variant), name), (kernel, source))
+                if other is not source:
+                    both = f"{other.path!r} of the kernel {owner.name!r} and {source.path!r}"
+                    hint = f'{{ path = "{source.path}", name = "…" }}'
+                    self._add(
+                        ("kernels", kernel.name, "sources", index),
+                        f"{both} are both the function {name!r} for {variant.kind}; name one: {hint}",
+                    )

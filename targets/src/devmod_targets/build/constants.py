@@ -1,0 +1,200 @@
+"""Read the constants of a manifest: NumPy's .npy and .npz without pickles, and safetensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+from devmod import load_from_bytes
+from devmod.backend import array_bytes, dtype_name_of, open_regular, parse_dtype
+from devmod.errors import FormatError, did_you_mean, list_names, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from devmod import Module
+    from devmod.backend import Binary
+    from devmod_targets.build.manifest import Constants, ConstantsFile
+
+#: The element types of safetensors.
+_SAFETENSORS = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
+    "BOOL": "bool",
+}  # fmt: skip
+#: The largest header. The format's own limit.
+_MAX_HEADER = 100_000_000
+
+
+class _Tensor(NamedTuple):
+    dtype: str
+    shape: tuple[int, ...]
+    data: Binary
+
+
+def load_constants(folder: str, constants: Constants) -> Module | None:
+    """Return the const_loader of a manifest's constants; None if it has none.
+
+    The bytes depend on the names and the arrays alone: not on the order of the files.
+
+    Parameters
+    ----------
+    folder
+        The manifest's folder.
+    constants
+        The constants of the manifest.
+
+    Raises
+    ------
+    FormatError
+        A file is invalid, an array has a type that constants cannot have, two have one name, or a named one is missing.
+    OSError
+        A file cannot be read.
+    """
+    if not constants.files:
+        return None
+    tensors: dict[str, _Tensor] = {}
+    owners: dict[str, str] = {}
+    for file in constants.files:
+        for name, tensor in _read(os.path.join(folder, *file.path.split("/")), file):
+            if name in owners:
+                hint = "; rename one: { path = …, name = … }" if file.path.endswith(".npy") else ""
+                raise FormatError(f"the constant {name!r} is in {owners[name]} and in {file.path}{hint}")
+            owners[name] = file.path
+            tensors[name] = tensor
+    symbols = {name: list(names) for name, names in constants.functions}
+    for function, names in symbols.items():
+        for name in names:
+            if name not in tensors:
+                known = list_names(tensors)
+                raise FormatError(f"constants.functions.{function} has {name!r}; the constants are {known}{did_you_mean(name, tensors)}")
+    import msgpack  # type: ignore[import-untyped]
+
+    entries = {name: [list(parse_dtype(each.dtype)), list(each.shape), each.data] for name, each in sorted(tensors.items())}
+    return load_from_bytes("const_loader", msgpack.packb(entries) + msgpack.packb(symbols))
+
+
+def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
+    stem, suffix = os.path.splitext(os.path.basename(path))
+    if suffix.lower() == ".npy":
+        yield file.name or stem, _numpy_file(path, file.path)
+        return
+    names, read = (_npz if suffix.lower() == ".npz" else _safetensors)(path, file.path)
+    for name in file.names:
+        if name not in names:
+            raise FormatError(f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}")
+    for name in file.names or names:
+        yield name, read(name)
+
+
+def _numpy_file(path: str, shown: str) -> _Tensor:
+    np = _numpy(shown)
+    with open_regular(path) as file:
+        try:
+            return _tensor(np, np.lib.format.read_array(file, allow_pickle=False), shown)
+        except (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError) as error:
+            raise FormatError(f"{shown} cannot be read: {error}") from None
+
+
+def _npz(path: str, shown: str) -> tuple[list[str], Callable[[str], _Tensor]]:
+    from zipfile import BadZipFile
+
+    np = _numpy(shown)
+    invalid = (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError, KeyError, NotImplementedError, BadZipFile)
+
+    def read(name: str) -> _Tensor:
+        with open_regular(path) as file:
+            try:
+                array = np.load(file, allow_pickle=False)[name]
+                if not isinstance(array, np.ndarray):
+                    raise FormatError(f"{shown} has {name!r}, which is not an array")
+                return _tensor(np, array, f"{name!r} of {shown}")
+            except invalid as error:
+                if isinstance(error, FormatError):
+                    raise
+                raise FormatError(f"{name!r} of {shown} cannot be read: {error}") from None
+
+    with open_regular(path) as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
+            return list(archive.files), read
+        except invalid as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{shown} cannot be read: {error}") from None
+
+
+def _tensor(np: Any, array: Any, shown: str) -> _Tensor:
+    if array.dtype.hasobject or array.dtype.fields is not None:
+        raise FormatError(f"{shown} has elements of the type {array.dtype}; a constant has numbers or booleans")
+    array = np.ascontiguousarray(array).reshape(array.shape).astype(array.dtype.newbyteorder("<"), copy=False)
+    try:
+        return _Tensor(dtype_name_of(array.dtype), array.shape, array.tobytes())
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{shown} has elements of the type {array.dtype}: {error}") from None
+
+
+def _numpy(shown: str) -> Any:
+    try:
+        import numpy as np
+    except ImportError:
+        raise FormatError(f"{shown} cannot be read: {not_installed('NumPy', 'pip install numpy')}") from None
+    return np
+
+
+# A safetensors file: the header's length (u64, little-endian), the header in JSON, the data.
+#
+#   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, and "__metadata__" with strings
+def _safetensors(path: str, shown: str) -> tuple[list[str], Callable[[str], _Tensor]]:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(_MAX_HEADER, size - 8):
+            raise FormatError(f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes")
+        try:
+            header = json.loads(file.read(length))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{shown} is not a safetensors file: its header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise FormatError(f"{shown} is not a safetensors file: its header is not a map of tensors")
+    header.pop("__metadata__", None)
+    start = 8 + length
+
+    def read(name: str) -> _Tensor:
+        dtype, shape, begin, end = _safetensors_entry(header[name], f"{name!r} of {shown}", size - start)
+        with open_regular(path) as file:
+            file.seek(start + begin)
+            data = file.read(end - begin)
+        if len(data) != end - begin:
+            raise FormatError(f"{name!r} of {shown} cannot be read: the file became shorter")
+        return _Tensor(dtype, shape, data)
+
+    return list(header), read
+
+
+def _safetensors_entry(entry: Any, subject: str, size: int) -> tuple[str, tuple[int, ...], int, int]:
+    """Return the type, the shape and the place of a tensor, checked against the size of the data."""
+    fields: dict[str, Any] = entry if isinstance(entry, dict) else {}
+    code: Any = fields.get("dtype")
+    shape: Any = fields.get("shape")
+    offsets: Any = fields.get("data_offsets")
+    dtype = _SAFETENSORS.get(code) if isinstance(code, str) else None
+    if dtype is None:
+        raise FormatError(f"{subject} has elements of the type {code!r}; expected one of {', '.join(_SAFETENSORS)}")
+    if not _are_counts(shape) or len(shape) > 64:
+        raise FormatError(f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {shape!r}")
+    if not _are_counts(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
+        raise FormatError(f"{subject} has invalid offsets: expected two within {size} bytes, got {offsets!r}")
+    begin, end = offsets
+    expected = array_bytes(parse_dtype(dtype), tuple(shape))
+    if end - begin != expected:
+        raise FormatError(f"{subject} has {end - begin} bytes; expected {expected} for {dtype} of the shape {shape}")
+    return dtype, tuple(shape), begin, end
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list) and all(type(each) is int and 0 <= each < 2**63 for each in value)

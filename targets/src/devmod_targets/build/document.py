@@ -1,0 +1,183 @@
+"""The file of a manifest, and the mistakes in it."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from devmod.errors import FormatError
+from devmod_targets.build.toml_lines import key_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod_targets.build.toml_lines import KeyPath
+
+MANIFEST_NAME = "devmod.toml"
+PYPROJECT = "pyproject.toml"
+#: The largest size of a manifest. A thousand kernels take about 200 kB.
+_LARGEST = 16 << 20
+#: The largest number of mistakes in a message.
+_MAX_SHOWN = 20
+
+
+class Problem(NamedTuple):
+    """A mistake in a manifest: the line (0 if it has none), the key, and what is wrong."""
+
+    line: int
+    key: str
+    text: str
+
+
+class ManifestError(FormatError):
+    """A manifest has mistakes.
+
+    Attributes
+    ----------
+    path
+        The file.
+    problems
+        The mistakes, each a `Problem`, in the order of the lines.
+    """
+
+    def __init__(self, path: str, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(sorted(problems, key=lambda each: each.line))
+        lines = [f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}" for line, key, text in self.problems]
+        if len(lines) > 1:
+            hidden = len(lines) - _MAX_SHOWN
+            lines = [f"{path} has {len(lines)} mistakes:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
+        super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ManifestError, (self.path, self.problems)
+
+
+class Document:
+    """A manifest's file: its tables, and the lines of their keys.
+
+    Parameters
+    ----------
+    path
+        The file, as the caller named it.
+    text
+        Its text.
+    data
+        The table with the manifest.
+    prefix
+        The keys of that table in the file.
+    """
+
+    def __init__(self, path: str, text: str, data: Mapping[str, Any], prefix: KeyPath = ()) -> None:
+        self.path = path
+        self.data = data
+        self._text = text
+        self._prefix = prefix
+
+    @cached_property
+    def _lines(self) -> dict[KeyPath, int]:
+        return key_lines(self._text)
+
+    def line(self, keys: KeyPath) -> int:
+        """Return the line of a key, or of the nearest table around it; 0 if the manifest has no line."""
+        path = (*self._prefix, *keys)
+        return next((self._lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in self._lines), 0)
+
+    def problem(self, keys: KeyPath, text: str) -> Problem:
+        """Return a mistake at a key."""
+        return Problem(self.line(keys), key_text((*self._prefix, *keys)) or "the manifest", text)
+
+
+def key_text(keys: KeyPath) -> str:
+    """Return the path of a key as in TOML: ``kernels.twice.sources[2]``, with the index from 0."""
+    text = ""
+    for key in keys:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            name = key if key and all(char.isascii() and (char.isalnum() or char in "_-") for char in key) else f'"{key}"'
+            text += f".{name}" if text else name
+    return text
+
+
+def find_manifest(path: str | os.PathLike[str]) -> str:
+    """Return the path of the manifest for a file or a folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        The folder has no manifest, or there is no such file.
+    ManifestError
+        The folder has two.
+    """
+    name = os.fsdecode(path)
+    if not os.path.isdir(name):
+        return name
+    own, project = (os.path.normpath(os.path.join(name, each)) for each in (MANIFEST_NAME, PYPROJECT))
+    in_project = os.path.isfile(project) and "devmod" in _tool_tables(_parse(project, _read(project)))
+    if not os.path.exists(own):
+        if in_project:
+            return project
+        what = f"no {MANIFEST_NAME}, and no {PYPROJECT} with [tool.devmod]. To write one: devmod init"
+        raise FileNotFoundError(2, what, name)
+    if in_project:
+        text = f"{own} is a manifest as well; keep one of them"
+        raise ManifestError(project, [Document(project, _read(project), {}, ("tool", "devmod")).problem((), text)])
+    return own
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """Read the manifest of a file or a folder.
+
+    Raises
+    ------
+    ManifestError
+        It is not TOML, or a pyproject.toml without ``[tool.devmod]``.
+    OSError
+        It cannot be read.
+    """
+    name = find_manifest(path)
+    text = _read(name)
+    data = _parse(name, text)
+    if os.path.basename(name) != PYPROJECT:
+        return Document(name, text, data)
+    table = _tool_tables(data).get("devmod")
+    if not isinstance(table, dict):
+        raise ManifestError(
+            name, [Problem(0, "tool.devmod", "expected a table with the manifest, which is missing. See: devmod init --help")]
+        )
+    return Document(name, text, table, ("tool", "devmod"))
+
+
+def _tool_tables(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    tool = data.get("tool")
+    return tool if isinstance(tool, dict) else {}
+
+
+def _read(path: str) -> str:
+    with open(path, "rb") as file:
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ManifestError(path, [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ManifestError(path, [Problem(line, "the file", f"expected UTF-8 text, got the byte 0x{data[error.start]:02x}")]) from None
+
+
+def _parse(path: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).partition(" (at ")
+        words = place.removesuffix(")").split()  # "line 3, column 7", or "end of document"
+        in_line = words[:1] == ["line"]
+        line = int(words[1].strip(",")) if in_line else text.count("\n") + 1
+        where = f"column {words[3]}" if in_line else "the end of the file"
+        raise ManifestError(path, [Problem(line, where, f"the text is not TOML: {message}")]) from None
+    except RecursionError:
+        raise ManifestError(path, [Problem(0, "the file", "its arrays or tables are nested too deeply")]) from None

@@ -1,0 +1,84 @@
+"""Which settings and which sources a kernel has for a target."""
+
+from __future__ import annotations
+
+from devmod import Target
+from devmod.backend import find_spec
+from devmod.errors import CompileError, PluginError
+from devmod_targets.compilation import variants_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from devmod import TargetSpec
+    from devmod_targets.build.manifest import Kernel, Manifest, Section, Source
+
+
+def kernel_targets(manifest: Manifest, kernel: Kernel) -> list[Target]:
+    """Return the targets of a kernel, in order."""
+    return [target for target in map(Target.parse, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
+
+
+def variants(target: Target) -> tuple[Target, ...]:
+    """Return the targets of single payloads. Without the compiler of the target, one for each architecture; its jobs report the reason."""
+    try:
+        return variants_of(target)
+    except (CompileError, PluginError):
+        return target.variants()
+
+
+def kernel_variants(manifest: Manifest, kernel: Kernel) -> Iterator[Target]:
+    """Yield the variants of a kernel's targets, in order."""
+    for target in kernel_targets(manifest, kernel):
+        yield from variants(target)
+
+
+def sections_for(manifest: Manifest, kernel: Kernel, variant: Target) -> tuple[list[Section], list[Section]]:
+    """Return the settings for a variant, the more specific ones last: those of the manifest, and those of the kernel."""
+    return _matching(manifest.section, manifest.target_sections, variant), _matching(kernel.section, kernel.target_sections, variant)
+
+
+def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
+    matching = [each for each in targets if covers(Target.parse(each.target), variant)]
+    return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
+
+
+def sources_for(sections: Sequence[Section], variant: Target) -> list[tuple[Source, str]]:
+    """Return the sources of a kernel's sections that a target takes, each with its language, or "" for that of its suffix."""
+    sources: Sequence[Source] = ()
+    language = ""
+    for section in sections:
+        sources = section.sources if section.sources is not None else sources
+        language = section.language or language
+    takes = languages_of(find_spec(variant.kind))
+    named = [(source, source.language or language) for source in sources]
+    return [(source, own) for source, own in named if (own or suffix_of(source.path)) in takes]
+
+
+def languages_of(spec: TargetSpec | None) -> frozenset[str]:
+    """Return the names by which a kind's languages can be given: the languages, and the suffixes of their files."""
+    return frozenset(spec.languages) | frozenset(spec.languages.values()) if spec is not None else frozenset()
+
+
+def describe_languages(spec: TargetSpec) -> str:
+    """Return a kind's languages with their suffixes for a message: ``GLSL (.comp, .glsl), HLSL (.hlsl)``."""
+    suffixes: dict[str, list[str]] = {}
+    for suffix, language in spec.languages.items():
+        suffixes.setdefault(language, []).append(f".{suffix}")
+    return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path, in lower case and without the dot; "" without one."""
+    stem, dot, suffix = path.rpartition("/")[2].rpartition(".")
+    return suffix.lower() if dot and stem else ""
+
+
+def covers(target: Target, variant: Target) -> bool:
+    """Return whether a target has a variant: the same kind, the architecture or none at all, and the same options or fewer."""
+    return (
+        target.kind == variant.kind
+        and (not target.archs or set(variant.archs) <= set(target.archs))
+        and set(target.options) <= set(variant.options)
+    )
