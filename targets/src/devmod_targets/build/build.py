@@ -13,7 +13,8 @@ from devmod.errors import FormatError
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import CacheError, job_key, open_entries
 from devmod_targets.build.closure import SourceTree, closure_of
-from devmod_targets.build.plan import plan_of
+from devmod_targets.build.constants import load_constants
+from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, failure_of
@@ -293,8 +294,10 @@ class _Build:
         modules = list({id(task.module): task.module for task in self._tasks if task.module is not None}.values())
         complete = all(each.failure is None for each in results)
         result = BuildResult(self._output, results, written=False, problems=self._problems, modules=modules)
-        if not modules or not (complete or partial):
+        has_content = bool(modules or (complete and self._plan.constants.files))
+        if not has_content or not (complete or partial):
             return result
+        check_functions((task.job, task.module) for task in self._tasks if task.module is not None)
         save_bundle(self._plan, modules, self._output)
         result.written = True
         # A source may have changed since its key was made.
@@ -322,7 +325,9 @@ def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[
 
 def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:
     """Write the bundle of a plan's modules."""
-    root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=plan.mixed)
+    constants = load_constants(plan.folder, plan.constants)
+    nodes = [*modules, *([constants] if constants is not None else [])]
+    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
     devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
 
 
