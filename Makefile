@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda cuda-wheels lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda cuda-wheels test-rocm lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -15,9 +15,10 @@ help:  ## list the tasks
 setup:  ## make .venv and install everything from source (starts at once when nothing changed)
 	@$(PYTHON) tools/setup.py
 
-test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, pycuda (built)
+test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, HIP's runtime, pycuda (built)
 	@$(BIN)/python tools/system.py
 	@$(BIN)/python tools/build_pycuda.py
+	@$(BIN)/python tools/rocm_runtime.py
 
 demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
 	@$(BIN)/python tools/demo.py
@@ -58,6 +59,9 @@ sanitize-cuda:  ## on such a machine: the examples with compute-sanitizer, memch
 
 cuda-wheels: setup  ## fetch the wheels for such a machine without a network: build/cuda-machine, in folders of 60 MiB
 	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR))
+
+test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit, with both drivers
+	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py

@@ -38,6 +38,7 @@ extern Device devices[DEVICES];
 typedef struct {
     const char *const *visible;  /* environment variables that choose among the devices, until NULL; the first that is set counts */
     bool initializes_itself;     /* the first call initializes the driver */
+    int without_device;          /* the code of such a call where there is no device */
     Context *(*current)(void);   /* the context of this thread, or NULL */
     void (*activated)(Context *); /* set the limits of a context that begins */
     void (*drop_module)(void *); /* free a module of a context that ends */

@@ -91,8 +91,10 @@ int enter(Entry *entry, Counter *counter, const char *name, Need need)
         return CODE_SUCCESS;
     if (ended || setting_number("deinitialized", 0))
         return CODE_DEINITIALIZED;
-    if (vendor.initializes_itself && !ready)
-        TRY(process_initialize());
+    if (vendor.initializes_itself && !ready) {
+        int result = process_initialize();
+        CHECK(!result, result == CODE_NO_DEVICE ? vendor.without_device : result);
+    }
     if (forked || !ready)
         return CODE_NOT_INITIALIZED;
     if (need == READY)

@@ -11,7 +11,10 @@ static void activated(Context *context)
     context->limits[hipLimitMallocHeapSize] = 8 << 20;
 }
 
-const Vendor vendor = {.visible = visible, .initializes_itself = true, .current = hip_current, .activated = activated, .drop_module = module_drop};
+const Vendor vendor = {
+    .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current, .activated = activated,
+    .drop_module = module_drop,
+};
 
 hipError_t note_error(int code)
 {
@@ -31,20 +34,20 @@ bool hip_since(int major)
     return hip_version() >= major * 10000000;
 }
 
-HIP(hipInit, ANY, (unsigned flags), (flags))
+HIP(hipInit, READY, (unsigned flags), (flags))
 {
     CHECK(!flags, CODE_INVALID_VALUE);
-    return process_initialize();
+    return CODE_SUCCESS;
 }
 
-HIP(hipDriverGetVersion, READY, (int *driverVersion), (driverVersion))
+HIP(hipDriverGetVersion, ANY, (int *driverVersion), (driverVersion))
 {
     CHECK(driverVersion, CODE_INVALID_VALUE);
     *driverVersion = hip_version();
     return CODE_SUCCESS;
 }
 
-HIP(hipRuntimeGetVersion, READY, (int *runtimeVersion), (runtimeVersion))
+HIP(hipRuntimeGetVersion, ANY, (int *runtimeVersion), (runtimeVersion))
 {
     CHECK(runtimeVersion, CODE_INVALID_VALUE);
     *runtimeVersion = hip_version();

@@ -1,4 +1,4 @@
-/* The names and the texts of HIP's errors. A text is the name in words. */
+/* The names and the texts of HIP's errors. A text is the name, in words since HIP 6. */
 #include "hip_standin.h"
 
 #include <ctype.h>
@@ -109,6 +109,8 @@ const char *hipGetErrorName(hipError_t error)
 const char *hipGetErrorString(hipError_t error)
 {
     int place = place_of(error);
+    if (!hip_since(6))
+        return hipGetErrorName(error);
     return words(place < 0 ? place_of(CODE_UNKNOWN) : place);
 }
 

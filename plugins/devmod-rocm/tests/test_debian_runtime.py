@@ -1,0 +1,145 @@
+"""HIP's own runtime on a machine without an AMD card: Debian's libamdhip64-5, which `make test-setup` fetches (tools/rocm_runtime.py)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hip_calls import check, hip, made
+from standin_rocm import Standin, library, missing_driver
+
+from devmod.errors import CompileError
+from devmod.plugins import find_spec
+
+LIBRARY = "libamdhip64.so.5"
+Compile = Callable[[str, str], bytes]
+
+
+def _fetched() -> tuple[Path | None, str]:
+    """Return the folder of the runtime, or the reason why it is missing."""
+    stamp = Path(sys.prefix, "devmod-libamdhip64")
+    _, folder, reason = [*stamp.read_text().split("\n", 2), "", ""][:3] if stamp.exists() else ("", "", "make test-setup fetches it")
+    return Path(folder) if folder and Path(folder, LIBRARY).exists() else None, reason.partition("\n")[0] or "its folder is gone"
+
+
+FOLDER, REASON = _fetched()
+pytestmark = [
+    pytest.mark.skipif(FOLDER is None, reason=f"Debian's libamdhip64-5 is not here: {REASON}"),
+    pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make test-rocm uses"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the runtime by the name that hip-python opens."""
+    assert FOLDER is not None
+    for file in FOLDER.iterdir():
+        (tmp_path / file.name).symlink_to(file.resolve())
+    (tmp_path / "libamdhip64.so").symlink_to(FOLDER / LIBRARY)
+    return tmp_path
+
+
+def run(program: str, **environment: str) -> str:
+    """Run a program and return its output."""
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120, check=False
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    return process.stdout
+
+
+@pytest.mark.parametrize("driver", ["ctypes", "hip-python"])
+def test_the_runtime_is_there_and_a_device_is_not(driver: str, folder: Path) -> None:
+    if missing_driver(driver):
+        pytest.skip(missing_driver(driver))
+    program = "import devmod\ntry:\n    devmod.device('rocm')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
+    assert run(program, LD_LIBRARY_PATH=str(folder), DEVMOD_ROCM_DRIVER=driver) == (
+        "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice; /dev/kfd is missing: load the kernel module amdgpu; in a container, "
+        "pass --device=/dev/kfd --device=/dev/dri\n"
+    )
+
+
+PROBE = """
+import ctypes, sys
+from ctypes import byref, c_int, c_size_t, c_void_p
+hip = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else {library!r})
+hip.hipGetErrorName.restype = hip.hipGetErrorString.restype = ctypes.c_char_p
+number, pointer, size, room = c_int(), c_void_p(), c_size_t(), ctypes.create_string_buffer(4096)
+calls = dict(
+    hipInit=(0,), hipGetDeviceCount=(byref(number),), hipRuntimeGetVersion=(byref(number),), hipDriverGetVersion=(byref(number),),
+    hipGetDevice=(byref(number),), hipSetDevice=(0,), hipDeviceGet=(byref(number), 0), hipGetDeviceProperties=(room, 0),
+    hipDeviceGetAttribute=(byref(number), 23, 0), hipDeviceGetName=(room, 100, 0), hipDeviceTotalMem=(byref(size), 0),
+    hipMalloc=(byref(pointer), c_size_t(16)), hipHostMalloc=(byref(pointer), c_size_t(16), 0), hipFree=(None,),
+    hipStreamCreate=(byref(pointer),), hipEventCreate=(byref(pointer),), hipDeviceSynchronize=(), hipModuleLoadData=(byref(pointer), b"no image"),
+    hipMemGetInfo=(byref(size), byref(size)), hipDevicePrimaryCtxRetain=(byref(pointer), 0), hipCtxGetCurrent=(byref(pointer),),
+    hipGetLastError=(), hipPointerGetAttributes=(room, c_void_p(4096)), hipStreamSynchronize=(None,), hipModuleUnload=(None,),
+)
+print([(name, getattr(hip, name)(*arguments)) for name, arguments in calls.items()])
+codes = (0, 1, 2, 3, 4, 9, 98, 100, 101, 200, 201, 209, 400, 401, 500, 600, 700, 701, 702, 709, 710, 801, 900, 901, 906, 910, 999, 1053, 4242)
+print([(hip.hipGetErrorName(code), hip.hipGetErrorString(code)) for code in codes])
+"""
+
+
+def test_the_stand_in_answers_as_the_runtime_does_without_a_device(folder: Path) -> None:
+    real = run(PROBE.format(library=LIBRARY), LD_LIBRARY_PATH=str(folder))
+    settings = {"DEVMOD_STANDIN_DEVICES": "0", "DEVMOD_STANDIN_DRIVER_VERSION": "50221153"}
+    assert run(PROBE.format(library=str(library())), **settings) == real
+
+
+SOURCE = """
+#include <hip/hip_runtime.h>
+extern "C" __global__ void scale(float *x, float factor, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        x[i] = expf(x[i]) * factor;
+}
+"""
+
+
+@pytest.fixture
+def compile_source(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compile:
+    """Return a function that compiles a source for an architecture, with the hiprtc in the runtime."""
+    from devmod_rocm import _hiprtc
+
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    return lambda text, arch: _hiprtc.compile_source(text, [], arch, str(folder / "libamdhip64.so"))
+
+
+@pytest.mark.row("R30")
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx1030"])
+def test_hiprtc_compiles_without_a_device(compile_source: Compile, standin: Standin, arch: str) -> None:
+    code = compile_source(SOURCE, arch)
+    spec = find_spec("rocm")
+    assert spec is not None
+    assert spec.architecture is not None
+    assert spec.architecture("hsaco", code) == arch
+    standin.set("arch", arch)
+    module, threads = made(hip.hipModuleLoadData, code), ctypes.c_int()
+    check(hip.hipFuncGetAttribute(ctypes.byref(threads), 0, made(hip.hipModuleGetFunction, module, b"scale")))
+    assert threads.value == 1024
+    check(hip.hipModuleUnload(module))
+
+
+def test_an_architecture_that_ends_hiprtc_is_an_error(compile_source: Compile) -> None:
+    with pytest.raises(CompileError) as error:
+        compile_source(SOURCE, "gfx1100")
+    assert str(error.value) == (
+        "the rocm source was not compiled for gfx1100: the process of hiprtc ends with signal 6. This hiprtc may not support gfx1100. Update "
+        "ROCm, or compile on another machine: devmod.compile(source, 'rocm -arch=gfx1100')"
+    )
+
+
+def test_an_error_of_the_source_has_its_line(compile_source: Compile) -> None:
+    with pytest.raises(CompileError) as error:
+        compile_source(SOURCE.replace("factor;", "missing;"), "gfx90a")
+    assert str(error.value) == (
+        "the HIP source does not compile: kernel.hip:7:29: error: use of undeclared identifier 'missing'; did you mean 'using'? (and 1 more in .log)"
+    )
+    assert "comgr" not in error.value.log
