@@ -29,6 +29,7 @@ SOURCES = {
     "metal": "#include <metal_stdlib>\nusing namespace metal;\n"
     "kernel void bump(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }\n",
     "cuda": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
+    "rocm": 'extern "C" __global__ void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n',
     "host": "void bump(unsigned *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }\n",
 }
 BLOCK = 64
@@ -42,6 +43,8 @@ def module_of(kind: str) -> Any:
         return devmod.compile(SOURCES[kind], kind)
     if kind == "cuda":
         return devmod.compile(SOURCES[kind], "cuda -arch=compute_90")
+    if kind == "rocm":
+        return devmod.compile(SOURCES[kind], "rocm -arch=gfx1100", language="HIP")
     info = FunctionInfo("bump", ["handle"], ["blockIdx.x", "threadIdx.x"], (), Interface([Param("x", "buffer", "uint32", "rw", 0)]))
     if kind == "metal":
         if sys.platform != "darwin":

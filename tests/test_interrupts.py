@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import standin_cuda
+import standin_rocm
 
 import devmod
 
@@ -24,11 +25,18 @@ HANGS = 600 + INTERRUPTS
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals that come at a set time are POSIX's")
 @pytest.mark.row("R32", "R34")
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu", "metal", "host", "cuda with cuda-bindings", "cuda with pycuda"])
+@pytest.mark.parametrize(
+    "kind", ["opencl", "vulkan", "webgpu", "metal", "host", "cuda with cuda-bindings", "cuda with pycuda", "rocm with ctypes"]
+)
 def test_interrupts_leave_arrays_streams_and_locks_whole(kind: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     kind, _, driver = kind.partition(" with ")
     environment = dict(os.environ)
-    if driver:
+    if kind == "rocm":
+        standin_rocm.needs_emulator()
+        if "DEVMOD_TEST_INTERRUPTS" not in os.environ:
+            pytest.skip("make interrupts runs it: the emulator is slow, and the handles are those of CUDA")
+        environment |= {**({} if standin_rocm.on_hardware() else standin_rocm.child_environment()), "DEVMOD_ROCM_DRIVER": driver}
+    elif driver:
         reason = standin_cuda.missing_driver(driver)
         if reason:
             pytest.skip(reason)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from devmod_driver_api.api import Api
     from devmod_driver_api.driver import Driver
 
+#: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
+_INTERFACE_LEGACY = 1
 #: The last number that DLPack keeps for special streams.
 _LAST_SPECIAL = 2
 
@@ -195,7 +197,7 @@ class DriverDevice(Device):
                     context.order(consumer, handle)
         except DriverError as error:
             raise driver_error(f"{self} cannot order its work before that of another library", error, self) from error
-        return consumer
+        return _INTERFACE_LEGACY if consumer == api.legacy_stream else consumer
 
     # -- copies
 
