@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, TargetSpec
     from devmod_targets.authoring import CompileRequest
 
-_TOOLCHAIN = "-toolchain="
+TOOLCHAIN = "-toolchain="
 #: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
 SAVE_TEMPS = "-save-temps"
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
@@ -85,7 +85,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
         An option is reserved or names a path, or LLVM IR has defines or include folders.
     """
     kind = spec.kind
-    request, program = split_option(request, _TOOLCHAIN)
+    request, program = split_option(request, TOOLCHAIN)
     options, defines = options_and_defines(request)
     for option in options:
         if reserved.match(option):

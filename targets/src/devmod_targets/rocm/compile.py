@@ -16,12 +16,13 @@ from devmod_targets.authoring.instances import instance_variables
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.rocm import _device_libs, _headers
 from devmod_targets.rocm._reflect import read_kernels
+from devmod_targets.rocm._source import keep_source, payload_format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from devmod import FunctionInfo
+    from devmod import FunctionInfo, Target
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import ReflectedFunction
 
@@ -37,8 +38,13 @@ _ARCH = re.compile(r"gfx[0-9a-f]{3,4}(?::(?:sramecc|xnack)[+-])*|gfx[0-9]+(?:-[0
 _UNDEFINED = re.compile(r"undefined (?:hidden |protected )?symbol: (\S+)")
 
 
+def variants(target: Target) -> tuple[Target, ...]:
+    """Return a target for each payload: one for each architecture, or one for all of a source."""
+    return (target,) if dict(target.options).get("format") == "hip" else target.variants()
+
+
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """Compile a source to a code object.
+    """Compile a source to a code object, or keep it for the receiver (``-format=hip``).
 
     Parameters
     ----------
@@ -48,7 +54,8 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     Returns
     -------
     Payload
-        The code object, of kind "rocm"; the source and the assembly are in `source`. With the option ``-save-temps``, the LLVM IR is too.
+        The code object or the source, of kind "rocm"; the source and the assembly are in `source`. With the option ``-save-temps``, the
+        LLVM IR is too.
 
     Raises
     ------
@@ -57,6 +64,11 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
+    return keep_source(request, _compile) if payload_format(request.target) == "hip" else _compile(request)
+
+
+def _compile(request: CompileRequest) -> Payload:
+    """Compile a source to a code object."""
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, library = split_option(request, _device_libs.OPTION)
