@@ -79,6 +79,7 @@ def test_a_package_in_a_zip_file(tmp_path: Path) -> None:
     assert out == "b'1'\n"
 
 
+@pytest.mark.row("R10")
 def test_a_registered_package(folder: Path, register: object) -> None:
     kernels(folder, "entry", "registered_package", k=FIRST)
     import registered_package  # type: ignore[import-not-found]
@@ -124,6 +125,7 @@ def test_an_excluded_distribution(folder: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
+@pytest.mark.row("R8")
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -149,6 +151,7 @@ def test_a_broken_entry(folder: Path, value: str, reason: str) -> None:
     )
 
 
+@pytest.mark.row("R9")
 def test_two_distributions_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels(folder, "both", "kernels_of_a", k=FIRST)
     kernels(folder, "both", "kernels_of_b", k=SECOND)

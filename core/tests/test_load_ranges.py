@@ -7,7 +7,9 @@ import importlib.resources
 import io
 import subprocess
 import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,21 @@ def test_the_errors_are_those_of_loads(end: int, at: int, change: int) -> None:
             except devmod.FormatError as error:
                 results.append(str(error).replace("'the file object'", "the bundle in memory").encode())
         assert results[0] == results[1]
+
+
+def test_threads_share_a_file_object() -> None:
+    """Each seek waits, so that without a lock another thread would seek before the read."""
+
+    class Slow(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            position = super().seek(offset, whence)
+            time.sleep(0.001)
+            return position
+
+    modules = [Raw("toy", bytes([number]) * 1000, functions=(f"f{number}",)) for number in range(32)]
+    module = devmod.load(Slow(devmod.dumps(devmod.bundle(*modules))))
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda each: each.save_to_bytes(), module.imports)) == [each.save_to_bytes() for each in modules]
 
 
 def test_a_file_that_shrinks_after_load() -> None:

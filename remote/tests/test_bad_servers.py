@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from bundles import bundle_of, noise
 from http_server import Answer, Handler, Server
 
 import devmod
+from devmod.backend import DiskCache
 
 A = noise(200_000, 1)
 BUNDLE = bundle_of(first=A)
@@ -79,6 +81,14 @@ def bundle(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE
 
 
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the list of the pauses between attempts, which are not waited for."""
+    result: list[float] = []
+    monkeypatch.setattr("time.sleep", result.append)
+    return result
+
+
 @pytest.mark.parametrize(
     "answer",
     [status(500), status(503, Retry_After="0"), status(429), disconnect, truncate],
@@ -96,6 +106,17 @@ def test_the_last_attempt_raises_the_error(server: Server) -> None:
     assert str(error) == f"'{server.url()}' cannot be read: the server answered 503 Service Unavailable (after 2 attempts)"
     assert error.status == 503
     assert len(server.requests) == 2
+
+
+def test_the_pauses_double_and_are_those_that_the_server_asks_for(server: Server, pauses: list[float]) -> None:
+    server.answers = [
+        status(500),
+        status(503, Retry_After="7"),
+        status(503, Retry_After="Fri, 20 Nov 2026 00:00:00 GMT"),
+        status(429, Retry_After="99"),
+    ]
+    assert devmod.load(server.url(), retries=4).kind == "first"
+    assert pauses == [0.1, 7, 0.4, 30]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +159,17 @@ def test_the_text_has_no_secrets(server: Server) -> None:
 
 @pytest.mark.parametrize(
     "content_range",
-    ["", "bytes", "bytes 1-3072/200232", "bytes 0-3072/200232", "bytes 0-100/200232", "bytes -1-3071/9", "lines 0-3071/9", "bytes 0-x/9"],
+    [
+        "",
+        "bytes",
+        "bytes 1-3072/200232",
+        "bytes 1-3071/200232",
+        "bytes 0-3072/200232",
+        "bytes 0-100/200232",
+        "bytes -1-3071/9",
+        "lines 0-3071/9",
+        "bytes 0-x/9",
+    ],
 )
 def test_another_range_than_requested(server: Server, content_range: str) -> None:
     server.answers = [partial(content_range)]
@@ -200,8 +231,10 @@ def test_a_page_in_place_of_a_bundle(server: Server) -> None:
     assert str(caught.value) == f"'{server.url()}' is not a bundle: it does not begin with the magic bytes of a .devmod file"
 
 
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
 @pytest.mark.parametrize("size", [0, 8, 47, 48, 100, 150])
-def test_a_file_that_is_cut_short(server: Server, size: int) -> None:
+def test_a_file_that_is_cut_short(server: Server, size: int, ranges: bool) -> None:
+    server.ranges = ranges
     server.files["k.devmod"] = BUNDLE[:size]
     with pytest.raises(devmod.FormatError) as of_memory:
         devmod.loads(BUNDLE[:size])
@@ -210,6 +243,7 @@ def test_a_file_that_is_cut_short(server: Server, size: int) -> None:
     assert str(caught.value) == str(of_memory.value).replace("the bundle in memory", f"'{server.url()}'")
 
 
+@pytest.mark.row("R41")
 def test_a_damaged_index(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE[:60] + b"\xff" + BUNDLE[61:]
     with pytest.raises(devmod.FormatError) as caught:
@@ -248,6 +282,7 @@ def test_a_damaged_answer_is_read_again_and_not_cached(server: Server) -> None:
     assert server.spans[1:] == ["192-200191", "0-47", "192-200191"]
 
 
+@pytest.mark.row("R41")
 def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
     server.files["k.devmod"] = BUNDLE[:-1] + bytes([BUNDLE[-1] ^ 1])
     for _ in range(2):
@@ -258,6 +293,7 @@ def test_a_damaged_module_is_an_error_and_not_cached(server: Server) -> None:
             "Get the file again from where it came"
         )
     assert server.spans.count("192-200191") == 4
+    assert DiskCache("remote").read(hashlib.sha256(A).hexdigest()) is None
 
 
 # -- invalid calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tracemalloc
 from pathlib import Path
@@ -12,6 +13,7 @@ from http_server import Handler, Server
 from stored import Raw, entry, file_of
 
 import devmod
+from devmod.backend import DiskCache
 
 A, B = noise(200_000, 1), noise(100_000, 2)
 
@@ -20,6 +22,7 @@ def index_size(data: bytes) -> int:
     return int.from_bytes(data[12:16], "little")
 
 
+@pytest.mark.row("R24")
 def test_the_index_and_the_chosen_candidate_move(server: Server, register: Register) -> None:
     loaded = runtime(register, "second")
     data = server.files["k.devmod"] = bundle_of(first=A, second=B, third=A)
@@ -44,6 +47,7 @@ def test_the_index_of_many_modules_and_4_kB_move(server: Server, count: int) -> 
     assert module.candidates[-1].save_to_bytes() == noise(64, count - 1)  # type: ignore[attr-defined]
 
 
+@pytest.mark.row("R19")
 def test_saving_writes_the_same_file(server: Server, tmp_path: Path) -> None:
     data = server.files["k.devmod"] = bundle_of(first=A, second=B)
     devmod.save(devmod.load(server.url()), tmp_path / "again.devmod")
@@ -86,6 +90,14 @@ def test_a_damaged_entry_of_the_cache_is_read_again(server: Server, cache: Path)
     assert len(server.requests) == 4
 
 
+@pytest.mark.row("R41")
+def test_an_entry_of_the_cache_with_other_bytes_is_read_again(server: Server) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    DiskCache("remote").write(hashlib.sha256(A).hexdigest(), B)
+    assert devmod.load(server.url()).save_to_bytes() == A
+    assert devmod.load(server.url(), offline=True).save_to_bytes() == A
+
+
 def test_without_space_for_a_cache_everything_is_read_again(server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "0")
     server.files["k.devmod"] = bundle_of(first=A)
@@ -98,6 +110,7 @@ def test_without_space_for_a_cache_everything_is_read_again(server: Server, cach
 # -- offline
 
 
+@pytest.mark.row("R39")
 def test_offline_uses_the_cache_alone(server: Server, register: Register) -> None:
     loaded = runtime(register, "second")
     server.files["k.devmod"] = bundle_of(first=A, second=B)
@@ -191,6 +204,27 @@ def test_a_file_system_in_memory() -> None:
     with pytest.raises(devmod.FetchError) as caught:
         devmod.load("memory://folder/other.devmod")
     assert str(caught.value) == "'memory://folder/other.devmod' cannot be read: there is no such file"
+
+
+def test_a_file_of_this_machine_is_not_cached(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "k.devmod").write_bytes(bundle_of(first=A))
+    assert devmod.load(f"file://{tmp_path}/k.devmod", offline=True).save_to_bytes() == A
+    assert not cache.exists()
+
+
+def test_compressed_bytes_and_sources_move_as_they_are_stored(server: Server) -> None:
+    code = noise(20_000).hex().encode()
+    info = {"f": devmod.FunctionInfo("f", ["handle"])}
+    source = {"cuda": noise(10_000, 1).hex()}
+    modules = [devmod.create_with_fallback("cuda", code + bytes([number]), "cubin", info, source) for number in range(2)]
+    data = server.files["k.devmod"] = devmod.dumps(devmod.bundle(*modules), compress="zstd", with_sources=True)
+    module = devmod.load(server.url()).imports[1]
+    assert module.save_to_bytes() == modules[1].save_to_bytes()
+    sent = server.sent
+    assert 20_000 < sent < 30_000
+    assert module.source == source
+    assert 10_000 < server.sent - sent < 15_000
+    assert devmod.dumps(devmod.load(server.url())) == data
 
 
 def test_a_forked_process_reads_too(server: Server) -> None:

@@ -55,7 +55,7 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
     options = dict(files.kwargs)
     # Ranges of a compressed transfer are of no use.
     options["headers"] = {**(options.get("headers") or {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-    options["timeout"] = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
+    options["timeout"] = aiohttp.ClientTimeout(total=None, connect=timeout, sock_connect=timeout, sock_read=timeout)
     try:
         session = await files.set_session()
         async with session.get(files.encode_url(url), **options) as response:

@@ -70,7 +70,9 @@ class UrlSource:
         self.place = repr(_without_secrets(url))
         self.size = -1
         self._url = url
-        self._offline = environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline)
+        #: A file of this machine is neither cached nor remote.
+        self._is_local = url.startswith(("file://", "local://"))
+        self._offline = not self._is_local and (environment_flag("DEVMOD_OFFLINE") if offline is None else bool(offline))
         self._timeout = timeout
         self._retries = retries
         self._options = dict(storage_options or {})
@@ -89,14 +91,14 @@ class UrlSource:
         """
         key = DiskCache.key("first bytes", self._url)
         cached = self._cache.read(key)
-        if self._offline:
-            if cached is None:
-                raise self._not_cached("it")
-            self._first = cached
-        else:
+        if not self._offline:
             self._first = self._fetch(0, FIRST)
             if cached != self._first:
-                self._cache.write(key, self._first)
+                self._store(key, self._first)
+        elif cached is None:
+            raise self._not_cached("it")
+        else:
+            self._first = cached
         return self._first
 
     def read(self, start: int, stop: int, digest: bytes) -> bytes:
@@ -121,10 +123,14 @@ class UrlSource:
             data = self._fetch(start, stop)  # a proxy may have damaged the first answer
             if _sha256(data) != digest:
                 return data
-        self._cache.write(digest.hex(), data)
+        self._store(digest.hex(), data)
         return data
 
     # -- reading
+
+    def _store(self, key: str, data: bytes) -> None:
+        if not self._is_local:
+            self._cache.write(key, data)
 
     def _not_cached(self, what: str) -> FetchError:
         return FetchError(
