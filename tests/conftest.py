@@ -28,7 +28,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     arguments = {
         "distribution": list(results),
         "code_distribution": [name for name in results if name != "devmod"],
-        "speaking_distribution": [name for name in results if "entry-points" in results[name]],
+        "speaking_distribution": [name for name in results if results[name].get("entry-points", {}).keys() - {"devmod.bundles"}],
         "plugin": [name for name in results if is_backend(results[name])],
     }
     for argument, names in arguments.items():
