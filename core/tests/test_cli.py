@@ -959,19 +959,6 @@ def test_every_argument_of_compile_has_an_option() -> None:
         assert to_shell(text) == wanted
 
 
-def test_each_source_is_compiled_for_each_target(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    one, two = tmp_path / "k.cl", tmp_path / "k.comp"
-    for path in (one, two):
-        path.write_text(SOURCE)
-    code, out, err = run(capsys, "compile", one, two, "-t", "opencl", "-t", "vulkan", "-o", tmp_path / "k.devmod")
-    assert (code, out) == (2, "")
-    assert err.endswith(
-        f"Error: each source is compiled for each target, and {one} is OpenCL C, which vulkan does not take; it takes GLSL, HLSL, SPIR-V. "
-        f"Compile {one} separately: devmod compile {one} -t opencl\n"
-    )
-    assert not (tmp_path / "k.devmod").exists()
-
-
 def test_standard_input_and_output(tmp_path: Path) -> None:
     (tmp_path / "k.cl").write_text(SOURCE)
     begin = [sys.executable, "-m", "devmod", "compile", "-", "-t", "opencl"]

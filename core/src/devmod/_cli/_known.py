@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 #: The known commands in the order of the help.
 KNOWN = {
     "compile": Entry("Compile sources for targets into one file.", "devmod-targets"),
+    "init": Entry("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),

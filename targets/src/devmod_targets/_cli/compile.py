@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 
 import click
@@ -10,9 +9,9 @@ import click
 import devmod
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
+from devmod_targets._cli._assignment import Assignment, assign
 from devmod_targets._cli._defaults import parse_blocks, parse_locals
 from devmod_targets.authoring import decode_source
-from devmod_targets.compilation import other_target
 
 
 @click.command(
@@ -24,18 +23,20 @@ Examples:
   devmod compile matmul.cl -t opencl -D TILE=8 -I include --option=-cl-fast-relaxed-math -o matmul.devmod
   devmod compile reduce.cl -t opencl --block 256 --local scratch=4/thread
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
+  devmod compile k.cl k.comp -t opencl -t vulkan    # each source for the targets that take its language
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
   devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
 """,
 )
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("-t", "--target", "targets", multiple=True, required=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
-              help='A target, such as opencl or "cuda -arch=sm_90". Each source is compiled for each target.')  # fmt: skip
+              help='A target, such as opencl or "cuda -arch=sm_90". Each source is for the targets that take its language.')  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True),
               help="The file to write, or - for standard output. [default: the first source's name with .devmod, in this folder] "
                    "With another suffix than .devmod, the raw payload and a metadata file beside it are written.")  # fmt: skip
 @click.option("--language", metavar="LANGUAGE",
-              help="The language of the sources, such as GLSL. [default: by the suffix, or the target's first]")  # fmt: skip
+              help="The language of sources whose suffix shows no language of a target, such as GLSL; of one source in any case. "
+                   "[default: by the suffix, or the only target's first]")  # fmt: skip
 @click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro.")
 @click.option("-I", "--include", multiple=True, metavar="FOLDER", help="A folder to search for includes.")
 @click.option("--option", "options", multiple=True, metavar="OPTION",
@@ -64,7 +65,7 @@ def command(
     mixed: bool,
     quiet: bool,
 ) -> None:
-    """Compile each SOURCE for each target into one file. No device, driver or runtime is needed.
+    """Compile each SOURCE for the targets that take its language, into one file. No device, driver or runtime is needed.
 
     SOURCE is a file, or - for standard input.
     """
@@ -76,28 +77,27 @@ def command(
     block, local = parse_blocks(blocks), parse_locals(locals_)
     if len(sources) > 1 and (local is not None or isinstance(block, dict)):
         raise click.UsageError("--local and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile")
-    if language is None and len(sources) * len(targets) > 1:
-        _check_languages(sources, targets)
+    assignments = assign(sources, targets, language)
+    texts = _read_sources(sources)
     modules = [
         devmod.compile(
-            source,
-            target,
+            texts[each.source],
+            each.target,
             name=name,
-            language=language,
+            language=each.language,
             options=options,
             defines=macros,
             include=include,
             block=block,
             local=local,
         )
-        for source, target in product(_read_sources(sources), targets)
+        for each in assignments
     ]
+    _check_names(sources, assignments, modules)
     if to_stdout:
-        _check_names(sources, targets, modules)
         write_standard_output(devmod.dumps(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)))
         return
     if output.suffix.lower() == ".devmod":
-        _check_names(sources, targets, modules)
         devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed), output)
     elif len(modules) > 1:
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
@@ -137,27 +137,13 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
     return result
 
 
-def _check_languages(sources: tuple[Path, ...], targets: tuple[str, ...]) -> None:
-    """Raise UsageError, before any compilation, for a source that one of the targets does not support."""
-    for source, target in product(sources, targets):
-        spec = find_spec(devmod.Target.parse(target).kind)
-        other = other_target(spec, source.suffix[1:].lower()) if spec is not None else None
-        if spec is not None and other is not None:
-            takes = ", ".join(dict.fromkeys(spec.languages.values()))
-            raise click.UsageError(
-                f"each source is compiled for each target, and {source} is {other.languages[source.suffix[1:].lower()]}, which {spec.kind} "
-                f"does not take; it takes {takes}. Compile {source} separately: devmod compile {source} -t {other.kind}"
-            )
-
-
-def _check_names(sources: tuple[Path, ...], targets: tuple[str, ...], modules: list[devmod.Module]) -> None:
+def _check_names(sources: tuple[Path, ...], assignments: list[Assignment], modules: list[devmod.Module]) -> None:
     """Raise UsageError for functions with equal names: a look-up would only find the first of a target."""
-    owners: dict[tuple[str, str], Path] = {}
-    for (source, target), module in zip(product(sources, targets), modules, strict=True):
+    owners: dict[tuple[str, str], int] = {}
+    for each, module in zip(assignments, modules, strict=True):
         for name in module.functions:
-            owner = owners.setdefault((target, name), source)
-            if owner is not source:
-                raise click.UsageError(f"{owner} and {source} both have a function {name!r}; rename one, or write two files")
-    repeated = next((target for target in targets if targets.count(target) > 1), None)
-    if repeated is not None:
-        raise click.UsageError(f"the target {repeated!r} is given twice")
+            owner = owners.setdefault((each.target, name), each.source)
+            if owner != each.source:
+                raise click.UsageError(
+                    f"{sources[owner]} and {sources[each.source]} both have a function {name!r}; rename one, or write two files"
+                )

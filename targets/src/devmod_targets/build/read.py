@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 
@@ -13,7 +14,7 @@ from devmod_targets.build.tables import Problems, Table, check_path, describe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
+    from devmod_targets.build.document import Document
 
 _COMPRESS = re.compile(r"zstd(:[0-9]{1,2})?", re.ASCII)
 _MOVED = "; it belongs to one kernel: [kernels.NAME]"
@@ -46,9 +47,11 @@ def read_manifest(path: str | os.PathLike[str] = ".") -> Manifest:
     FileNotFoundError
         There is no such file, or the folder has no manifest.
     """
-    import os
+    return manifest_of(read_document(path))
 
-    document = read_document(path)
+
+def manifest_of(document: Document) -> Manifest:
+    """Return the manifest of a document. The errors are those of `read_manifest`."""
     problems = Problems(document)
     table = Table(document.data, (), problems)
     manifest = Manifest(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.manifest import Define
 
 _MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
-_SIZE = re.compile(r"([1-9][0-9]{0,18})(/thread)?", re.ASCII)
+_SIZE = re.compile(r"([1-9][0-9]{0,17})(/thread)?", re.ASCII)
 _THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
 #: Words that other tools use for a key.
 _HINTS = {
@@ -207,7 +207,7 @@ def _locals(table: Table) -> Iterator[tuple[str, str, int, bool]]:
 
 def _local(table: Table, function: str, parameter: str, size: object) -> tuple[str, str, int, bool] | None:
     match = _SIZE.fullmatch(size) if isinstance(size, str) else _SIZE.fullmatch(str(size)) if type(size) is int else None
-    if match is None or int(match[1]) >= 2**63:
+    if match is None:
         keys = ("local", function, parameter) if function else ("local", parameter)
         table.add(f'expected bytes of 1 or more, such as 1024, or "4/thread", got {describe(size)}', *keys)
         return None

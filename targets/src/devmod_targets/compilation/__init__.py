@@ -7,6 +7,5 @@ from __future__ import annotations
 
 from devmod_targets.compilation._compile import compile_source as compile_source
 from devmod_targets.compilation._compile import variants_of as variants_of
-from devmod_targets.compilation._source import other_target as other_target
 
-__all__ = ["compile_source", "other_target", "variants_of"]
+__all__ = ["compile_source", "variants_of"]

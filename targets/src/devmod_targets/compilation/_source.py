@@ -66,7 +66,7 @@ def file_hint(path: str) -> str:
 
 def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
     """Raise CompileError if the suffix is another target's: the compiler's own error would be misleading."""
-    other = other_target(spec, suffix)
+    other = _other_target(spec, suffix)
     if other is not None:
         languages = ", ".join(f"{language} (.{ending})" for ending, language in spec.languages.items())
         default = next(iter(spec.languages.values()))
@@ -77,7 +77,7 @@ def _check_suffix(spec: TargetSpec, name: str, suffix: str) -> None:
         )
 
 
-def other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
+def _other_target(spec: TargetSpec, suffix: str) -> TargetSpec | None:
     """Return another target whose source files have this suffix; None if it is this target's own or unknown."""
     if suffix in spec.languages or not spec.languages:
         return None

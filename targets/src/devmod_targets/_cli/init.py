@@ -1,0 +1,91 @@
+"""`devmod init`: write a manifest for the sources in a folder."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from devmod.backend import find_spec
+from devmod.commands import complete_kind, debug_option, echo
+from devmod.errors import FormatError, did_you_mean, list_names
+from devmod.targets import KINDS
+
+
+@click.command(
+    "init",
+    short_help="Write a manifest for the sources in a folder.",
+    epilog="""\b
+Examples:
+  devmod init                       # devmod.toml for the kernels in this folder and below it
+  devmod init kernels -t opencl -t "cuda -arch=sm_90"
+  devmod build                      # the next step
+""",
+)
+@click.argument("folder", default=".", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("-t", "--target", "targets", multiple=True, metavar="TARGET", shell_complete=complete_kind("devmod.targets"),
+              help="A target to build for. [default: one for each kind with a source]")  # fmt: skip
+@click.option("-o", "--output", metavar="FILE", default="kernels.devmod", show_default=True, help="The file that `devmod build` writes.")
+@click.option("--no-schema", is_flag=True, help="Write no devmod.schema.json, with which editors complete and check the keys.")
+@click.option("--force", is_flag=True, help="Overwrite files.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
+@debug_option
+def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool, force: bool, quiet: bool) -> None:
+    """Write FOLDER/devmod.toml for the kernels in FOLDER and below it, with comments that show the other keys.
+
+    Sources of one name, such as blur.cl and blur.comp, are one kernel. Files of C, C++, LLVM IR, assembly and SPIR-V are found for
+    targets that -t names.
+    """
+    from devmod import Target
+    from devmod_targets.build.document import MANIFEST_NAME, PYPROJECT, Document, find_manifest
+    from devmod_targets.build.read import manifest_of
+    from devmod_targets.build.skeleton import SCHEMA_NAME, find_sources, manifest_text, schema_text
+
+    path = folder / MANIFEST_NAME
+    if not path.exists():
+        with suppress(FileNotFoundError):
+            raise FormatError(f"{find_manifest(folder)} has [tool.devmod], a manifest; remove it first, or keep it: {PYPROJECT} is enough")
+    kinds = [Target.parse(text).kind for text in targets]
+    unknown = next((kind for kind in kinds if find_spec(kind) is None), None)
+    if unknown is not None:
+        raise click.UsageError(f"unknown target {unknown!r}{did_you_mean(unknown, KINDS) or f'. The kinds are {list_names(KINDS)}'}")
+    sources = find_sources(os.fspath(folder), kinds)
+    if not sources:
+        for_them = f" for {', '.join(kinds)}" if kinds else ""
+        raise FormatError(
+            f"{folder} has no sources of kernels{for_them}. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
+        )
+    text = manifest_text(sources, targets, output=output, schema=not no_schema)
+    manifest_of(Document(os.fspath(path), text, tomllib.loads(text)))
+    contents = {path: text}
+    if not no_schema:
+        contents[folder / SCHEMA_NAME] = schema_text()
+    for each, text in contents.items():
+        if not force and os.path.lexists(each) and not _has_text(each, text):
+            raise FormatError(f"{each} exists; --force overwrites it")
+    for each, text in contents.items():
+        _write(each, text)
+    if not quiet:
+        echo(
+            f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{'' if str(folder) == '.' else f' {folder}'}"
+        )
+
+
+def _has_text(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file beside its place, and move it there."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,185 @@
+"""A commented manifest for the sources in a folder. `devmod init` writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from importlib.resources import files
+
+from devmod import Target, registered
+from devmod.backend import find_spec
+from devmod.errors import FormatError
+from devmod.targets import KINDS
+from devmod_targets.build.document import key_text
+from devmod_targets.build.matrix import suffix_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from devmod import TargetSpec
+
+#: The file with the JSON schema beside a manifest, which its first line names for editors.
+SCHEMA_NAME = "devmod.schema.json"
+#: What the text of a source contains if it has a kernel, by suffix. Other files of these suffixes are headers.
+_ENTRIES = {
+    "cu": "__global__",
+    "hip": "__global__",
+    "cl": r"\b(?:__)?kernel\b",
+    "metal": r"\bkernel\b",
+    "comp": r"\bvoid\s+main\b",
+    "glsl": r"\bvoid\s+main\b",
+    "hlsl": r"\[\s*numthreads\b",
+    "wgsl": r"@\s*compute\b",
+}
+#: Suffixes of sources that are found only for a target that was asked for: most such files are no kernels.
+_ASKED_FOR = ("c", "cpp", "ll", "bc", "s", "o", "spv")
+#: Architectures for kinds that need some.
+_ARCHITECTURES = {"cuda": "cuda -arch=sm_80,sm_90,compute_90", "rocm": "rocm -arch=gfx90a,gfx1100", "hexagon": "hexagon -arch=v68"}
+_SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
+_MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
+
+
+def schema_text() -> str:
+    """Return the JSON schema of manifests."""
+    return (files("devmod_targets.build") / SCHEMA_NAME).read_text(encoding="utf-8")
+
+
+def find_sources(folder: str, kinds: Sequence[str] = ()) -> list[str]:
+    """Return the sources with kernels in a folder and below it, sorted, with slashes.
+
+    Parameters
+    ----------
+    folder
+        The folder. Hidden folders, and folders of builds and environments, are left out.
+    kinds
+        The kinds whose sources to find. Default: those of all kinds whose files are kernels by their suffix.
+    """
+    specs = _specs(kinds)
+    suffixes = {suffix for spec in specs for suffix in spec.languages if kinds or suffix not in _ASKED_FOR}
+    result = []
+    for number, path in enumerate(_files(folder)):
+        if number >= _MAX_FILES:
+            break
+        if suffix_of(path) in suffixes and path.isprintable() and "\\" not in path and _has_kernel(folder, path):
+            result.append(path)
+    return sorted(result)
+
+
+def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output: str = "kernels.devmod", schema: bool = True) -> str:
+    """Return the manifest of some sources.
+
+    Parameters
+    ----------
+    sources
+        The sources, relative to the manifest's folder.
+    targets
+        The targets. Default: one for each kind that takes a source, with architectures of today's devices where it needs some.
+    output
+        The bundle.
+    schema
+        Whether the first line names the JSON schema for editors.
+    """
+    kinds = [Target.parse(text).kind for text in targets]
+    specs = [spec for spec in _specs(kinds) if any(suffix_of(source) in spec.languages for source in sources)]
+    targets = targets or [_ARCHITECTURES.get(spec.kind, spec.kind) for spec in specs]
+    missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
+    if missing:
+        raise FormatError(f"no source is for the target {missing[0]!r}")
+    lines = [f"#:schema ./{SCHEMA_NAME}"] if schema else []
+    lines += _HEAD.format(output=_quote(output), targets=_array(targets, 88)).splitlines()
+    for name, own in _kernels(sources).items():
+        skip = [spec.kind for spec in specs if not any(suffix_of(source) in spec.languages for source in own)]
+        lines += ["", f"[{key_text(('kernels', name))}]", f"sources = {_array(own, 110)}"]
+        lines += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
+    lines += _TAIL.splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def _specs(kinds: Sequence[str]) -> list[TargetSpec]:
+    specs = map(find_spec, kinds or dict.fromkeys((*KINDS, *registered("devmod.targets"))))
+    return [spec for spec in specs if spec is not None and spec.compiler]
+
+
+def _files(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS)
+        relative = os.path.relpath(parent, folder).replace(os.sep, "/")
+        prefix = "" if relative == "." else f"{relative}/"
+        yield from (prefix + name for name in sorted(names))
+
+
+def _has_kernel(folder: str, path: str) -> bool:
+    pattern = _ENTRIES.get(suffix_of(path))
+    real = os.path.join(folder, *path.split("/"))
+    if not os.path.isfile(real):
+        return False
+    if pattern is None:
+        return True
+    try:
+        with open(real, encoding="utf-8", errors="replace") as file:
+            return re.search(pattern, file.read(_MAX_TEXT)) is not None
+    except OSError:
+        return False
+
+
+def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:
+    """Return the sources by kernel: those with one stem are one kernel, unless two of them have one language."""
+    groups: dict[str, list[str]] = {}
+    for source in sources:
+        groups.setdefault(source.rpartition("/")[2].rpartition(".")[0], []).append(source)
+    kernels: dict[str, list[str]] = {}
+    for stem, group in groups.items():
+        alone = len({suffix_of(source) for source in group}) == len(group)
+        for source in group:
+            path = source.rpartition(".")[0]
+            kernels.setdefault(stem if alone else path.replace("/", "-"), []).append(source)
+    return dict(sorted(kernels.items()))
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)  # JSON's escapes are TOML's
+
+
+def _array(items: Sequence[str], width: int) -> str:
+    """Return an array on one line, or on a line for each item if that is too long."""
+    quoted = [_quote(item) for item in items]
+    line = f"[{', '.join(quoted)}]"
+    return line if len(line) <= width else "[\n" + "".join(f"    {item},\n" for item in quoted) + "]"
+
+
+_HEAD = """\
+# The manifest of `devmod build`. Paths are relative to this file, with slashes.
+output = {output}
+
+# Each source is compiled for the targets that take its language. Several architectures give several variants.
+# Of the candidates that fit a device, the first in this order runs.
+targets = {targets}
+
+# compress = "zstd"        # smaller files
+# with_sources = true      # keep the sources of binary payloads in the file
+# defines = {{ WIDTH = 16 }}  # for all kernels; so are options and include
+# include = ["include"]
+
+# [target.cuda]            # for all kernels of a target
+# options = ["--use_fast_math"]\
+"""
+
+_TAIL = """\
+
+# More keys of a kernel, shown for one with the name NAME:
+# [kernels.NAME]
+# defines = { TILE = 8 }
+# block = 64                              # the default block of threads
+# local = { scratch = "4/thread" }        # the default size of a parameter of local memory
+# [kernels.NAME.target.cuda]              # the same keys for one target
+# name_expressions = ["scale<float>"]     # instances of templates
+# [kernels.NAME.functions.NAME]           # arguments that the source does not show, such as those of LLVM IR
+# params = [{ name = "x", kind = "buffer", type = "float32", access = "rw" }, { name = "n", kind = "scalar", type = "int32" }]
+
+# Arrays beside the kernels, and the functions that return them:
+# [constants]
+# files = ["weights.npz"]
+# functions = { load_weights = ["w", "b"] }\
+"""
