@@ -16,7 +16,7 @@ from typing import Any
 
 import devmod
 import golden_bad
-from devmod._formats.zstd import library_text
+from devmod._formats.blobs import library_text
 from devmod.backend import decode
 from environments import ROOT
 

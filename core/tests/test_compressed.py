@@ -12,8 +12,8 @@ import msgpack
 import pytest
 
 import devmod
+from devmod._formats.blobs import library_text
 from devmod._formats.index import FREE_UNPACKED, MAX_RATIO
-from devmod._formats.zstd import library_text
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 

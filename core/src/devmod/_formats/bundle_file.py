@@ -7,6 +7,7 @@ used. `devmod._formats.save` writes.
 from __future__ import annotations
 
 import os
+import sys
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._modules.module import Module
@@ -208,8 +209,17 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
+    read = slices(data[start:])
+    if index[2:8] == b"lookup" and sys.byteorder == "little":
+        from devmod._formats.lookup import IndexedBundle
+        from devmod._modules.bundle import kinds_in
+
+        kinds = kinds_in(prefer)
+        return IndexedBundle(
+            index, len(data) - start, place, data[8], lambda entry, number: _module_of(entry, number, read, place, kinds, index), kinds
+        )
     roots, entries = read_index(index, len(data) - start, place, data[8])
-    return _tree_of(roots, entries, index, place, slices(data[start:]), prefer)
+    return _tree_of(roots, entries, index, place, read, prefer)
 
 
 def _tree_of(

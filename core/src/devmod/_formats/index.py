@@ -135,6 +135,7 @@ def aligned(offset: int) -> int:
 #                sha256     bin of 32, the SHA-256 of the module's bytes
 #                zstd       version 2: array of the size and the SHA-256 of the module's bytes, if the bytes in the file are compressed
 #                sources    version 2: number of the module's sources
+#              lookup   the table of `devmod._formats.lookup`, which a reader may ignore
 #              sources  version 2: array of maps with offset, size, sha256 and zstd, as above. Each is used by a module. The bytes are a
 #                       msgpack map of format to text or bin (R13)
 #              roots, modules and kind are required. offset, size and sha256 are all present or all missing.
@@ -215,7 +216,7 @@ def read_index(index: memoryview, available: int, place: str, version: int = VER
         if key == "roots":
             roots = list(_read_numbers(reader))
         elif key == "modules":
-            entries = [_read_entry(reader, number) for number in range(reader.read_array())]
+            entries = [read_entry(reader, number) for number in range(reader.read_array())]
             reader.within = ""
         elif key == "sources":
             sources = [_read_sources(reader, number) for number in range(reader.read_array())]
@@ -259,7 +260,8 @@ def read_origin(index: memoryview, entry: Entry, number: int, place: str) -> Ori
         raise reader.error(str(error), entry.origin_at) from None
 
 
-def _read_entry(reader: Reader, number: int) -> Entry:
+def read_entry(reader: Reader, number: int) -> Entry:
+    """Read a module. Its sources are a number, which `read_index` replaces."""
     reader.within, reader.field = f"modules, {number}", ""
     start = reader.at
     fields = reader.read_fields(_FIELDS)
@@ -409,19 +411,25 @@ def _check_blobs(entries: list[Entry], available: int, place: str) -> None:
     """Check that the bytes are in order, aligned, without overlap or gap, end at the end of the file, and unpack to an allowed size."""
     end = 0
     for number, entry in enumerate(entries):
-        if entry.offset is None:
-            continue
-        subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
-        if entry.unpacked is not None and entry.unpacked[0] > FREE_UNPACKED + entry.size * MAX_RATIO:
-            raise FormatError(
-                f"{subject} unpack from {entry.size} to {entry.unpacked[0]} bytes; the limit is {FREE_UNPACKED + entry.size * MAX_RATIO}"
-            )
-        if entry.offset < end:
-            raise FormatError(f"{subject} overlap those before them: they begin at {entry.offset}, and those end at {end}")
-        if entry.offset != aligned(end):
-            raise FormatError(f"{subject} have a bad offset: expected {aligned(end)}, got {entry.offset}")
-        end = entry.offset + entry.size
-        if available >= 0 and end > available:
-            raise FormatError(f"{subject} end at {end}, and there are {available}: the file is cut short, or the size is wrong")
+        if entry.offset is not None:
+            end = check_blob(entry, number, end, available, place)
     if available >= 0 and end != available:
         raise FormatError(f"{place}: {available - end} more bytes than its index describes")
+
+
+def check_blob(entry: Entry, number: int, start: int, available: int, place: str) -> int:
+    """Check the bytes of an entry, which begin at the first multiple of 64 from `start` on, and return their end."""
+    assert entry.offset is not None
+    subject = f"the index of {place}: the bytes of {f'module {number} ({entry.kind})' if entry.kind else 'sources'}"
+    if entry.unpacked is not None and entry.unpacked[0] > FREE_UNPACKED + entry.size * MAX_RATIO:
+        raise FormatError(
+            f"{subject} unpack from {entry.size} to {entry.unpacked[0]} bytes; the limit is {FREE_UNPACKED + entry.size * MAX_RATIO}"
+        )
+    if entry.offset < start:
+        raise FormatError(f"{subject} overlap those before them: they begin at {entry.offset}, and those end at {start}")
+    if entry.offset != aligned(start):
+        raise FormatError(f"{subject} have a bad offset: expected {aligned(start)}, got {entry.offset}")
+    end = entry.offset + entry.size
+    if 0 <= available < end:
+        raise FormatError(f"{subject} end at {end}, and there are {available}: the file is cut short, or the size is wrong")
+    return end

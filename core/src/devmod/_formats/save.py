@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from devmod._formats.blobs import compress as compressed
+from devmod._formats.blobs import level_of, library_text, pack_sources
 from devmod._formats.index import (
     BUNDLE,
     COMPRESSION,
@@ -20,8 +22,8 @@ from devmod._formats.index import (
     read_index,
     read_origin,
 )
-from devmod._formats.sources import pack_sources
-from devmod._formats.wire import pack
+from devmod._formats.lookup import KEY, MIN_MODULES, make_table
+from devmod._formats.wire import array_header, map_header, pack
 from devmod._modules.bundle import BundleModule
 from devmod._modules.library import LibraryModule
 from devmod._modules.module import LIBRARY, Module
@@ -60,11 +62,7 @@ class Plan:
     def __init__(self, module: Module, compress: str | None = None, with_sources: bool = False) -> None:
         if not isinstance(module, Module):
             raise FormatError(f"expected a Module to save, got {type(module).__name__}")
-        self._level = -1
-        if compress is not None:
-            from devmod._formats.zstd import level_of
-
-            self._level = level_of(compress)
+        self._level = level_of(compress)
         roots = module.imports if isinstance(module, BundleModule) else (module,)
         order = ordered(roots)
         numbers = {id(module): number for number, (module, _) in enumerate(order)}
@@ -152,12 +150,10 @@ class Plan:
 
     def _compress(self, entry: Entry, parts: Sequence[Binary], stored: StoredModule | None = None) -> Sequence[Binary]:
         """Return the bytes of an entry, compressed if that makes them smaller. The digest of a stored module's bytes is checked."""
-        from devmod._formats.zstd import pack
-
         # The output of the library depends on the pieces of its input, so the input is one piece.
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         results: list[bytes] = []
-        digest = _meanwhile(lambda: sha256_of(data), lambda: results.append(pack(data, self._level)), len(data))
+        digest = _meanwhile(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
         if stored is not None:
             stored.check(digest)
         if len(results[0]) >= len(data) or len(data) > FREE_UNPACKED + len(results[0]) * MAX_RATIO:
@@ -191,8 +187,6 @@ class Plan:
         compressed = entry.unpacked is not None or (entry.sources is not None and entry.sources.unpacked is not None)
         extra = entry.origin.extra if entry.origin is not None else {}
         if compressed and self._level > 0 and COMPRESSION not in extra:
-            from devmod._formats.zstd import library_text
-
             origin = entry.origin or Origin("")
             entry.origin = origin.replace(extra={**extra, COMPRESSION: library_text(self._level)})
         elif not compressed and entry.origin is not None and COMPRESSION in extra:
@@ -245,18 +239,23 @@ def _meanwhile(one: Callable[[], Any], other: Callable[[], None], size: int) -> 
     return results[0]
 
 
-def pack_index(roots: Sequence[int], entries: Iterable[Entry]) -> bytes:
+def pack_index(roots: Sequence[int], entries: Sequence[Entry]) -> bytes:
     """The index in msgpack. Its length does not depend on the digests, which are known last."""
+    subject = "the index of a bundle"
     sources: dict[Entry, int] = {}
-    modules = []
+    packed = []
     for entry in entries:
         if entry.sources is not None:
             sources.setdefault(entry.sources, len(sources))
-        modules.append(entry.to_dict(sources))
-    index: dict[str, Any] = {"roots": roots, "modules": modules}
+        packed.append(pack(entry.to_dict(sources), subject))
+    parts = [b"", pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
     if sources:
-        index["sources"] = [entry.to_dict() for entry in sources]
-    return pack(index, "the index of a bundle")
+        parts += [pack("sources", subject), pack([entry.to_dict() for entry in sources], subject)]
+    elif len(packed) >= MIN_MODULES and list(roots) == list(range(len(packed))) and not any(entry.imports for entry in entries):
+        size = len(pack(make_table(entries, packed, 0), subject))
+        start = 1 + len(KEY) + size + sum(map(len, parts[:5]))
+        parts[0] = KEY + pack(make_table(entries, packed, start), subject)
+    return map_header(2 + bool(sources) + bool(parts[0])) + b"".join(parts)
 
 
 def pack_head(index: bytes, version: int = 1) -> bytes:

@@ -90,7 +90,7 @@ class BundleModule(Module):
             applies: a runtime is broken; no device fits an installed runtime's candidate; some are fallbacks; all are missing.
         """
         order = kinds_in(environment_text("DEVMOD_PREFER"))
-        key = (name, query_imports, order, environment_text("DEVMOD_DEVICE"), len(self.imports))
+        key = (name, query_imports, order, environment_text("DEVMOD_DEVICE"), len(self.__dict__.get("_devmod_imports", ())))
         function = self._functions.get(key)
         if function is None:
             with shared_scan():

@@ -235,12 +235,15 @@ class StoredModule(Module):
     def check(self, digest: bytes) -> None:
         """Raise FormatError if `digest`, which was computed from the bytes in the file, is not the one in the index."""
         if self._digest is not None and digest != self._digest:
-            names = f" with {list_names(self._names)}" if self._names else ""
             raise FormatError(
-                f"{self.place}: the {self.kind} module{names} is damaged: its SHA-256 is not the one in the index. "
+                f"{self.place}: {self._description} is damaged: its SHA-256 is not the one in the index. "
                 "Nothing of it was used. Get the file again from where it came",
                 kind=self.kind,
             )
+
+    @property
+    def _description(self) -> str:
+        return f"the {self.kind} module" + (f" with {list_names(self._names)}" if self._names else "")
 
     @property
     def has_digest(self) -> bool:
@@ -279,12 +282,11 @@ class StoredModule(Module):
         return wire
 
     def _unpack(self) -> memoryview:
-        from devmod._formats.zstd import unpack
+        from devmod._formats.blobs import decompress
 
         assert self.unpacked is not None
         self.verify()
-        names = f" with {list_names(self._names)}" if self._names else ""
-        return unpack(self._bytes, self.unpacked, f"{self.place}: the {self.kind} module{names}", self.kind)
+        return decompress(self._bytes, self.unpacked, f"{self.place}: {self._description}", self.kind)
 
     def source_bytes(self, *, unpack: bool) -> memoryview:
         """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""
@@ -298,12 +300,12 @@ class StoredModule(Module):
             raise FormatError(f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again", kind=self.kind)
         if entry.unpacked is None or not unpack:
             return data
-        from devmod._formats.zstd import unpack as unpacked
+        from devmod._formats.blobs import decompress
 
-        return unpacked(data, entry.unpacked, subject, self.kind)
+        return decompress(data, entry.unpacked, subject, self.kind)
 
     def _read_sources(self) -> Source:
-        from devmod._formats.sources import read_sources
+        from devmod._formats.blobs import read_sources
 
         return read_sources(self.source_bytes(unpack=True), f"{self.place}: the sources of the {self.kind} module", self.kind)
 

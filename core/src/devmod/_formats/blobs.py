@@ -1,0 +1,120 @@
+"""Compressed bytes and sources in a file. Python has zstd from 3.14 on; before, backports.zstd has it."""
+
+from __future__ import annotations
+
+import sys
+
+from devmod._formats.msgpack import Reader
+from devmod._util.digest import sha256_of
+from devmod.errors import ArgumentError, FormatError, NotRegisteredError, not_installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from devmod._modules.module import Module
+    from devmod._values.code import Binary, Source
+
+
+def level_of(compress: str | None) -> int:
+    """Return the level of the argument `compress` of a save: 0 for "none", -1 for None. ArgumentError if it is invalid."""
+    if compress in (None, "none", "zstd"):
+        return {None: -1, "none": 0, "zstd": 3}[compress]
+    name, _, level = str(compress).partition(":")
+    if name == "zstd" and level in map(str, range(1, 23)):
+        return int(level)
+    raise ArgumentError(
+        f"compress is None, 'none', 'zstd' or 'zstd:LEVEL' with a level from 1 to 22, not {compress!r}", argument="compress"
+    )
+
+
+def compress(data: Binary, level: int) -> bytes:
+    """Return one frame of zstd, which has the size of its content."""
+    packed: bytes = _library("the file cannot be compressed: ").compress(data, level)
+    return packed
+
+
+def library_text(level: int) -> str:
+    """Return the name and the version of the library, with the level: other versions give other bytes."""
+    return f"libzstd {_library().zstd_version} level {level}"
+
+
+def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: str) -> memoryview:
+    """Return the bytes that were compressed to `data`.
+
+    Memory is allocated for bytes that the library returns, never for a number in the data, and at most for one byte more than the
+    expected size. `check_blob` has compared that with the size of the data.
+
+    Parameters
+    ----------
+    data
+        The frame, whose digest was checked.
+    unpacked
+        The size and the SHA-256 of the result.
+    subject, kind
+        For messages.
+
+    Raises
+    ------
+    FormatError
+        The data is not one frame with that result.
+    NotRegisteredError
+        The library is not installed.
+    """
+    size, digest = unpacked
+    library = _library(f"{subject} cannot be read: the bytes are compressed with zstd, and ", kind)
+    window = min(max(size.bit_length(), 10), 27)
+    decompressor = library.ZstdDecompressor(options={library.DecompressionParameter.window_log_max: window})
+    problem = None
+    try:
+        result = decompressor.decompress(data, max_length=size + 1)
+        if len(result) == size and decompressor.eof and not decompressor.unused_data and sha256_of(result) == digest:
+            return memoryview(result)
+    except library.ZstdError as error:
+        problem = error
+    raise FormatError(
+        f"{subject} cannot be read: the compressed bytes do not unpack to the {size} bytes with the SHA-256 in the index. "
+        "Nothing of them was used",
+        kind=kind,
+    ) from problem
+
+
+def _library(purpose: str = "", kind: str = "") -> Any:
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError as error:
+        text = not_installed("backports.zstd", 'pip install "devmod-core[zstd]"')
+        raise NotRegisteredError(purpose + text, kind=kind, distribution="backports.zstd") from error
+    return zstd
+
+
+# Sources are a msgpack map of format to text, or to bytes (R13).
+
+
+def pack_sources(module: Module) -> bytes:
+    """Return the sources of a module for a file; b"" if there are none. A payload of text is not repeated."""
+    from devmod._formats.wire import pack
+    from devmod._plugins.specs import find_spec
+
+    source = dict(module.source)
+    spec = find_spec(module.kind) if source else None
+    if spec is not None and module.format in spec.text_formats:
+        source.pop(module.format, None)
+    return pack(source, f"the sources of the {module.kind} module") if source else b""
+
+
+def read_sources(data: memoryview, subject: str, kind: str) -> Source:
+    """Return the sources in the bytes of a file."""
+    reader = Reader(data, subject, kind)
+    source: dict[str, Any] = {}
+    for _ in range(reader.read_map()):
+        name = reader.field = reader.read_key(source)
+        start = reader.at
+        source[name] = reader.read_value()
+        if not isinstance(source[name], (str, bytes)):
+            raise reader.error("expected a string or a binary", start)
+    reader.finish()
+    return source

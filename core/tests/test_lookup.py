@@ -1,0 +1,193 @@
+"""Bundles of many modules: a table in the index finds the modules of a function, and readers without it read the same."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+import devmod
+from devmod._formats.lookup import MIN_MODULES, IndexedBundle
+from devmod._util.digest import sha256_of
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import spec_reader  # noqa: E402 - the reader that is written from docs/formats.md
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+def module(number: int, *names: str) -> devmod.Module:
+    info = {name: devmod.FunctionInfo(f"symbol_{number}", ["handle"]) for name in names or (f"kernel_{number}",)}
+    return devmod.create_with_fallback("cuda", f"payload {number}".encode(), "cubin", info)
+
+
+@pytest.fixture(scope="module")
+def many() -> bytes:
+    """Modules with one function each, but 7 has two, and 7 and 300 have one in common."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+        modules = [module(number) for number in range(MIN_MODULES)]
+        modules[7], modules[300] = module(7, "blur", "größe"), module(300, "blur")
+        return devmod.dumps(devmod.bundle(*modules))
+
+
+def index_of(data: bytes) -> bytes:
+    return data[48 : 48 + int.from_bytes(data[12:16], "little")]
+
+
+def with_index(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    old = index_of(data)
+    fields = msgpack.unpackb(old)
+    change(fields)
+    new = msgpack.packb(fields)
+    assert len(new) == len(old)
+    return data[:12] + len(new).to_bytes(4, "little") + sha256_of(new) + new + data[48 + len(old) :]
+
+
+def with_number(data: bytes, column: int, row: int, value: int) -> bytes:
+    """Change a number of the table."""
+
+    def change(fields: dict[str, Any]) -> None:
+        part = bytearray(fields["lookup"][column])
+        part[4 * row : 4 * row + 4] = value.to_bytes(4, "little")
+        fields["lookup"][column] = bytes(part)
+
+    return with_index(data, change)
+
+
+def made(root: devmod.Module) -> list[int]:
+    """The numbers of the modules that were decoded."""
+    assert isinstance(root, IndexedBundle)
+    return sorted(root._made)
+
+
+def owners(root: Any, name: str) -> list[str]:
+    return [bytes(each.save_to_bytes()).decode("latin-1").rpartition(" ")[2] for each in root._owners_of(name)]
+
+
+def test_a_look_up_decodes_the_modules_that_have_the_function(many: bytes) -> None:
+    root = devmod.loads(many)
+    assert (owners(root, "kernel_42"), made(root)) == (["42"], [42])
+    assert (owners(root, "blur"), made(root)) == (["7", "300"], [7, 42, 300])
+    assert owners(root, "größe") == ["7"]
+    assert made(root) == [7, 42, 300]
+    with pytest.raises(devmod.DevmodError, match="'kernel_42'"):
+        root.get_function("kernel_42")
+
+
+def test_the_modules_of_look_ups_are_those_of_the_tree(many: bytes) -> None:
+    root: Any = devmod.loads(many)
+    (early,) = root._owners_of("kernel_9")
+    assert len(root.imports) == MIN_MODULES
+    assert root.imports[9] is early
+    assert root.imports is root.imports
+    assert list(root)[6:9] == ["kernel_6", "blur", "größe"]
+    assert owners(root, "blur") == ["7", "300"]
+    other = devmod.loads(many)
+    other.import_module(module(1000))
+    assert owners(other, "kernel_1000") == ["1000"]
+
+
+@pytest.mark.row("R19")
+def test_a_file_with_a_table_is_saved_unchanged(many: bytes, tmp_path: Path) -> None:
+    assert devmod.dumps(devmod.loads(many)) == many
+    (tmp_path / "k.devmod").write_bytes(many)
+    assert devmod.dumps(devmod.load(tmp_path / "k.devmod")) == many
+
+
+def test_a_reader_may_ignore_the_table(many: bytes) -> None:
+    assert many[8] == 1
+    read = spec_reader.read_bundle(many)
+    assert read["roots"] == list(range(MIN_MODULES))
+    assert list(dict.fromkeys(name for each in read["modules"] for name in each["functions"])) == list(devmod.loads(many))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda modules: modules[:-1],
+        lambda modules: [devmod.bundle(*modules)],
+        lambda modules: [devmod.bundle(*modules), modules[0]],
+        lambda modules: (modules[0].import_module(modules[1]), modules)[1],
+    ],
+    ids=["few", "one root", "nodes", "imports"],
+)
+def test_other_files_have_no_table(change: Callable[[list[devmod.Module]], list[devmod.Module]]) -> None:
+    data = devmod.dumps(devmod.bundle(*change([module(number) for number in range(MIN_MODULES)])))
+    assert "lookup" not in msgpack.unpackb(index_of(data))
+    assert not isinstance(devmod.loads(data), IndexedBundle)
+
+
+def test_an_unknown_function_lists_what_there_is(many: bytes) -> None:
+    plain = with_index(many, lambda fields: fields.update(lookuq=fields.pop("lookup")))
+    errors = []
+    for data in (many, plain):
+        with pytest.raises(devmod.FunctionNotFoundError) as caught:
+            devmod.loads(data)["kernel_43x"]
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert "did you mean 'kernel_43'" in errors[0].lower()
+
+
+# -- tables that are wrong
+
+
+def test_a_table_without_a_function_hides_nothing(many: bytes) -> None:
+    row = msgpack.unpackb(index_of(many))["lookup"][2].index((42).to_bytes(4, "little")) // 4
+    root = devmod.loads(with_number(many, 2, row, 43))
+    assert owners(root, "kernel_42") == ["42"]
+    assert "_devmod_imports" in root.__dict__  # by the whole index
+
+
+def refused(data: bytes, act: Callable[[Any], object]) -> str:
+    with pytest.raises(devmod.FormatError) as caught:
+        act(devmod.loads(data))
+    return str(caught.value)
+
+
+def test_a_wrong_number_or_offset_is_refused_at_the_look_up(many: bytes) -> None:
+    where = "the index of the bundle in memory: "
+    table = msgpack.unpackb(index_of(many))["lookup"]
+    row = table[2].index((42).to_bytes(4, "little")) // 4
+    act = lambda root: root._owners_of("kernel_42")  # noqa: E731
+    assert refused(with_number(many, 2, row, 2**32 - 1), act) == (
+        f"{where}its lookup table has a module 4294967295, and there are {MIN_MODULES}, at byte 0"
+    )
+    assert (
+        refused(with_number(many, 0, 42, 2**32 - 1), act)
+        == f"{where}modules, 42: the bytes end where an object should begin, at byte 4294967295"
+    )
+    assert refused(with_number(many, 0, 42, 0), act).startswith(f"{where}modules, 42: no kind")
+
+
+def test_a_table_of_another_form_is_refused(many: bytes) -> None:
+    text = "the index of the bundle in memory: lookup: expected three binaries of 32-bit numbers, at byte "
+
+    def move(fields: dict[str, Any]) -> None:
+        fields["lookup"] = [fields["lookup"][0] + b"\0", fields["lookup"][1][:-1], fields["lookup"][2]]
+
+    assert refused(with_index(many, move), repr).startswith(text)
+
+
+def test_a_table_for_other_modules_is_refused_with_the_whole_tree(many: bytes) -> None:
+    def turn(fields: dict[str, Any]) -> None:
+        fields["roots"][:2] = [1, 0]
+
+    assert refused(with_index(many, turn), list) == "the index of the bundle in memory: its lookup table is for other modules"
+
+
+def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:
+    def change(fields: dict[str, Any]) -> None:
+        fields["modules"][42]["offset"] += 1
+
+    text = refused(with_index(many, change), lambda root: root._owners_of("kernel_42"))
+    assert text.startswith("the index of the bundle in memory: the bytes of module 42 (cuda) have a bad offset: expected ")
