@@ -17,7 +17,6 @@ from urllib.parse import unquote
 import pytest
 
 import devmod
-import devmod._util.environment
 import devmod.backend
 import devmod.commands
 import devmod.errors
@@ -45,6 +44,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+sys.path.insert(0, str(ROOT / "tests"))
+
+import environment_variables  # noqa: E402 - beside this file
+
 DOCUMENTS = [
     *ROOT.glob("*.md"),
     *DOCS.rglob("*.md"),
@@ -205,7 +208,7 @@ def environment_tables() -> dict[str, dict[str, str]]:
     """Return core's table of environment variables and those of the wheels, by folder."""
     targets = importlib.import_module("devmod_targets._environment").VARIABLES
     remote = importlib.import_module("devmod_remote._environment").VARIABLES
-    found = {"core/src": devmod._util.environment.VARIABLES, "remote/src": remote, "targets/src": targets}
+    found = {"core/src": environment_variables.VARIABLES, "remote/src": remote, "targets/src": targets}
     for path in sorted(ROOT.glob("plugins/*/src/*/_environment.py")):
         found[f"plugins/{path.parts[-4]}"] = importlib.import_module(f"{path.parts[-2]}._environment").VARIABLES
     return found

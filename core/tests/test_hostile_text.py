@@ -299,7 +299,7 @@ def test_no_command_prints_a_control_character_of_a_plugin(
 
 def test_the_lines_of_devmod_log_have_no_control_character(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_LOG", "debug")
-    from devmod._util.log import debug
+    from devmod._util.environment import debug
 
     debug(f"{LONE}\n{LONE}")
     err = capsys.readouterr().err
@@ -321,7 +321,7 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
 
 
 def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> None:
-    own = {"_output.py": "click.echo", "log.py": "print"}
+    own = {"_output.py": "click.echo", "environment.py": "print"}
     for path, tree in sources():
         for call in calls(tree, "print", "click.echo", "click.secho", "sys.stdout.write", "sys.stderr.write", "error.show", "Console"):
             function = ast.unparse(call.func)

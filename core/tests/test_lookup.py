@@ -159,9 +159,7 @@ def test_a_wrong_number_or_offset_is_refused_at_the_look_up(many: bytes) -> None
     table = msgpack.unpackb(index_of(many))["lookup"]
     row = table[2].index((42).to_bytes(4, "little")) // 4
     act = lambda root: root._owners_of("kernel_42")  # noqa: E731
-    assert refused(with_number(many, 2, row, 2**32 - 1), act) == (
-        f"{where}its lookup table has a module 4294967295, and there are {MIN_MODULES}, at byte 0"
-    )
+    assert refused(with_number(many, 2, row, 2**32 - 1), act) == f"{where}its lookup table is for other modules"
     assert (
         refused(with_number(many, 0, 42, 2**32 - 1), act)
         == f"{where}modules, 42: the bytes end where an object should begin, at byte 4294967295"

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from devmod._util.cache_folder import write_private as write_private
     from devmod._util.disk_cache import DiskCache as DiskCache
     from devmod._util.disk_cache import size_bound as size_bound
+    from devmod._util.environment import debug as debug
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
     from devmod._util.fork import check_driver as check_driver
@@ -60,12 +61,11 @@ if TYPE_CHECKING:
     from devmod._util.leases import Lease as Lease
     from devmod._util.leases import Pool as Pool
     from devmod._util.leases import lend as lend
-    from devmod._util.log import debug as debug
     from devmod._util.magic import detect_form as detect_form
-    from devmod._util.names import is_valid_name as is_valid_name
     from devmod._util.once import Once as Once
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
+    from devmod._util.text import is_valid_name as is_valid_name
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
@@ -116,7 +116,7 @@ _HOME = {
     "check_fmap": "_modules.payload",
     "compile_error": "errors",
     "constants_of": "_launch.constants",
-    "debug": "_util.log",
+    "debug": "_util.environment",
     "decode": "_formats.wire",
     "detect_form": "_util.magic",
     "devices_of": "_device.find",
@@ -133,7 +133,7 @@ _HOME = {
     "function_not_found": "errors",
     "function_to_json": "_formats.raw",
     "global_array": "_device.variables",
-    "is_valid_name": "_util.names",
+    "is_valid_name": "_util.text",
     "lend": "_util.leases",
     "open_driver": "_util.fork",
     "open_regular": "_util.regular_files",

@@ -5,9 +5,9 @@ A command prints with these functions alone. They escape control characters.
 
 from __future__ import annotations
 
-from devmod._cli._completion import complete_kind as complete_kind
-from devmod._cli._drivers import quiet_drivers as quiet_drivers
+from devmod._cli._options import complete_kind as complete_kind
 from devmod._cli._options import debug_option as debug_option
+from devmod._cli._options import quiet_drivers as quiet_drivers
 from devmod._cli._output import STDIN as STDIN
 from devmod._cli._output import STDOUT as STDOUT
 from devmod._cli._output import echo as echo

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from devmod._cli._group import SuggestingGroup
 from devmod._cli._known import KNOWN
+from devmod._cli._options import SuggestingGroup
 from devmod._plugins import entries, messages, registry
 from devmod._plugins.claim import CORE
 from devmod._util.text import escape_line

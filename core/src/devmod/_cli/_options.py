@@ -1,11 +1,15 @@
-"""The options of every command."""
+"""What the commands share: the option --debug, suggestions, completion of kinds, and quiet drivers."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+
+from devmod.errors import did_you_mean
 
 
 def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,3 +20,39 @@ def debug_option(function: Callable[..., Any]) -> Callable[..., Any]:
             context.ensure_object(dict)["debug"] = True
 
     return click.option("--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error.")(function)
+
+
+class SuggestingGroup(click.Group):
+    """A group of commands. The error for an unknown name has a suggestion and the list of commands."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command for the arguments, as click does."""
+        known = self.list_commands(ctx)
+        if not args or args[0] in known or args[0].startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        suggestion = did_you_mean(args[0], known) or "."
+        raise click.UsageError(f"{ctx.command_path} has no command {args[0]!r}{suggestion} The commands: {', '.join(known)}", ctx)
+
+
+def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a completer of the kinds in a registry. It imports no plugin."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from devmod._plugins import registry
+
+        return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete))
+
+    return complete
+
+
+def quiet_drivers() -> None:
+    """Give libwayland the folder that it reports as missing on standard error.
+
+    Mesa's Vulkan layer looks for a Wayland display whenever devices are listed, and libwayland prints an error line each time if
+    XDG_RUNTIME_DIR is not set. In a folder without a display it finds none, as before. Only processes of the command line call
+    this: a library must not change the environment of its program.
+    """
+    if sys.platform == "linux" and not os.environ.get("XDG_RUNTIME_DIR"):
+        from tempfile import gettempdir
+
+        os.environ["XDG_RUNTIME_DIR"] = gettempdir()

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from devmod._cli._group import SuggestingGroup
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option
+from devmod._cli._options import SuggestingGroup, debug_option
 from devmod._cli._output import echo, print_json, print_table, size
 from devmod._util.cache_files import CacheFile, files, kinds, remove
 from devmod._util.cache_folder import cache_dir, folder_problem

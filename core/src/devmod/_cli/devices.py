@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from devmod._cli._drivers import quiet_drivers
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option
+from devmod._cli._options import debug_option, quiet_drivers
 from devmod._cli._output import echo, plugins_at_work, print_json, print_table, size
 from devmod._device.device import Device
 from devmod._device.find import GROUP, probe

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from devmod._cli._drivers import quiet_drivers
 from devmod._cli._imports import import_problems
 from devmod._cli._known import KNOWN
-from devmod._cli._options import debug_option
+from devmod._cli._options import debug_option, quiet_drivers
 from devmod._cli._output import echo, echo_lines, plugins_at_work, print_json, print_table
 from devmod._plugins import entries, registry
 from devmod._plugins.claim import CORE, GROUPS, SHARED_GROUPS, Claim

@@ -6,7 +6,7 @@ from devmod._device.device import Device
 from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._util.environment import environment_items, environment_text
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 from devmod.errors import (
     ArgumentError,
     DeviceNotFoundError,

@@ -210,7 +210,7 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
     read = slices(data[start:])
-    if index[2:8] == b"lookup" and sys.byteorder == "little":
+    if bytes(index[2:8]) == b"lookup" and sys.byteorder == "little":
         from devmod._formats.lookup import IndexedBundle
         from devmod._modules.bundle import kinds_in
 

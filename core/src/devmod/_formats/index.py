@@ -8,7 +8,7 @@ from __future__ import annotations
 from devmod._formats.msgpack import Reader
 from devmod._modules.module import LIBRARY
 from devmod._util.digest import sha256_of
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -115,33 +115,28 @@ def aligned(offset: int) -> int:
 
 # -- reading
 
-# The layout: offset, size, content. Integers of the header are little-endian.
+# The layout: offset, size, content. Integers of the header are little-endian. docs/formats.md has all rules.
 #
 #   0    8   magic, 89 "devmod" 0A (a transfer in text mode changes the first byte or the newline)
 #   8    4   u32 version of the format, 1 or 2
 #   12   4   u32 length of the index
 #   16   32  SHA-256 of the index
 #   48       the index, one msgpack map:
-#              roots    array of numbers of modules; several roots are the candidates of a `bundle`
-#              modules  array of maps; the number of a module is its position in this array:
-#                kind       str; "bundle" and "_lib" are nodes without bytes
-#                imports    array of numbers, each greater than the module's own, so a cycle is impossible
-#                format     str
-#                functions  array of str, the names that callers use
-#                variant    str, the architecture, read from the payload by the kind's TargetSpec
-#                origin     map (Origin.to_dict)
-#                offset     offset of the module's bytes from the first multiple of 64 after the index
-#                size       size of the module's bytes
-#                sha256     bin of 32, the SHA-256 of the module's bytes
-#                zstd       version 2: array of the size and the SHA-256 of the module's bytes, if the bytes in the file are compressed
-#                sources    version 2: number of the module's sources
 #              lookup   the table of `devmod._formats.lookup`, which a reader may ignore
-#              sources  version 2: array of maps with offset, size, sha256 and zstd, as above. Each is used by a module. The bytes are a
-#                       msgpack map of format to text or bin (R13)
-#              roots, modules and kind are required. offset, size and sha256 are all present or all missing.
+#              roots    array of numbers of modules; several roots are the candidates of a `bundle`
+#              modules  array of maps; the number of a module is its position:
+#                kind, format, variant  str; "bundle" and "_lib" are nodes without bytes
+#                imports    array of numbers, each greater than the module's own, so a cycle is impossible
+#                functions  array of str, the names that callers use
+#                origin     map (Origin.to_dict)
+#                offset     offset of the bytes from the first multiple of 64 after the index
+#                size, sha256  of the bytes in the file
+#                zstd       version 2: array of size and SHA-256 of what these bytes unpack to, if they are compressed
+#                sources    version 2: number of the module's sources
+#              sources  version 2: array of maps with offset, size, sha256 and zstd, as above; each is used by a module
 #              A reader ignores unknown keys. A key that a reader must not ignore requires a new version.
-#   …        the modules' bytes in the order of the index, then the sources. Zeros up to a multiple of 64 precede each. There are
-#            no other gaps. The file ends with the last of them.
+#   …        the modules' bytes, then the sources, in the order of the index, each at the next multiple of 64 after zeros. The file
+#            ends with the last of them.
 
 
 def not_a_bundle(place: str) -> str:

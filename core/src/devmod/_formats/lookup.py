@@ -26,11 +26,8 @@ KEY = b"\xa6lookup"
 MIN_MODULES = 512
 
 
-# The layout: an array of three binaries of u32, little-endian.
-#
-#   0  for each module the offset of its map in the index
-#   1  the CRC-32 of each function's name in UTF-8, in ascending order
-#   2  for each of these the number of its module; equal names have ascending numbers
+# The layout: an array of three binaries of u32, little-endian: for each module the offset of its map in the index; the CRC-32 of each
+# function's name in UTF-8, in ascending order; for each of these the number of its module.
 def make_table(entries: Sequence[Entry], packed: Sequence[bytes], start: int) -> list[bytes]:
     """Return the table of an index in which the maps `packed` of the modules begin at `start`."""
     offsets = []
@@ -54,57 +51,53 @@ class IndexedBundle(BundleModule):
     ) -> None:
         super().__init__((), prefer)
         del self.__dict__["_devmod_imports"]
-        self._index, self._available, self._place, self._version, self._make = index, available, place, version, make
+        self._read_all: Callable[[], tuple[list[int], list[Entry]]] = lambda: read_index(index, available, place, version)
+        self._available, self._place, self._make = available, place, make
         self._made: dict[int, Module] = {}
         self._data = bytes(index)
         reader = Reader(self._data, f"the index of {place}")
         reader.at, reader.field = 1 + len(KEY), "lookup"
-        count = reader.read_array()
-        columns = [reader.read_bin() for _ in range(count)]
-        if count != 3 or any(len(each) % 4 for each in columns) or len(columns[1]) != len(columns[2]):
+        columns = [reader.read_bin() for _ in range(reader.read_array())]
+        if [len(each) % 4 for each in columns] != [0, 0, 0] or len(columns[1]) != len(columns[2]):
             raise reader.error("expected three binaries of 32-bit numbers")
         self._offsets, self._hashes, self._numbers = (memoryview(each).cast("I") for each in columns)
 
     @property
     def imports(self) -> tuple[Module, ...]:
         """All modules. The first access decodes and checks the whole index."""
-        modules: tuple[Module, ...] | None = self.__dict__.get("_devmod_imports")
-        if modules is None:
-            roots, entries = read_index(self._index, self._available, self._place, self._version)
-            if roots != list(range(len(self._offsets))) or len(roots) != len(entries) or any(map(_is_unusual, entries)):
-                raise FormatError(f"the index of {self._place}: its lookup table is for other modules")
+        if "_devmod_imports" not in self.__dict__:
+            roots, entries = self._read_all()
+            self._require(roots == list(range(len(self._offsets))) and len(roots) == len(entries) and all(map(_is_plain, entries)))
             modules = tuple(self._made.setdefault(number, self._make(entry, number)) for number, entry in enumerate(entries))
             self.__dict__["_devmod_imports"] = modules
-        return modules
+        return super().imports
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
         if "_devmod_imports" not in self.__dict__ and isinstance(name, str):
-            modules = [module for module in self._candidates_of(name) if name in module.function_names]
+            modules = [module for module in self._candidates_of(_hash(name)) if name in module.function_names]
             if modules:
                 return modules
         return super()._owners_of(name, query_imports)
 
-    def _candidates_of(self, name: str) -> Iterator[Module]:
-        value = _hash(name)
+    def _candidates_of(self, value: int) -> Iterator[Module]:
         at = bisect_left(self._hashes, value)
         while at < len(self._hashes) and self._hashes[at] == value:
-            yield self._module(self._numbers[at])
+            number = self._numbers[at]
+            if number not in self._made:
+                self._require(number < len(self._offsets))
+                reader = Reader(self._data, f"the index of {self._place}")
+                reader.at = self._offsets[number]
+                entry = read_entry(reader, number)
+                self._require(_is_plain(entry))
+                check_blob(entry, number, entry.offset or 0, self._available, self._place)
+                self._made.setdefault(number, self._make(entry, number))
+            yield self._made[number]
             at += 1
 
-    def _module(self, number: int) -> Module:
-        module = self._made.get(number)
-        if module is None:
-            reader = Reader(self._data, f"the index of {self._place}")
-            if number >= len(self._offsets):
-                raise reader.error(f"its lookup table has a module {number}, and there are {len(self._offsets)}")
-            reader.at = self._offsets[number]
-            entry = read_entry(reader, number)
-            if _is_unusual(entry):
-                raise reader.error("its lookup table has a module with imports, or a node")
-            check_blob(entry, number, entry.offset or 0, self._available, self._place)
-            module = self._made.setdefault(number, self._make(entry, number))
-        return module
+    def _require(self, condition: bool) -> None:
+        if not condition:
+            raise FormatError(f"the index of {self._place}: its lookup table is for other modules")
 
 
-def _is_unusual(entry: Entry) -> bool:
-    return bool(entry.imports) or entry.offset is None or entry.sources is not None
+def _is_plain(entry: Entry) -> bool:
+    return not entry.imports and entry.offset is not None and entry.sources is None

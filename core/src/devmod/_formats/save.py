@@ -33,7 +33,7 @@ from devmod._modules.variant import variant_of
 from devmod._plugins.discovery import shared_scan
 from devmod._util.buffers import flat
 from devmod._util.digest import sha256_of
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 from devmod._values.origin import Origin
 from devmod.errors import FormatError
 

@@ -15,7 +15,7 @@ from devmod._modules.variant import parts_of, variant_of
 from devmod._plugins import registry
 from devmod._plugins.lookup import lookup
 from devmod._plugins.specs import find_spec
-from devmod._util.log import debug
+from devmod._util.environment import debug
 from devmod.errors import (
     MAX_LISTED,
     DeviceNotFoundError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._modules.stored import StoredModule
-from devmod._util.log import debug
+from devmod._util.environment import debug
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from devmod._plugins.claim import GROUPS, STARTED
-from devmod._util.log import debug
+from devmod._util.environment import debug
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

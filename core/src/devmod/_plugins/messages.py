@@ -62,7 +62,7 @@ def invalid_name(group: str, name: object) -> FormatError:
         return FormatError(f"{form}; got an empty string")
     if len(name) > 32:
         return FormatError(f"{form}; got {len(name)} characters")
-    from devmod._util.names import is_valid_name
+    from devmod._util.text import is_valid_name
 
     at = next(at for at in range(len(name)) if not is_valid_name(name[: at + 1]))
     return FormatError(f"{form}; got U+{ord(name[at]):04X} at character {at + 1}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from devmod._plugins import entries
 from devmod._plugins.claim import GROUPS, SHARED_GROUPS, Claim, normalize_name
 from devmod._plugins.discovery import once_per_scan
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 
 from devmod._plugins.claim import CORE, Distribution, normalize_name
 from devmod._plugins.index_file import stamp_from_stat, write_index
-from devmod._util.log import debug
+from devmod._util.environment import debug
 from devmod.errors import describe_error, not_installed
 
 TYPE_CHECKING = False

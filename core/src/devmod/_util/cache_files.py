@@ -7,7 +7,7 @@ import stat
 import time
 
 from devmod._util.cache_folder import folder_problem
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def _private_folder(folder: str) -> str:
         return _real.get(folder) or os.path.realpath(folder)
     if problem not in _logged:
         _logged.add(problem)
-        from devmod._util.log import debug
+        from devmod._util.environment import debug
 
         debug(f"the cache folder {folder!r} is not used: {problem}")
     return ""

@@ -6,9 +6,8 @@ import hashlib
 import os
 
 from devmod._util.cache_folder import cache_dir, read_private, write_private
-from devmod._util.environment import environment_text
-from devmod._util.log import debug
-from devmod._util.names import is_valid_name
+from devmod._util.environment import debug, environment_text
+from devmod._util.text import is_valid_name
 from devmod.errors import ArgumentError, describe_error
 
 #: A file has this magic, the SHA-256 of its key and its bytes, and its bytes.

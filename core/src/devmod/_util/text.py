@@ -1,4 +1,4 @@
-"""Escape the control characters in text from files, compilers, drivers and plugins: a terminal would execute them.
+"""Text from files, compilers, drivers and plugins: escape its control characters, which a terminal would execute, and check names.
 
 All characters that `str.isprintable` rejects are escaped, as in `repr`: control characters (C0, C1), line and paragraph
 separators, bidirectional controls, lone surrogates. The escape is Python's: ``\\x1b``, ``\\u202e``.
@@ -37,3 +37,14 @@ def _escaped_line(line: str) -> str:
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+# -- names
+
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyz")
+_REST = _FIRST | frozenset("0123456789_")
+
+
+def is_valid_name(name: object) -> bool:
+    """Return whether `name`, of a kind or a format, is of the form ``[a-z][a-z0-9_]{0,31}``. Importing re takes longer than a look-up."""
+    return isinstance(name, str) and 0 < len(name) <= 32 and name[0] in _FIRST and _REST.issuperset(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from devmod._util.names import is_valid_name
+from devmod._util.text import is_valid_name
 from devmod._values.value import Value
 from devmod.errors import FormatError
 

@@ -22,8 +22,8 @@ from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.buffers import snapshot
-from devmod._util.names import is_valid_name
 from devmod._util.paths import path_to_str
+from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import _tvm_bytes
 from devmod.interop._reader import reader
