@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from devmod.backend import environment_flag
 from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, size
 
 TYPE_CHECKING = False
@@ -111,7 +110,7 @@ def command(
 def _progress(plan: Plan, *, quiet: bool, as_json: bool) -> Progress:
     from devmod_targets.build.display import progress_for
 
-    return progress_for(plan.folder, quiet=quiet, annotate=environment_flag("CI"), json=as_json)
+    return progress_for(plan.folder, quiet=quiet, annotate=os.environ.get("CI", "").lower() not in ("", "0", "false"), json=as_json)
 
 
 def _show(result: BuildResult, *, quiet: bool, as_json: bool) -> None:

@@ -11,7 +11,8 @@ import devmod
 from devmod.backend import DiskCache
 from devmod.errors import FormatError
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import CacheError, job_key, open_entries
+from devmod_targets.build.cache import job_key, open_entries
+from devmod_targets.build.cache_url import CacheError
 from devmod_targets.build.closure import SourceTree, closure_of
 from devmod_targets.build.constants import load_constants
 from devmod_targets.build.plan import check_functions, plan_of

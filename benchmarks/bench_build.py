@@ -1,0 +1,175 @@
+"""`devmod build`: a cold build of 100 kernels for every kind that compiles here, an unchanged one, and one with a kernel touched.
+
+    python benchmarks/bench_build.py [--kernels 100] [--workers 2] [--rounds 5] [--dask]
+
+A cold build is compared with the CPU time of its compiles, measured in the workers, divided by their number: what is above 1 is the start
+of the workers, planning, the cache, and the writing of the file. The unchanged build is the whole command, in a new process. The build
+with one kernel touched is compared with a new process that compiles that kernel alone. All folders are new. Other processes take
+time from the workers, so the share of the processors that the build had is printed too; below 0.9 the first bound is not checked.
+
+With --dask: plans of jobs whose compiler only waits, on Dask clusters of processes on this machine, to show the scheduler's own cost.
+
+Exits with 1 if a bound is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MAX_COLD = 1.15
+MAX_UNCHANGED = 300
+MAX_TOUCHED = 300
+MAX_DASK = 15
+#: Plans with less CPU time are shown, and not checked: the start of the workers is a large part of them.
+SMALL = 30
+
+BODY = "float v = x[i]; for (int j = 0; j < {rounds}; j++) v = v * {factor}.5f + x[(i + j) % {size}]; y[i] = v;"
+SOURCES = {
+    "cl": "kernel void {name}(global const float *x, global float *y) {{ int i = get_global_id(0); {body} }}\n",
+    "metal": "#include <metal_stdlib>\nusing namespace metal;\n"
+    "kernel void {name}(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], "
+    "uint i [[thread_position_in_grid]]) {{ {body} }}\n",
+    "comp": "#version 450\nlayout(local_size_x = 64) in;\nlayout(set = 0, binding = 0) readonly buffer X {{ float x[]; }};\n"
+    "layout(set = 0, binding = 1) buffer Y {{ float y[]; }};\nvoid main() {{ int i = int(gl_GlobalInvocationID.x); {body} }}\n",
+    "wgsl": "@group(0) @binding(0) var<storage, read> x: array<f32>;\n@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n"
+    "@compute @workgroup_size(64) fn {name}(@builtin(global_invocation_id) id: vec3u) {{ y[id.x] = x[id.x] * {factor}.5; }}\n",
+    "cu": 'extern "C" __global__ void {name}(const float *x, float *y) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}\n',
+    "hip": '#include <hip/hip_runtime.h>\nextern "C" __global__ void {name}(const float *x, float *y) '
+    "{{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}\n",
+    "c": "void {name}(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) {{ {body} }} }}\n",
+}
+TARGETS = ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"]
+#: The kernel that is touched.
+TOUCHED = "k0"
+
+
+def write_project(folder: Path, count: int, targets: list[str]) -> None:
+    tables = []
+    for number in range(count):
+        for suffix, text in SOURCES.items():
+            body = BODY.format(rounds=number + 2, factor=number, size=1024)
+            name = f"k{number}"
+            (folder / f"k{number}.{suffix}").write_text(text.format(name=name, factor=number, body=body))
+        names = ", ".join(f'"k{number}.{suffix}"' for suffix in SOURCES)
+        tables.append(f"[kernels.k{number}]\nsources = [{names}]\n")
+    listed = ", ".join(f'"{each}"' for each in targets)
+    (folder / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = [{listed}]\nmixed = true\n' + "".join(tables))
+
+
+def command(*arguments: object, env: dict[str, str]) -> float:
+    """Run devmod in a new process, and return the seconds that it takes."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "devmod", *map(str, arguments)], env=env, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def cold(folder: Path, workers: int, env: dict[str, str]) -> tuple[float, float, float]:
+    """Return the wall time of a cold build, the CPU time of its compiles, and that of the whole build."""
+    program = (
+        "import sys, devmod; r = devmod.build(sys.argv[1], workers=int(sys.argv[2]));"
+        "r.raise_for_failures(); print(sum(each.seconds for each in r.results))"
+    )
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program, folder, str(workers)], env=env, check=True, stdout=subprocess.PIPE, text=True)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, float(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
+    exceeded = False
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "project")
+        folder.mkdir()
+        write_project(folder, kernels, targets)
+        env = os.environ | {"DEVMOD_CACHE_DIR": str(Path(place, "cache"))}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        command("plugins", env=env)  # the index of entry points
+        wall, compiles, whole = cold(folder, workers, env)
+        ratio, had = wall / (compiles / workers), whole / (wall * workers)
+        print(f"{kernels} kernels for {len(targets)} kinds, {workers} workers: {wall:.1f} s; the compiles' CPU time {compiles:.1f} s")
+        print(
+            f"    wall time of CPU time / workers: {ratio:.3f} (at most {MAX_COLD}); CPU time beside the compiles: {whole - compiles:.2f} s;"
+        )
+        print(f"    share of the processors: {had:.2f}")
+        exceeded |= compiles >= SMALL and had >= 0.9 and ratio > MAX_COLD
+
+        unchanged = statistics.median(command("build", folder, "-q", env=env) for _ in range(rounds)) * 1e3
+        print(f"nothing changed: {unchanged:.0f} ms (at most {MAX_UNCHANGED})")
+        exceeded |= unchanged > MAX_UNCHANGED
+
+        for suffix, target in (("cl", "opencl"), ("cu", "cuda -arch=sm_90"), ("hip", "rocm -arch=gfx1100")):
+            if target not in targets:
+                continue
+            times, alone = [], []
+            for number in range(rounds):
+                source = folder / f"{TOUCHED}.{suffix}"
+                source.write_text(source.read_text() + f"// {number}\n")
+                alone.append(command("compile", source, "-t", target, "-q", "-o", Path(place, "one.devmod"), env=env))
+                times.append(command("build", folder, "-q", env=env))
+            more = (statistics.median(times) - statistics.median(alone)) * 1e3
+            one = statistics.median(alone) * 1e3
+            print(f"one {suffix} kernel touched: {more:+.0f} ms beside devmod compile of it alone, {one:.0f} ms (at most {MAX_TOUCHED})")
+            exceeded |= more > MAX_TOUCHED
+    return exceeded
+
+
+def dask() -> bool:
+    """Build plans of stand-in jobs on clusters, and print the time a job."""
+    from distributed import LocalCluster
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    from stand_in_job import COST, stand_in
+
+    from devmod_targets.build import Job, jobs
+    from devmod_targets.build.build import build_plan
+    from devmod_targets.build.manifest import Constants
+    from devmod_targets.build.plan import Plan
+
+    jobs.attempt = stand_in
+    exceeded = False
+    for workers in (1, 2, 4, 8):
+        with LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as cluster:
+            for count in (100, 1000, 5000):
+                with tempfile.TemporaryDirectory() as folder:
+                    Path(folder, "k.cl").write_text("kernel void k(global float *x) {}\n")
+                    each = tuple(Job(f"k{number}", folder, "k.cl", "opencl", name=f"k{number}") for number in range(count))
+                    plan = Plan("devmod.toml", folder, os.path.join(folder, "k.devmod"), each, Constants(), mixed=True)
+                    began = time.perf_counter()
+                    result = build_plan(plan, cache=False, dask=cluster.scheduler_address)
+                    seconds = time.perf_counter() - began
+                    result.raise_for_failures()
+                added = (seconds - count * COST / workers) / count * 1e3
+                print(
+                    jobs_text = f"{workers} workers, {count} jobs of {COST * 1e3:.0f} ms"
+                    print(f"{jobs_text}: {seconds:.1f} s, {added:.2f} ms a job added (at most {MAX_DASK})")
+                )
+                exceeded |= added > MAX_DASK
+    return exceeded
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kernels", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--kinds", nargs="*")
+    arguments = parser.parse_args()
+    targets = [each for each in TARGETS if not arguments.kinds or each.partition(" ")[0] in arguments.kinds]
+    if not shutil.which("glslangValidator"):
+        targets = [each for each in targets if each != "vulkan"]
+    exceeded = dask() if arguments.dask else local(arguments.kernels, arguments.workers, arguments.rounds, targets)
+    sys.exit(1 if exceeded else 0)
+
+
+if __name__ == "__main__":
+    main()
