@@ -96,9 +96,8 @@ def local(kernels: int, workers: int, rounds: int, targets: list[str]) -> bool:
         wall, compiles, whole = cold(folder, workers, env)
         ratio, had = wall / (compiles / workers), whole / (wall * workers)
         print(f"{kernels} kernels for {len(targets)} kinds, {workers} workers: {wall:.1f} s; the compiles' CPU time {compiles:.1f} s")
-        print(
-            f"    wall time of CPU time / workers: {ratio:.3f} (at most {MAX_COLD}); CPU time beside the compiles: {whole - compiles:.2f} s;"
-        )
+        print(f"    wall time of CPU time / workers: {ratio:.3f} (at most {MAX_COLD})")
+        print(f"    CPU time beside the compiles: {whole - compiles:.2f} s")
         print(f"    share of the processors: {had:.2f}")
         exceeded |= compiles >= SMALL and had >= 0.9 and ratio > MAX_COLD
 
@@ -148,10 +147,8 @@ def dask() -> bool:
                     seconds = time.perf_counter() - began
                     result.raise_for_failures()
                 added = (seconds - count * COST / workers) / count * 1e3
-                print(
-                    jobs_text = f"{workers} workers, {count} jobs of {COST * 1e3:.0f} ms"
-                    print(f"{jobs_text}: {seconds:.1f} s, {added:.2f} ms a job added (at most {MAX_DASK})")
-                )
+                jobs_text = f"{workers} workers, {count} jobs of {COST * 1e3:.0f} ms"
+                print(f"{jobs_text}: {seconds:.1f} s, {added:.2f} ms a job added (at most {MAX_DASK})")
                 exceeded |= added > MAX_DASK
     return exceeded
 
