@@ -149,9 +149,8 @@ def test_a_cluster_without_a_scheduler_is_one_line_or_a_warning(capfd: pytest.Ca
 def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Path) -> None:
     subprocess.run([*COMMAND, "-q"], check=True)
     good = (project / "k.devmod").read_bytes()
-    (project / "devmod.toml").write_text(
-        (project / "devmod.toml").read_text().replace('["opencl"]', '["opencl", "vulkan"]').replace('["k1.cl"]', '["k1.cl", "k1.comp"]')
-    )
+    manifest = (project / "devmod.toml").read_text()
+    (project / "devmod.toml").write_text(manifest.replace('["k1.cl"]', '["k1.cl", "k1.comp"]\ntargets = ["opencl", "vulkan"]'))
     (project / "k1.comp").write_text("#version 450\n")
     programs, temporary = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()
@@ -162,7 +161,7 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Pa
     environment = os.environ | {"TMPDIR": str(temporary), "PATH": f"{programs}:/usr/bin:/bin"}
     before = sorted(path.name for path in project.iterdir())
     process = subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE, start_new_session=True)
-    wait_for((tmp_path / "pid").exists)
+    wait_for(lambda: (tmp_path / "pid").exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130

@@ -54,7 +54,7 @@ def test_the_file_depends_on_its_inputs_alone(tmp_path: Path) -> None:
         sources = ", ".join(f'"{each}"' for each in SOURCES if each != "k.wgsl")
         (folder / "devmod.toml").write_text(
             f'output = "k.devmod"\ntargets = [{listed}]\nmixed = true\n[kernels.k]\nsources = [{sources}]\ninclude = ["inc"]\n'
-            '[kernels.w]\nsources = ["k.wgsl"]\n'
+            'skip = ["webgpu"]\n[kernels.w]\nsources = ["k.wgsl"]\ntargets = ["webgpu"]\n'
         )
         home = tmp_path / f"home {number}"
         home.mkdir()

@@ -75,7 +75,8 @@ def command(
     compile fails, the others go on, the exit status is 1, and the file is unchanged.
     """
     from devmod_targets.build import plan_of, read_manifest
-    from devmod_targets.build.build import build_plan, dry_run_of
+    from devmod_targets.build.build import build_plan
+    from devmod_targets.build.tasks import dry_run_of
 
     if no_cache and cache:
         raise click.UsageError("--cache and --no-cache contradict each other")

@@ -8,30 +8,25 @@ from functools import partial as partial_call
 from typing import TYPE_CHECKING
 
 import devmod
-from devmod.backend import DiskCache
 from devmod.errors import FormatError
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import job_key, open_entries
+from devmod_targets.build.cache import open_entries
 from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.closure import SourceTree, closure_of
-from devmod_targets.build.constants import load_constants
+from devmod_targets.build.closure import SourceTree
+from devmod_targets.build.output import is_current, keep_record, record_of, save_bundle
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
 from devmod_targets.build.result import BuildResult, JobResult, failure_of
+from devmod_targets.build.tasks import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from devmod import Module
     from devmod_targets.build.cache import Entries
-    from devmod_targets.build.closure import Closure
     from devmod_targets.build.cluster import Cluster
     from devmod_targets.build.jobs import Outcome
-    from devmod_targets.build.plan import Job, Plan
-
-#: The cache of the digests of bundles, by what they were built from.
-_RECORDS = DiskCache("build")
+    from devmod_targets.build.plan import Plan
 
 
 def build_manifest(
@@ -112,23 +107,10 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Task:
-    """A job with its files and its key. `failure` is set for a job that cannot start."""
-
-    __slots__ = ("closure", "job", "key", "module", "result")
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.closure: Closure | None = None
-        self.key = ""
-        self.module: Module | None = None
-        self.result: JobResult | None = None
-
-
 class _Build:
     def __init__(self, plan: Plan, output: str, workers: int, progress: Progress) -> None:
         self._plan, self._output, self._workers, self._progress = plan, output, workers, progress
-        self._tasks = [_Task(job) for job in plan.jobs]
+        self._tasks = [Task(job) for job in plan.jobs]
         self._problems: list[str] = []
         self._entries: Entries | None = None
 
@@ -142,7 +124,7 @@ class _Build:
                 stack.enter_context(cluster)
             self._find_inputs(cluster)
             record = self._record()
-            if record and self._is_current(record):
+            if record and is_current(self._output, record):
                 return self._unchanged()
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
@@ -180,11 +162,9 @@ class _Build:
         versions = toolchains.toolchain_of if cluster is None else cluster.toolchain_of([task.job for task in self._tasks])
         for task in self._tasks:
             try:
-                task.closure = closure_of(task.job.path, task.job.include_paths, tree)
+                task.find_inputs(tree, versions, with_sources=self._plan.with_sources)
             except OSError as error:
                 self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
-                continue
-            task.key = job_key(task.job, task.closure, versions(task.job), with_sources=self._plan.with_sources)
 
     # -- an unchanged build
 
@@ -193,16 +173,7 @@ class _Build:
         keys = [task.key for task in self._tasks]
         if self._entries is None or not all(keys):
             return ""
-        plan = self._plan
-        settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
-        return _RECORDS.key("bundle", *keys, settings, *(toolchains.file_digest(path) for path in constant_files(plan)))
-
-    def _is_current(self, record: str) -> bool:
-        stored = _RECORDS.read(record)
-        try:
-            return stored is not None and stored.decode() == toolchains.file_digest(self._output)
-        except OSError:
-            return False
+        return record_of(self._plan, keys)
 
     def _unchanged(self) -> BuildResult:
         results = [JobResult(task.job, "cached") for task in self._tasks]
@@ -228,14 +199,14 @@ class _Build:
             if data is None:
                 continue
             try:
-                task.module = _checked_module(data, task)
+                task.module = task.stored_module(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
                 continue
             self._end(task, "cached")
 
     def _compile(self, cluster: Cluster | None) -> None:
-        groups: dict[str, list[_Task]] = {}
+        groups: dict[str, list[Task]] = {}
         for number, task in enumerate(self._tasks):
             if task.result is None:
                 groups.setdefault(task.key or str(number), []).append(task)
@@ -248,7 +219,7 @@ class _Build:
                     self._take(task, outcome)
                 self._store(members[number][0], outcome)
 
-    def _outcomes(self, tasks: Sequence[_Task], cluster: Cluster | None, stack: ExitStack) -> Iterator[tuple[int, Outcome]]:
+    def _outcomes(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> Iterator[tuple[int, Outcome]]:
         from devmod_targets.build.jobs import attempt
 
         jobs = [each.job for each in tasks]
@@ -259,21 +230,21 @@ class _Build:
 
         return stack.enter_context(Pool(self._workers, task)).run(jobs)
 
-    def _take(self, task: _Task, outcome: Outcome) -> None:
+    def _take(self, task: Task, outcome: Outcome) -> None:
         if outcome.error:
             self._end(task, "failed", outcome, (outcome.error, outcome.message, outcome.log))
             return
         task.module = devmod.loads(outcome.data)
         self._end(task, "compiled", outcome)
 
-    def _store(self, task: _Task, outcome: Outcome) -> None:
+    def _store(self, task: Task, outcome: Outcome) -> None:
         assert task.closure is not None
         if not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
         if self._entries is not None and task.key and outcome.data:
             self._entries.write(task.key, outcome.data)
 
-    def _end(self, task: _Task, status: str, outcome: Outcome | None = None, failure: tuple[str, str, str] | None = None) -> None:
+    def _end(self, task: Task, status: str, outcome: Outcome | None = None, failure: tuple[str, str, str] | None = None) -> None:
         task.result = JobResult(
             task.job,
             status,
@@ -303,53 +274,5 @@ class _Build:
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            _RECORDS.write(record, toolchains.file_digest(self._output).encode())
+            keep_record(self._output, record)
         return result
-
-
-def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:
-    """Return the kernel, the source, the target and the status of each job: "cached", "compile", or "missing" without a source."""
-    toolchains.clear()
-    entries = None if cache is False else open_entries("" if cache is True else os.fspath(cache))
-    tree = SourceTree()
-    rows = []
-    for job in plan.jobs:
-        try:
-            versions = toolchains.toolchain_of(job)
-            key = job_key(job, closure_of(job.path, job.include_paths, tree), versions, with_sources=plan.with_sources)
-            status = "cached" if entries is not None and key and entries.read(key) is not None else "compile"
-        except OSError:
-            status = "missing"
-        rows.append((job.kernel, job.source, job.target, status))
-    return rows
-
-
-def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:
-    """Write the bundle of a plan's modules."""
-    constants = load_constants(plan.folder, plan.constants)
-    nodes = [*modules, *([constants] if constants is not None else [])]
-    root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
-    devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
-
-
-def constant_files(plan: Plan) -> list[str]:
-    """Return the paths of the files with constants."""
-    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
-
-
-def _checked_module(data: bytes, task: _Task) -> Module:
-    """Return the module of a cache's entry.
-
-    Raises
-    ------
-    FormatError
-        The entry is damaged, or it is the result of another job.
-    """
-    module = devmod.loads(data)
-    module.wire_parts()  # which checks the digest
-    own = task.closure.files.get(os.path.realpath(task.job.path)) if task.closure else None
-    sources = module.origin.sources if module.origin is not None else {}
-    digest = sources.get(os.path.basename(task.job.source))
-    if module.kind != task.job.kind or (own is not None and digest not in (None, own.digest, own.text_digest)):
-        raise FormatError("it was made from another source")
-    return module

@@ -116,7 +116,8 @@ class BuildResult:
             import devmod
 
             root = devmod.load(self.output)
-            self._modules = root.imports if root.kind == "bundle" else (root,)
+            modules = root.imports if root.kind == "bundle" else (root,)
+            self._modules = tuple(module for module in modules if module.kind != "const_loader")
         return self._modules
 
     @property
