@@ -332,8 +332,8 @@ def test_a_code_object_that_is_newer_than_the_driver(card_of: Any, standin: Any)
     card_of("gfx1100", driver_version="50221153")
     standin.set("fail", "hipModuleLoadDataEx=209,hipModuleLoadData=209")
     assert error_of(module_of(ADD)).__notes__ == [
-        "it is a code object of version 5, which needs ROCm 5.6, and the driver is that of ROCm 5.2. Update ROCm, or compile with "
-        "options=['-mcode-object-version=4']"
+        "it is a code object of version 5, and the driver is that of HIP 5.2, which may not load this version. Update ROCm, or compile for "
+        "rocm -arch=gfx1100 with options=['-mcode-object-version=4']"
     ]
 
 

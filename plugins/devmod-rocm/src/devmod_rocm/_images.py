@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from devmod_rocm._device import RocmDevice
     from devmod_rocm._image import Image
 
-#: The first HIP that loads a code object of each version, as HIP numbers its versions.
-_NEEDED = {5: 50600000, 6: 60300000}
+#: The code object version that every driver loads. Generic processors have version 6.
+_OLD_VERSION = 4
 #: The errors for a code object that a driver does not support.
 _REFUSALS = ("hipErrorNoBinaryForGpu", "hipErrorInvalidImage", "hipErrorInvalidKernelFile", "hipErrorSharedObjectInitFailed")
 
@@ -57,10 +57,10 @@ class RocmImages(DriverImages):
 def _refusal(device: RocmDevice, image: Image, error: DriverError) -> DevmodError:
     """Return the error for a code object that the driver refuses."""
     result = load_error(device, "hsaco", error)
-    needed, version = _NEEDED.get(image.version, 0), device.driver.version
-    if error.name in _REFUSALS and version < needed:
+    if error.name in _REFUSALS and image.version > _OLD_VERSION:
         result.add_note(
-            f"it is a code object of version {image.version}, which needs ROCm {version_text(needed)}, and the driver is that of ROCm "
-            f"{version_text(version)}. Update ROCm, or compile with options=['-mcode-object-version={image.version - 1}']"
+            f"it is a code object of version {image.version}, and the driver is that of HIP {version_text(device.driver.version)}, which "
+            f"may not load this version. Update ROCm, or compile for rocm -arch={device.arch.partition(':')[0]} with "
+            f"options=['-mcode-object-version={_OLD_VERSION}']"
         )
     return result

@@ -169,7 +169,7 @@ class HipDriver(Driver):
         if is_cooperative:
             name = "hipModuleLaunchCooperativeKernel"
             return name, self.symbol(name), (c_void_p(function), *numbers, c_void_p(block.pointers))
-        # Not `extra`: a cooperative launch and older captures take the addresses of the parameters alone.
+        # Not `extra`: a cooperative launch takes the addresses of the parameters alone.
         return "hipModuleLaunchKernel", self._launch, (c_void_p(function), *numbers, c_void_p(block.pointers), None)
 
     def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
