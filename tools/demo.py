@@ -1,7 +1,8 @@
 """`make demo`: real wheels, two environments, one file.
 
 Environment A has devmod-core[build] and no runtime. It compiles examples/ for every kind, and TVM's matmul, into one bundle. Environment B
-has devmod-core and the runtime wheels. It runs everything from that file on each device, compares with NumPy and draws pictures.
+has devmod-core and the runtime wheels. It runs everything from that file on each device, compares with NumPy and draws pictures. ROCm's
+kernels run on the emulator of RDNA3, if DEVMOD_RDNA3_EMULATOR names one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from environments import ROOT, InstallError, install, make_venv, python_of
@@ -44,11 +45,25 @@ def environment(name: str, requirements: Sequence[str], wheels: Sequence[Path]) 
     return python_of(venv)
 
 
-def run(*command: str | Path) -> None:
-    """Run a command in an empty folder, so that it cannot import from the source tree."""
+def rocm_emulator() -> dict[str, str]:
+    """Return the variables for the stand-in HIP runtime of the tests and its emulator of AMD's RDNA3; {} if they cannot run here."""
+    sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-rocm/tests", "tests/standin")]
+    import pytest
+    from rdna3_worker.emulator import VARIABLE, folder, missing
+    from standin_rocm import child_environment
+
+    try:
+        return {} if missing() else {**child_environment(), VARIABLE: str(folder())}
+    except pytest.skip.Exception:
+        return {}
+
+
+def run(*command: str | Path, variables: Mapping[str, str] | None = None) -> None:
+    """Run a command in an empty folder, so that it cannot import from the source tree. `variables` are added to its environment."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DEVMOD_", "PYTHON"))}
     clean |= {"DEVMOD_CACHE_DIR": str(OUT / "cache"), "PYTHONUTF8": "1"}
     clean.setdefault("XDG_RUNTIME_DIR", str(OUT / "runtime"))  # Mesa's drivers print an error without it
+    clean |= variables or {}
     sys.stdout.flush()
     code = subprocess.call([str(part) for part in command], cwd=OUT / "empty", env=clean)
     if code:
@@ -77,11 +92,13 @@ def main() -> None:
 
     expected = {f"{name}{EXTRAS.get(name, '')}": wheel for name, wheel in runtimes.items()}
     step(f"environment B, where it runs: devmod-core, {', '.join(expected)}")
-    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in {"devmod-core[cli]": core, **expected}.items()]
-    b = environment("device-box", [*requirements, build_side, *BESIDES], [core, targets, *runtimes.values()])
+    # devmod-cuda and devmod-rocm depend on devmod-driver-api.
+    own = {"devmod-core[cli]": core, "devmod-driver-api": wheel_of["devmod-driver-api"], **expected}
+    requirements = [f"{name} @ {wheel.as_uri()}" for name, wheel in own.items()]
+    b = environment("device-box", [*requirements, build_side, *BESIDES], [targets, *own.values()])
     run(b, "-m", "devmod", "devices")
     step("loading the file, running everything")
-    run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT)
+    run(b, ROOT / "examples" / "demo" / "run.py", ROOT, OUT, variables=rocm_emulator())
     step("done")
     command = b.with_name("devmod").relative_to(ROOT)
     print(f"  the file in the browser: {command} view {(OUT / 'kernels.devmod').relative_to(ROOT)}")

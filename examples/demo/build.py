@@ -17,10 +17,11 @@ from typing import Any
 import devmod
 
 #: The pattern of each kind's sources, and the packages that could run them.
-SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal", "cuda": "*.cu"}
-#: The target of each kind, if it is more than the kind. PTX runs on every card of this architecture or a later one.
-TARGETS = {"cuda": "cuda -arch=compute_75"}
-#: Values that a source cannot contain: the block of a Metal or CUDA kernel, and the size of local memory behind a pointer.
+SOURCES = {"opencl": "*.cl", "vulkan": "*.comp", "webgpu": "*.wgsl", "metal": "*.metal", "cuda": "*.cu", "rocm": "*.hip"}
+#: The target of each kind, if it is more than the kind. PTX runs on every card of this architecture or a later one. A code object runs on
+#: one processor, here Radeon RX 7900, or on those of a generic one.
+TARGETS = {"cuda": "cuda -arch=compute_75", "rocm": "rocm -arch=gfx1100"}
+#: Values that a source cannot contain: the block of a Metal, CUDA or HIP kernel, and the size of local memory behind a pointer.
 OPTIONS: dict[str, dict[str, Any]] = {
     "reduction.cl": {"local": {"scratch": devmod.Local(per_thread=4)}},
     "reduction.metal": {"local": {"scratch": devmod.Local(per_thread=4)}, "block": 128},
@@ -29,10 +30,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "reduction.cu": {"block": 128},
     "softmax.cu": {"block": 64},
     "matmul.cu": {"block": (16, 16)},
+    "reduction.hip": {"block": 128},
+    "softmax.hip": {"block": 64},
+    "matmul.hip": {"block": (16, 16)},
 }
 #: A Hexagon function is one call without a grid. Its calls differ from those of the kinds above, so it is in another file.
 DSP_TARGET, DSP_OPTIONS = "hexagon -arch=v66", {"brighten.c": ["-mhvx=v66"]}
-BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda")
+BINDINGS = ("pyopencl", "vulkan", "wgpu", "Metal", "pycuda", "hip")
 
 
 def compile_kind(repository: Path, kind: str) -> list[tuple[str, devmod.Module]]:

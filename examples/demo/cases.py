@@ -24,23 +24,32 @@ class Result:
 
 
 class Timed:
-    """A module whose calls run on one device. It sums their time on the device, and records their text."""
+    """A module whose calls run on one device. It sums their time on the device, and records their text.
 
-    def __init__(self, module: devmod.Module, device: devmod.Device) -> None:
-        self.module, self.device = module, device
+    Parameters
+    ----------
+    module, device
+        The module, and the device.
+    launches
+        The launches of each call that are timed. The best time counts.
+    """
+
+    def __init__(self, module: devmod.Module, device: devmod.Device, launches: int = 4) -> None:
+        self.module, self.device, self.launches = module, device, launches
         self.seconds = 0.0
         self.calls: list[str] = []
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """Return a function that calls a kernel, then launches it four times and adds the best time."""
+        """Return a function that calls a kernel, then launches it some more times and adds the best time."""
         return partial(self._call, name)
 
     def _call(self, name: str, /, *args: Any, **named: Any) -> Any:
         self.calls.append(text_of_call(name, args, named))
         function = self.module[name].on(self.device)
         result = function(*args, **named)
-        launch = function.bind(*args, **named)
-        self.seconds += min(launch.time() for _ in range(4))
+        if self.launches:
+            launch = function.bind(*args, **named)
+            self.seconds += min(launch.time() for _ in range(self.launches))
         return result
 
 
@@ -69,9 +78,10 @@ def matmul_tiled(module: Any, device: Any, _: Path, *, m: int = 250, n: int = 31
     return Result(_largest(c.numpy(), left.astype(np.float64) @ right), 1e-4)
 
 
-def gaussian_blur(module: Any, device: Any, repository: Path) -> Result:
-    """The picture of the lake, by two launches."""
+def gaussian_blur(module: Any, device: Any, repository: Path, *, part: float = 1) -> Result:
+    """The picture of the lake, or the upper left part of it, by two launches."""
     original = np.asarray(Image.open(repository / "examples" / "images" / "lake.png").convert("RGB"))
+    original = original[: int(original.shape[0] * part), : int(original.shape[1] * part)]
     height, width, _ = original.shape
     radius, sigma = 9, 3.5
     gauss = np.exp(-(np.arange(-radius, radius + 1) ** 2) / (2 * sigma**2)).astype(np.float32)
@@ -94,10 +104,9 @@ def gaussian_blur(module: Any, device: Any, repository: Path) -> Result:
     return Result(_largest(pixels, reference), 0.502, {"blur.png": both})
 
 
-def mandelbrot(module: Any, device: Any, _: Path) -> Result:
+def mandelbrot(module: Any, device: Any, _: Path, *, width: int = 720, height: int = 480, steps: int = 300) -> Result:
     """The whole set; the reference takes the same steps in float32."""
-    width, height, steps = 720, 480, 300
-    left, top, pixel = np.float32(-2.25), np.float32(1.15), np.float32(0.0048)
+    left, top, pixel = np.float32(-2.25), np.float32(1.15), np.float32(3.456 / width)
     escape = device.empty((height, width), "float32")
     view = {"left": float(left), "top": float(top), "pixel": float(pixel)}
     module["mandelbrot"](escape=escape, width=width, height=height, **view, steps=steps, threads=(width, height))
@@ -143,6 +152,15 @@ CASES: dict[str, tuple[Callable[..., Result], tuple[str, ...]]] = {
     "Mandelbrot": (mandelbrot, ("mandelbrot",)),
     "sum": (total, ("sum",)),
     "TVM's matmul": (tvm_matmul, ("matmul_kernel",)),
+}
+
+#: The cases with sizes for an emulator, which executes one instruction after another.
+SMALL_CASES: dict[str, Callable[..., Result]] = {
+    "softmax": partial(softmax, rows=6, columns=100),
+    "tiled matmul": partial(matmul_tiled, m=20, n=35, k=18),
+    "Gaussian blur": partial(gaussian_blur, part=0.1),
+    "Mandelbrot": partial(mandelbrot, width=96, height=64, steps=50),
+    "sum": partial(total, n=3000, groups=4),
 }
 
 

@@ -158,6 +158,34 @@ def test_a_damaged_code_object_is_refused(kernels: devmod.Module, damage: Any) -
         read_code_object(damage(code_of(kernels)))
 
 
+VECTORS = """
+#include <hip/hip_fp16.h>
+struct Mixed { float4 a; int2 b; float3 c; };
+namespace own { struct float4 { char a; }; }
+__global__ void k(const float4 *a, float4 b, uchar4 *c, float3 *d, float3 e, Mixed f, double2 g, __half2 h, const volatile long2 *i, own::float4 j)
+{
+    d[0].x = (2 * a[0] + b * a[1] - 3.0f).y + (e / 2.0f).z;
+}
+"""
+
+
+def test_vectors_of_the_headers_are_vectors() -> None:
+    (info,) = devmod.compile(VECTORS, "rocm -arch=gfx90a", language="HIP").functions.values()
+    assert info.interface is not None
+    assert [str(param) for param in info.interface.params] == [
+        "<Param a: float32x4* r>",
+        "<Param b: float32x4>",
+        "<Param c: uint8x4* rw>",
+        "<Param d: float32* rw>",
+        "<Param e: {x: float32, y: float32, z: float32}>",
+        "<Param f: {a: float32x4, b: int32x2, c: {x: float32, y: float32, z: float32}}>",
+        "<Param g: float64x2>",
+        "<Param h: float16x2>",
+        "<Param i: int64x2* r>",
+        "<Param j: {a: int8}>",
+    ]
+
+
 STRUCTS = """
 struct Pair { float a; int b; };
 extern "C" __global__ void __launch_bounds__(64) scale(const float *__restrict__ x, float *y, Pair p, long long n, char c, bool on)

@@ -25,7 +25,7 @@ from devmod_targets.authoring.instances import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from devmod_targets.authoring import CompileRequest
@@ -90,10 +90,24 @@ class CFunctions:
         libclang, and the unit that it has parsed.
     kind, noun
         The target's kind, and its word for a function in errors, such as "kernel".
+    number_type
+        Returns what `element_type` returns, for the types of one language.
+    pointee_type
+        Returns the same for the elements behind a pointer.
     """
 
-    def __init__(self, library: Libclang, unit: Any, kind: str, noun: str) -> None:
+    def __init__(
+        self,
+        library: Libclang,
+        unit: Any,
+        kind: str,
+        noun: str,
+        *,
+        number_type: Callable[[Any], tuple[str, int]] = element_type,
+        pointee_type: Callable[[Any], tuple[str, int]] = element_type,
+    ) -> None:
         self._library, self._unit, self._kind, self._noun = library, unit, kind, noun
+        self._type, self._pointee_type = number_type, pointee_type
         self._unknown = LocationSet(
             (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
         )
@@ -204,14 +218,14 @@ class CFunctions:
             while _kind(target) in _ARRAYS:
                 target = target.element_type
                 const = const or target.is_const_qualified()
-            element, align = ("", 0) if is_unknown else element_type(target.get_canonical())
+            element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
             size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
             return "handle", Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
         if is_unknown or uses_location(type_, unknown):
             return "", Param(name, "scalar")
-        element, align = element_type(type_)
+        element, align = self._type(type_)
         param = Param(name, "scalar", element, align=align)
-        return element, with_members(param, record_members(type_)) if align else param
+        return element, with_members(param, record_members(type_, number_type=self._type)) if align else param
 
 
 def _kind(type_: Any) -> str:

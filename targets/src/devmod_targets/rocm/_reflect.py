@@ -7,18 +7,35 @@ from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring.c_functions import CFunctions, exported_text, parse_source
-from devmod_targets.authoring.clang import load_libclang
+from devmod_targets.authoring.clang import element_type, load_libclang, type_kind
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.rocm import _headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import CompileRequest
     from devmod_targets.authoring.clang_options import ClangOptions
 
+_RECORD = 105
+_ELEMENTS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
+#: The vectors of HIP's headers. By value, those of three elements are structs.
+_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 4)}
+_VECTORS |= {f"{name}1": dtype for name, dtype in _ELEMENTS.items()} | {"__half2": "float16x2"}
 _FRONTEND_OPTIONS = ("-std=", "-U", "-f")
 
 
@@ -63,7 +80,7 @@ def read_kernels(
     open_names = open_kernels(request.text)
     request = request.replace(text=exported_text(request.text, kernels, request.name_expressions))
     unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
-    source = CFunctions(library, unit, "rocm", "kernel")
+    source = CFunctions(library, unit, "rocm", "kernel", number_type=_value_type, pointee_type=_pointee_type)
     functions = {}
     for name, (symbol, cursor) in source.exported(kernels, request.name_expressions).items():
         types, params = source.parameters(cursor)
@@ -72,6 +89,24 @@ def read_kernels(
         is_open = cursor.spelling in open_names and block is None
         functions[name] = ReflectedFunction(symbol, types, params, block, location, open_block=is_open)
     return functions, library.toolchain
+
+
+def _value_type(type_: Any) -> tuple[str, int]:
+    """Return the same as `element_type`, with the vectors of HIP's headers, which are structs there."""
+    dtype = _VECTORS.get(_record_name(type_), "")
+    return (dtype, 0) if dtype and type_.get_size() == array_bytes(parse_dtype(dtype)) else element_type(type_)
+
+
+def _pointee_type(type_: Any) -> tuple[str, int]:
+    """Return the same for a pointer's elements. Vectors of three have no padding, so the elements of their memory are scalars."""
+    scalar = _ELEMENTS.get(_record_name(type_).removesuffix("3"), "")
+    is_three = scalar and type_.get_size() == 3 * array_bytes(parse_dtype(scalar))
+    return (scalar, 0) if is_three else _value_type(type_)
+
+
+def _record_name(type_: Any) -> str:
+    name: str = type_.spelling.removeprefix("const ").removeprefix("volatile ")
+    return name if type_kind(type_) == _RECORD else ""
 
 
 def _check_places(name: str, location: str, types: Sequence[str], kernel: CodeObjectKernel) -> None:

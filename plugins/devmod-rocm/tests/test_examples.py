@@ -1,0 +1,33 @@
+"""The HIP examples, built, saved, loaded and run, with the calls and the NumPy references of the demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standin_rocm import on_hardware
+
+import devmod
+
+REPOSITORY = Path(__file__).parents[3]
+sys.path.insert(0, str(REPOSITORY / "examples" / "demo"))
+
+from build import TARGETS, compile_kind  # noqa: E402
+from cases import SMALL_CASES  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def payload() -> bytes:
+    if on_hardware():
+        TARGETS["rocm"] = f"rocm -arch={devmod.device('rocm').arch.partition(':')[0]}"
+    return devmod.dumps(devmod.bundle(*(module for _, module in compile_kind(REPOSITORY, "rocm"))))
+
+
+@pytest.mark.row("R37")
+@pytest.mark.usefixtures("emulator")
+@pytest.mark.parametrize("name", SMALL_CASES)
+def test_example(name: str, payload: bytes, device: Any) -> None:
+    result = SMALL_CASES[name](devmod.loads(payload), device, REPOSITORY)
+    assert result.error <= result.tolerance
