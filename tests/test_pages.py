@@ -24,6 +24,7 @@ PAGES = (
     "getting-started.md",
     "calling.md",
     "arrays.md",
+    "build-in-ci.md",
     "bundles.md",
     "cuda.md",
     "devices.md",
@@ -35,6 +36,7 @@ PAGES = (
 #: Blocks without a mark: what installs devmod, needs files that the page does not make, or another compiler.
 NOT_RUN = {
     "getting-started.md": 1,
+    "build-in-ci.md": 0,
     "bundles.md": 1,
     "calling.md": 0,
     "arrays.md": 0,
@@ -95,5 +97,5 @@ def test_the_blocks_of_a_page_do_what_it_shows(page: str, tmp_path: Path, monkey
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_code_is_run(page: str) -> None:
     text = (DOCS / page).read_text()
-    fences = re.findall(r"^```(python|c|wgsl|console)$", text, re.MULTILINE)
+    fences = re.findall(r"^```(python|c|wgsl|toml|console)$", text, re.MULTILINE)
     assert len(fences) == len([mark for mark, _, _ in blocks(text) if mark != "prints"]) + NOT_RUN[page]
