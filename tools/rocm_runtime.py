@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/rocm_runtime.py
 
-On a machine without an AMD card it answers that there is no device, and its hiprtc compiles for several architectures. Other tests must find
-no runtime, so it is in no folder where the loader searches. The user's cache folder keeps it.
+On a machine without an AMD card it answers that there is no device, and its hiprtc compiles for several architectures. Other tests find
+no runtime: it is in no folder where the loader searches. The user's cache folder keeps it.
 """
 
 from __future__ import annotations
