@@ -917,3 +917,23 @@ def test_validation_without_the_layers(device: Any, tmp_path: Path) -> None:
         "DEVMOD_VULKAN_VALIDATE is set, but the Vulkan loader does not have the layer VK_LAYER_KHRONOS_validation. Install it (Debian and Ubuntu: apt "
         "install vulkan-validationlayers), or unset the variable"
     )
+
+
+def test_the_array_of_an_enumeration_lives_while_its_structures_are_read() -> None:
+    import weakref
+
+    from devmod_vulkan._driver import enumerate_all, ffi
+
+    arrays: list[weakref.ref[Any]] = []
+
+    def enumerate_two(count: Any, items: Any) -> int:
+        count[0] = 2
+        if items != ffi.NULL:
+            arrays.append(weakref.ref(items))
+            items[0].extensionName, items[1].extensionName = b"first", b"second"
+        return 0
+
+    def read(item: Any) -> tuple[bytes, bool]:
+        return ffi.string(item.extensionName), arrays[0]() is not None
+
+    assert enumerate_all(enumerate_two, "VkExtensionProperties", read=read) == [(b"first", True), (b"second", True)]

@@ -239,15 +239,18 @@ def _names(function: str, struct: str, field: str) -> set[str]:
     return {ffi.string(getattr(result[number], field)).decode() for number in range(count[0])}
 
 
-def enumerate_all(call: Callable[..., int], item: str, *before: Any) -> list[Any]:
-    """Return all items that a Vulkan function enumerates. The function is called for the count first, then for an array of `item`."""
+def enumerate_all(call: Callable[..., int], item: str, *before: Any, read: Callable[[Any], Any] = lambda each: each) -> list[Any]:
+    """Return all items that a Vulkan function enumerates. The function is called for the count first, then for an array of `item`.
+
+    An item that is a structure lies in the array, which ends with this call: `read` returns what the caller needs of it.
+    """
     count = ffi.new("uint32_t *")
     if call(*before, count, ffi.NULL):
         return []
     result = ffi.new(f"{item}[]", max(count[0], 1))
     if call(*before, count, result) < 0:
         return []
-    return [result[number] for number in range(count[0])]
+    return [read(result[number]) for number in range(count[0])]
 
 
 # -- messages of the validation layers -----------------------------------------------------------------------------------

@@ -121,8 +121,13 @@ class Physical:
         )
         self.identity = "\n".join((self.name, self.driver_version, str(number), self.cache_header.hex()))
         self.extensions = frozenset(
-            ffi.string(each.extensionName).decode()
-            for each in enumerate_all(calls.vkEnumerateDeviceExtensionProperties, "VkExtensionProperties", handle, ffi.NULL)
+            enumerate_all(
+                calls.vkEnumerateDeviceExtensionProperties,
+                "VkExtensionProperties",
+                handle,
+                ffi.NULL,
+                read=lambda each: ffi.string(each.extensionName).decode(),
+            )
         )
         self._operations = subgroup.supportedOperations if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
         self._controls = controls
