@@ -45,7 +45,7 @@ NOT_RUN = {
     "errors.md": 0,
     "hexagon.md": 1,
     "moving-from-pyopencl.md": 1,
-    "remote.md": 3,
+    "remote.md": 4,
     "rocm.md": 0,
 }
 #: The page shows what happens where this distribution is missing, so the test hides it if it is installed.
