@@ -80,6 +80,8 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
     described = dict(re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", out.partition("Commands:\n")[2].partition("\n\n")[0], re.MULTILINE))
     assert described == {
         "compile": "Compile sources for targets into one file.",
+        "init": "Write a manifest for the sources in a folder.",
+        "build": "Build the kernels of a manifest into one file.",
         "inspect": "Show the modules of a file, and the runtimes that they need.",
         "view": "Show a file in the browser. (pip install devmod-webgpu)",
         "devices": "List the devices of the installed runtimes.",
@@ -840,7 +842,8 @@ def test_another_suffix_writes_the_raw_payload(capsys: pytest.CaptureFixture[str
     assert run(capsys, "compile", "-q", tmp_path / "k.cl", "-t", "opencl", "-o", tmp_path / "raw.cl") == (0, "", "")
     assert (tmp_path / "raw.cl").read_text() == SOURCE
     assert list(devmod.load_metadata_from_json((tmp_path / "raw.tvm_meta.json").read_text())) == ["twice"]
-    code, _, err = run(capsys, "compile", tmp_path / "k.cl", "-t", "opencl", "-t", "opencl", "-o", tmp_path / "two.cl")
+    (tmp_path / "l.cl").write_text(SOURCE.replace("twice", "thrice"))
+    code, _, err = run(capsys, "compile", tmp_path / "k.cl", tmp_path / "l.cl", "-t", "opencl", "-o", tmp_path / "two.cl")
     assert code == 2
     assert "two.cl holds one raw payload, and this is 2; choose a name that ends in .devmod" in err
 

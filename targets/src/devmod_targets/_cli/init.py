@@ -69,9 +69,8 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     for each, text in contents.items():
         _write(each, text)
     if not quiet:
-        echo(
-            f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{'' if str(folder) == '.' else f' {folder}'}"
-        )
+        where = "" if str(folder) == "." else f" {folder}"
+        echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
 
 
 def _has_text(path: Path, text: str) -> bool:

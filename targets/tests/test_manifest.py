@@ -1,0 +1,278 @@
+"""The manifest of `devmod build`: what its keys mean, and the plan that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import devmod
+from devmod_targets.build import Job, Kernel, Manifest, Plan, plan_of, read_manifest
+
+CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder has sources of several languages."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("twice.cl", "twice.comp", "twice.cu", "blur.comp", "fast.cu", "k.ll", "k.inc"):
+        Path(name).write_text("")
+    for name in ("include", "own", "common"):
+        Path(name).mkdir()
+    return tmp_path
+
+
+def plan(text: str, *targets: str) -> Plan:
+    Path("devmod.toml").write_text(text)
+    return plan_of(read_manifest(), targets)
+
+
+def rows(text: str, *targets: str) -> list[tuple[str, str, str]]:
+    return [(job.kernel, job.source, job.target) for job in plan(text, *targets).jobs]
+
+
+EXAMPLE = """\
+output = "kernels.devmod"
+targets = ["opencl", "vulkan", "cuda -arch=sm_80,sm_90,compute_90"]
+[kernels.twice]
+sources = ["twice.cl", "twice.comp", "twice.cu"]     # each goes to the targets that take its language
+defines = { WIDTH = 16 }
+[kernels.twice.target.cuda]
+options = ["--use_fast_math"]
+"""
+
+
+def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) -> None:
+    result = plan(EXAMPLE)
+    assert result == Plan(
+        "devmod.toml",
+        str(folder),
+        str(folder / "kernels.devmod"),
+        (
+            Job("twice", str(folder), "twice.cl", "opencl", name="twice", defines=(("WIDTH", 16),)),
+            Job("twice", str(folder), "twice.comp", "vulkan", name="twice", defines=(("WIDTH", 16),)),
+            *(
+                Job(
+                    "twice",
+                    str(folder),
+                    "twice.cu",
+                    f"cuda -arch={arch}",
+                    name="twice",
+                    defines=(("WIDTH", 16),),
+                    options=("--use_fast_math",),
+                )
+                for arch in ("sm_80", "sm_90", "compute_90")
+            ),
+        ),
+        read_manifest().constants,
+    )
+    assert str(result.jobs[2]) == "twice.cu for cuda -arch=sm_80"
+    assert result.jobs[2].kind == "cuda"
+
+
+def test_a_job_has_the_arguments_of_compile(folder: Path) -> None:
+    Path("sum.cl").write_text("kernel void sum(global float *x, local float *s) { x[get_local_id(0)] = s[0] = N; }\n")
+    (job,) = plan(
+        'targets = ["opencl"]\n[kernels.sum]\nsources = ["sum.cl"]\ninclude = ["include"]\ndefines = { N = 2.5, DEBUG = true, T = "int" }\n'
+        'options = ["-cl-fast-relaxed-math"]\nblock = [16, 4]\nlocal = { s = "4/thread" }\n'
+    ).jobs
+    assert job.arguments() == {
+        "name": "sum",
+        "language": None,
+        "fmap": None,
+        "options": ("-cl-fast-relaxed-math",),
+        "defines": {"N": 2.5, "DEBUG": True, "T": "int"},
+        "include": (str(folder / "include"),),
+        "name_expressions": (),
+        "block": (16, 4),
+        "local": {"s": devmod.Local(per_thread=4)},
+    }
+    module = devmod.compile(Path(job.path), job.target, **job.arguments())
+    interface = module.functions["sum"].interface
+    assert interface is not None
+    assert (interface.default_block, interface.params[1].default) == ((16, 4, 1), devmod.Local(per_thread=4))
+    assert module.origin is not None
+    assert module.origin.options == ("-cl-fast-relaxed-math", "-DN=2.5", "-DDEBUG=1", "-DT=int")
+
+
+def test_more_specific_tables_come_last_and_their_includes_first() -> None:
+    (job,) = plan("""\
+targets = ["cuda -arch=sm_90"]
+options = ["-a"]
+include = ["common"]
+defines = { A = 1, B = 1, C = 1, D = 1 }
+[target.cuda]
+options = ["-b"]
+defines = { B = 2, C = 2, D = 2 }
+[kernels.twice]
+sources = ["twice.cu"]
+options = ["-c"]
+include = ["include", "common"]
+defines = { C = 3, D = 3 }
+[kernels.twice.target."cuda -arch=sm_90"]
+options = ["-e"]
+[kernels.twice.target.cuda]
+options = ["-d"]
+include = ["own"]
+defines = { D = 4 }
+""").jobs
+    assert job.options == ("-a", "-b", "-c", "-d", "-e")
+    assert job.defines == (("A", 1), ("B", 2), ("C", 3), ("D", 4))
+    assert job.include == ("own", "include", "common")
+
+
+def test_a_target_table_may_be_for_one_variant() -> None:
+    jobs = plan("""\
+targets = ["cuda -arch=sm_80,sm_90"]
+[kernels.twice]
+sources = ["twice.cu"]
+block = 32
+[kernels.twice.target."cuda -arch=sm_90"]
+sources = ["fast.cu"]
+block = { twice = 64 }
+local = { twice = { s = 8 } }
+""").jobs
+    assert [(job.target, job.source, job.block, job.local) for job in jobs] == [
+        ("cuda -arch=sm_80", "twice.cu", (("", (32,)),), ()),
+        ("cuda -arch=sm_90", "fast.cu", (("twice", (64,)),), (("twice", "s", 8, False),)),
+    ]
+    assert jobs[1].arguments()["block"] == {"twice": (64,)}
+    assert jobs[1].arguments()["local"] == {"twice": {"s": devmod.Local(8)}}
+
+
+def test_a_fatbin_is_one_job() -> None:
+    text = 'targets = ["cuda -arch=sm_80,sm_90 -format=fatbin"]\n[kernels.twice]\nsources = ["twice.cu"]\n'
+    assert rows(text) == [("twice", "twice.cu", "cuda -arch=sm_80,sm_90 -format=fatbin")]
+
+
+def test_a_kernel_may_have_its_own_targets_and_leave_some_out() -> None:
+    text = """\
+targets = ["opencl", "vulkan"]
+[kernels.blur]
+sources = ["blur.comp"]
+skip = ["opencl"]
+[kernels.twice]
+sources = ["twice.cu"]
+targets = ["cuda -arch=compute_90"]
+"""
+    assert rows(text) == [("blur", "blur.comp", "vulkan"), ("twice", "twice.cu", "cuda -arch=compute_90")]
+
+
+def test_a_source_without_a_suffix_of_its_language_names_it() -> None:
+    text = 'targets = ["opencl"]\n[kernels.k]\nsources = [{ path = "k.inc", language = "OpenCL C" }]\n'
+    assert [job.language for job in plan(text).jobs] == ["OpenCL C"]
+    text = 'targets = ["opencl", "vulkan"]\n[kernels.k]\nsources = ["twice.comp"]\n[kernels.k.target.opencl]\nsources = ["k.inc"]\nlanguage = "cl"\n'
+    assert [(job.source, job.language) for job in plan(text).jobs] == [("k.inc", "cl"), ("twice.comp", "")]
+
+
+def test_one_source_has_the_name_of_the_kernel_and_several_have_their_stems() -> None:
+    jobs = plan("""\
+targets = ["vulkan", "opencl"]
+[kernels.smooth]
+sources = ["blur.comp", "twice.cl"]
+[kernels.many]
+sources = ["twice.comp", { path = "./blur.comp", name = "soft" }]
+skip = ["opencl"]
+[kernels.named]
+sources = ["k.inc"]
+language = "GLSL"
+name = "other"
+targets = ["vulkan"]
+""").jobs
+    assert [(job.source, job.name) for job in jobs] == [
+        ("blur.comp", "smooth"),
+        ("twice.cl", "smooth"),
+        ("twice.comp", ""),
+        ("blur.comp", "soft"),
+        ("k.inc", "other"),
+    ]
+
+
+def test_functions_are_declared_where_the_source_does_not_show_their_arguments() -> None:
+    jobs = plan("""\
+targets = ["cuda -arch=sm_90", "rocm -arch=gfx1100"]
+[kernels.k.functions.k]
+arg_types = ["handle", "int32"]
+launch_param_tags = ["blockIdx.x", "threadIdx.x"]
+[kernels.k.target.cuda]
+sources = ["k.ll"]
+[kernels.k.target.rocm]
+sources = ["k.ll"]
+[kernels.k.target.rocm.functions.k]
+name = "_Z1kPfi"
+params = [
+    { name = "x", kind = "buffer", type = "float32", access = "rw" },
+    { name = "n", kind = "scalar", type = "int32" },
+]
+""").jobs
+    first, second = (job.arguments()["fmap"]["k"] for job in jobs)
+    assert first == devmod.FunctionInfo("k", ("handle", "int32"), ("blockIdx.x", "threadIdx.x"))
+    assert (second.name, second.arg_types) == ("_Z1kPfi", ("handle", "int32"))
+    assert [str(param.name) for param in second.interface.params] == ["x", "n"]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "."])
+def test_a_pyproject_may_hold_the_manifest(name: str) -> None:
+    Path("pyproject.toml").write_text(
+        '[project]\nname = "x"\n[tool.devmod]\ntargets = ["opencl"]\n[tool.devmod.kernels.twice]\nsources = ["twice.cl"]\n'
+    )
+    manifest = read_manifest(name)
+    assert (manifest.path, manifest.targets, [kernel.name for kernel in manifest.kernels]) == ("pyproject.toml", ("opencl",), ["twice"])
+
+
+def test_a_manifest_is_read_from_another_folder_by_any_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("my.toml").write_bytes(b'\xef\xbb\xbftargets = ["opencl"]\r\n[kernels.twice]\r\nsources = ["twice.cl"]\r\n')
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    manifest = read_manifest(Path("..", "my.toml"))
+    assert (manifest.path, manifest.folder) == ("../my.toml", str(folder))
+    assert plan_of(manifest).jobs[0].path == str(folder / "twice.cl")
+
+
+def test_the_settings_of_the_file() -> None:
+    result = plan(EXAMPLE + "[constants]\nfiles = []\n")
+    assert (result.mixed, result.with_sources, result.compress) == (False, False, "")
+    result = plan('compress = "zstd:19"\nmixed = true\nwith_sources = true\n' + EXAMPLE.replace("kernels.devmod", "../out/k.devmod"))
+    assert (result.mixed, result.with_sources, result.compress) == (True, True, "zstd:19")
+    assert result.output == str(Path.cwd() / ".." / "out" / "k.devmod")
+
+
+@pytest.mark.parametrize(
+    ("targets", "wanted"),
+    [
+        (("vulkan",), ["vulkan"]),
+        (("cuda", "opencl"), ["opencl", "cuda -arch=sm_80", "cuda -arch=sm_90", "cuda -arch=compute_90"]),
+        (("cuda -arch=sm_90",), ["cuda -arch=sm_90"]),
+        (("cuda -arch=sm_80,sm_90",), ["cuda -arch=sm_80", "cuda -arch=sm_90"]),
+    ],
+)
+def test_a_plan_of_some_targets(targets: tuple[str, ...], wanted: list[str]) -> None:
+    assert [target for _, _, target in rows(EXAMPLE, *targets)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("vulcan", ". Did you mean 'vulkan'?"),
+        ("cuda -arch=sm_70", ". Did you mean 'cuda -arch=sm_90'?"),
+        ("metal", ""),
+    ],
+)
+def test_a_target_that_the_manifest_lacks(target: str, text: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        plan(EXAMPLE, target)
+    names = "'opencl', 'vulkan', 'cuda -arch=sm_80', 'cuda -arch=sm_90', 'cuda -arch=compute_90'"
+    assert str(caught.value) == f"devmod.toml has no target '{target}'; its targets are {names}{text}"
+
+
+def test_values_of_a_manifest_are_public() -> None:
+    Path("devmod.toml").write_text(EXAMPLE)
+    manifest = read_manifest()
+    assert isinstance(manifest, Manifest)
+    (kernel,) = manifest.kernels
+    assert isinstance(kernel, Kernel)
+    settings: Any = kernel.section
+    assert [source.path for source in settings.sources] == ["twice.cl", "twice.comp", "twice.cu"]
+    assert hash(plan(EXAMPLE)) == hash(plan(EXAMPLE))
