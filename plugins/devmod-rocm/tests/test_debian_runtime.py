@@ -13,8 +13,11 @@ import pytest
 from hip_calls import check, hip, made
 from standin_rocm import Standin, library, missing_driver
 
+import devmod
 from devmod.errors import CompileError
 from devmod.plugins import find_spec
+from devmod_conformance.checks import code_of
+from devmod_targets.amdgpu import read_code_object
 
 LIBRARY = "libamdhip64.so.5"
 Compile = Callable[[str, str], bytes]
@@ -143,3 +146,22 @@ def test_an_error_of_the_source_has_its_line(compile_source: Compile) -> None:
         "the HIP source does not compile: kernel.hip:7:29: error: use of undeclared identifier 'missing'; did you mean 'using'? (and 1 more in .log)"
     )
     assert "comgr" not in error.value.log
+
+
+@pytest.mark.row("R14", "R30")
+def test_hiprtc_compiles_a_source_payload_of_devmod(compile_source: Compile, tmp_path: Path) -> None:
+    (tmp_path / "numbers.h").write_text("#define TWO 2\n")
+    text = """#include <hip/hip_runtime.h>
+#include <hip/hip_fp16.h>
+#include "numbers.h"
+template <class T> __global__ void scale(T *x, T f, bool twice) { x[threadIdx.x] *= f * (twice ? TWO : 1) * N; }
+extern "C" __global__ void halves(const __half *x, float *y) { y[threadIdx.x] = __half2float(x[threadIdx.x]) + __shfl_xor(y[1], 1); }
+"""
+    module = devmod.compile(
+        text, "rocm -format=hip", language="HIP", include=[tmp_path], defines={"N": "3"}, options=["-O1"], name_expressions=["scale<float>"]
+    )
+    kernels = read_code_object(compile_source(code_of(module).decode(), "gfx90a"))
+    assert {info.name: [place.size for place in kernels[info.name].visible_arguments] for info in module.functions.values()} == {
+        "halves": [8, 8],
+        "_Z5scaleIfEvPT_S0_b": [8, 4, 1],
+    }
