@@ -213,8 +213,8 @@ def results(case: Conformance) -> None:
         dtype = interface.extra.get("result") if interface is not None else None
         for place, arguments in (("host", call.make_arguments()), ("device", _to_device(device, call.make_arguments()))):
             actual = launch(case, function, arguments, **call.keywords)
-            if dtype is None or expected is None:
-                require(actual is expected is None, f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}")
+            if dtype is None:  # the value of a reference such as `x.__imul__` does not count
+                require(actual is None, f"{call.function!r} with {place} arrays: expected the result None, got {actual!r}")
                 continue
             equal = np.isclose(actual, expected, rtol=call.rtol, atol=call.atol) if isinstance(expected, float) else actual == expected
             require(
