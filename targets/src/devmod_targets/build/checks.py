@@ -44,6 +44,7 @@ class Checks:
         self._add = problems.add
         self._problems = problems
         self._folders: dict[str, list[str]] = {}
+        self._specs = [spec for spec in map(find_spec, dict.fromkeys((*KINDS, *registered("devmod.targets")))) if spec is not None]
 
     def run(self) -> None:
         """Check the targets, the files, and then the sources of each kernel for its targets."""
@@ -180,7 +181,7 @@ class Checks:
 
     def _check_languages(self, kernel: Kernel, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
-        specs = [spec for spec in map(find_spec, dict.fromkeys((*KINDS, *registered("devmod.targets")))) if spec is not None]
+        specs = self._specs
         known = frozenset[str]().union(*map(languages_of, specs))
         before = len(self._problems)
         sections = [(keys, kernel.section), *(((*keys, "target", each.target), each) for each in kernel.target_sections)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from devmod import Target
 from devmod.backend import find_spec
 from devmod.errors import CompileError, PluginError
+from devmod.targets import KINDS
 from devmod_targets.compilation import variants_of
 
 TYPE_CHECKING = False
@@ -17,11 +20,19 @@ if TYPE_CHECKING:
 
 def kernel_targets(manifest: Manifest, kernel: Kernel) -> list[Target]:
     """Return the targets of a kernel, in order."""
-    return [target for target in map(Target.parse, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
+    return [target for target in map(parse_target, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
+
+
+@cache
+def parse_target(text: str) -> Target:
+    """Return `Target.parse`. A manifest has few targets, and asks for each again and again."""
+    return Target.parse(text)
 
 
 def variants(target: Target) -> tuple[Target, ...]:
     """Return the targets of single payloads. Without the compiler of the target, one for each architecture; its jobs report the reason."""
+    if target.kind in KINDS and not target.options:  # without options, core's kinds join no architectures: no compiler is imported
+        return target.variants()
     try:
         return variants_of(target)
     except (CompileError, PluginError):
@@ -40,7 +51,7 @@ def sections_for(manifest: Manifest, kernel: Kernel, variant: Target) -> tuple[l
 
 
 def _matching(section: Section, targets: Sequence[Section], variant: Target) -> list[Section]:
-    matching = [each for each in targets if covers(Target.parse(each.target), variant)]
+    matching = [each for each in targets if covers(parse_target(each.target), variant)]
     return [section, *sorted(matching, key=lambda each: " " in each.target)]  # [target.cuda] before [target."cuda -arch=sm_90"]
 
 
