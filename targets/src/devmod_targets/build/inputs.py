@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from devmod_targets.build.build import constant_files
 from devmod_targets.build.closure import SourceTree, closure_of
+from devmod_targets.build.output import constant_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,8 +23,12 @@ _DIGESTS = DiskCache("build")
 def record_of(plan: Plan, keys: Sequence[str]) -> str:
     """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings and its constants."""
     settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
-    paths = [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
-    return DiskCache.key("bundle", *keys, settings, *map(file_digest, paths))
+    return DiskCache.key("bundle", *keys, settings, *map(file_digest, constant_files(plan)))
+
+
+def constant_files(plan: Plan) -> list[str]:
+    """Return the paths of the files with constants."""
+    return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
 
 
 def is_current(path: str, record: str) -> bool:
