@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from environments import ROOT, InstallError, install, make_venv, python_of
@@ -49,11 +50,10 @@ def rocm_emulator() -> dict[str, str]:
     """Return the variables for the stand-in HIP runtime of the tests and its emulator of AMD's RDNA3; {} if they cannot run here."""
     sys.path[:0] = [str(ROOT / folder) for folder in ("plugins/devmod-rocm/tests", "tests/standin")]
     import pytest
-    from rdna3_worker.emulator import VARIABLE, folder, missing
-    from standin_rocm import child_environment
 
+    emulator, standin = import_module("rdna3_worker.emulator"), import_module("standin_rocm")
     try:
-        return {} if missing() else {**child_environment(), VARIABLE: str(folder())}
+        return {} if emulator.missing() else {**standin.child_environment(), emulator.VARIABLE: str(emulator.folder())}
     except pytest.skip.Exception:
         return {}
 
