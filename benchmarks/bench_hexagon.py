@@ -4,8 +4,8 @@
 
 The source is the demo's softmax. Without devmod, the wheel's zig executes the same three steps with the same flags, and the signatures are
 not read. Each round runs all contenders; the figures are medians. A round trip is a prepared launch of an empty function and a wait.
-Copies transfer 100 MB to memory that was touched before. The exit status is 1 if a figure exceeds its bound. It is 0, with a message, if
-qemu-hexagon or ziglang is missing.
+Copies transfer 100 MB to memory that was touched before. Their bound is 5 GB/s, or 0.8 of the rate at which NumPy copies the same bytes
+here, if that is less. The exit status is 1 if a figure exceeds its bound. It is 0, with a message, if qemu-hexagon or ziglang is missing.
 """
 
 from __future__ import annotations
@@ -107,14 +107,20 @@ def main() -> int:
         device.synchronize()
 
     host = np.ones(SIZE, "uint8")
-    array, back = device.from_numpy(host), np.ones(SIZE, "uint8")
+    array, back, other = device.from_numpy(host), np.ones(SIZE, "uint8"), np.ones(SIZE, "uint8")
     calls = median({"round trip": round_trip, "batch": batch}, max(rounds * 10, 10))
-    copies = median({"up": lambda: array.copy_from(host), "down": lambda: array.numpy(out=back)}, min(rounds, 15))
+    copies = median(
+        {"NumPy": lambda: np.copyto(other, host), "up": lambda: array.copy_from(host), "down": lambda: array.numpy(out=back)},
+        min(rounds, 15),
+    )
+    bare = SIZE / 1e9 / copies.pop("NumPy")
+    least = min(5.0, 0.8 * bare)
     rows.append(("round trip of a call", f"{calls['round trip'] * 1e6:.0f} µs", "120 µs", calls["round trip"] <= 120e-6))
     rows.append(("a call in a batch of 1,000", f"{calls['batch'] * 1e3:.2f} µs", "5 µs", calls["batch"] <= 5e-3))
     for name, each in copies.items():
         rate = SIZE / 1e9 / each
-        rows.append((f"100 MB {name}, through shared memory", f"{rate:.1f} GB/s", "at least 5.0 GB/s", rate >= 5))
+        text = f"100 MB {name}, through shared memory (NumPy copies {bare:.1f} GB/s)"
+        rows.append((text, f"{rate:.1f} GB/s", f"at least {least:.1f} GB/s", rate >= least))
     for name, each in copy_through_the_pipe(device.arch, rounds).items():
         rate = SIZE / 1e9 / each
         rows.append((f"100 MB {name}, through the pipe", f"{rate:.1f} GB/s", "at least 1.0 GB/s", rate >= 1))

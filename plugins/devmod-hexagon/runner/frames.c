@@ -166,6 +166,17 @@ void frame_bytes(void *out, uint32_t size)
     take_from_frame(out, size);
 }
 
+const uint8_t *frame_window(uint32_t size)
+{
+    return size <= frame_left && size <= input_end - input_start ? input + input_start : NULL;
+}
+
+void frame_drop(uint32_t size)
+{
+    frame_left -= size;
+    input_start += size;
+}
+
 void frame_skip(void)
 {
     uint8_t part[4096];

@@ -27,6 +27,9 @@ void frame_text(char out[MAX_NAME]);
 /* Return the size of a bin, whose bytes `frame_bytes` then reads. */
 uint32_t frame_bin(void);
 void frame_bytes(void *out, uint32_t size);
+/* Return the next bytes of the frame without reading them; NULL if they are not in the buffer yet. `frame_drop` skips them. */
+const uint8_t *frame_window(uint32_t size);
+void frame_drop(uint32_t size);
 /* Skip the unread bytes of the frame. */
 void frame_skip(void);
 

@@ -159,6 +159,22 @@ def test_several_threads_call_one_device(device: Any) -> None:
     assert run_in_threads(work, range(8)) == [True] * 8
 
 
+def test_a_batch_may_be_larger_than_the_buffer_of_the_runner(device: Any) -> None:
+    """Calls with and without a stack, of which some lie across the ends of the runner's buffer of 64 KiB."""
+    source = """
+    void step(int *x, int a) { x[0] = 3 * x[0] + a; }
+    void many(int *x, int a, int b, int c, int d, int e, int f, int g) { x[0] = 5 * x[0] + a + b + c + d + e + f + g; }
+    """
+    loaded = module(source)
+    x, expected = device.zeros(1, "int32"), 0
+    launches = [loaded["step"].bind(x, 7), loaded["many"].bind(x, 1, 2, 3, 4, 5, 6, 7)]
+    with device.default_stream.batch():
+        for number in range(5000):
+            launches[number % 7 == 3]()
+            expected = (5 * expected + 28 if number % 7 == 3 else 3 * expected + 7) & 0xFFFFFFFF
+    assert x.numpy().view("uint32")[0] == expected
+
+
 @pytest.mark.row("R34")
 def test_a_function_has_no_grid(device: Any) -> None:
     add, x = module()["add"], np.zeros(4, "float32")

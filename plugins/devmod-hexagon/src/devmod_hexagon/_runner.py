@@ -177,7 +177,8 @@ class Runner:
             self._number += 1
             count = len(calls)
             head = b"\xdd" + (3 + 3 * count).to_bytes(4, "big") + b"\xa4call\xcf" + self._number.to_bytes(8, "big")
-            self._send_frame(head + b"\xcd" + count.to_bytes(2, "big"), *calls)
+            # One buffer: a frame of 1,000 parts takes longer to send than to join.
+            self._send_frame(head + b"\xcd" + count.to_bytes(2, "big") + b"".join(calls))
             self._add_queued(handle)
 
     def queue_clock(self, handle: Handler) -> None:
@@ -283,7 +284,7 @@ class Runner:
 
     def _send_frame(self, *parts: bytes | memoryview) -> None:
         self.check()
-        size = sum(memoryview(part).nbytes for part in parts)
+        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
         try:
             self._transport.send(size.to_bytes(4, "little"), *parts)
         except Disconnected:
