@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from devmod_targets.build.jobs import Outcome
     from devmod_targets.build.plan import Plan
 
+    #: Groups of tasks that one compile serves, and the outcomes by the number of the group.
+    _Running = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
+
 
 def build_manifest(
     manifest: str | os.PathLike[str] = ".",
@@ -128,8 +131,7 @@ class _Build:
                 return self._unchanged()
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
-            self._read_cache()
-            self._compile(cluster)
+            self._build(cluster)
             if self._entries is not None:
                 self._entries.close()
                 self._report(getattr(self._entries, "problem", ""))
@@ -181,54 +183,69 @@ class _Build:
 
     # -- jobs
 
-    def _read_cache(self) -> None:
-        entries = self._entries
-        tasks = [task for task in self._tasks if task.key]
-        if entries is None or not tasks:
-            return
-        keys = list(dict.fromkeys(task.key for task in tasks))
-        if entries.threads == 1:
-            stored = dict(zip(keys, map(entries.read, keys), strict=True))
-        else:
-            from concurrent.futures import ThreadPoolExecutor
+    def _build(self, cluster: Cluster | None) -> None:
+        """Take what is stored, and compile the rest. Workers start first: they import their compilers meanwhile."""
+        stored = self._read_entries()
+        with ExitStack() as stack:
+            running = self._start([task for task in self._tasks if not stored.get(task.key)], cluster, stack)
+            damaged = self._take_stored(stored)
+            self._finish(running)
+            self._finish(self._start(damaged, cluster, stack))
 
-            with ThreadPoolExecutor(entries.threads) as threads:
-                stored = dict(zip(keys, threads.map(entries.read, keys), strict=True))
-        for task in tasks:
-            data = stored[task.key]
+    def _read_entries(self) -> dict[str, bytes | None]:
+        entries = self._entries
+        keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
+        if entries is None:
+            return {}
+        if entries.threads == 1:
+            return dict(zip(keys, map(entries.read, keys), strict=True))
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(entries.threads) as threads:
+            return dict(zip(keys, threads.map(entries.read, keys), strict=True))
+
+    def _take_stored(self, stored: dict[str, bytes | None]) -> list[Task]:
+        """End the tasks that are stored, and return those whose entries are damaged."""
+        damaged = []
+        for task in self._tasks:
+            data = stored.get(task.key)
             if data is None:
                 continue
             try:
                 task.module = task.stored_module(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
+                damaged.append(task)
                 continue
             self._end(task, "cached")
+        return damaged
 
-    def _compile(self, cluster: Cluster | None) -> None:
+    def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Running:
+        """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
         groups: dict[str, list[Task]] = {}
-        for number, task in enumerate(self._tasks):
+        for number, task in enumerate(tasks):
             if task.result is None:
                 groups.setdefault(task.key or str(number), []).append(task)
-        if not groups:
-            return
         members = list(groups.values())
-        with ExitStack() as stack:
-            for number, outcome in self._outcomes([group[0] for group in members], cluster, stack):
-                for task in members[number]:
-                    self._take(task, outcome)
-                self._store(members[number][0], outcome)
-
-    def _outcomes(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> Iterator[tuple[int, Outcome]]:
+        if not members:
+            return members, iter(())
         from devmod_targets.build.jobs import attempt
 
-        jobs = [each.job for each in tasks]
-        task = partial_call(attempt, with_sources=self._plan.with_sources)
+        leaders = [group[0] for group in members]
+        call = partial_call(attempt, with_sources=self._plan.with_sources)
         if cluster is not None:
-            return cluster.run(jobs, [each.closure for each in tasks if each.closure is not None], task)
+            closures = [task.closure for task in leaders if task.closure is not None]
+            return members, cluster.run([task.job for task in leaders], closures, call)
         from devmod_targets.build.pool import Pool
 
-        return stack.enter_context(Pool(self._workers, task)).run(jobs)
+        return members, stack.enter_context(Pool(self._workers, call)).run([task.job for task in leaders])
+
+    def _finish(self, running: _Running) -> None:
+        members, outcomes = running
+        for number, outcome in outcomes:
+            for task in members[number]:
+                self._take(task, outcome)
+            self._store(members[number][0], outcome)
 
     def _take(self, task: Task, outcome: Outcome) -> None:
         if outcome.error:

@@ -105,7 +105,7 @@ class Cluster:
         return lambda job: self._versions[_settings(job)]
 
     def run(self, jobs: Sequence[Job], closures: Sequence[Closure], task: Callable[..., Outcome]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the number of each job and its outcome, as they end.
+        """Start the jobs, and return an iterator of their numbers and outcomes, as they end.
 
         Parameters
         ----------
@@ -119,9 +119,13 @@ class Cluster:
             future = self._executor.submit(task, *pack_files(job, closure))
             self._futures.append(future)
             future.add_done_callback(lambda done, number=number: ended.put((number, done)))
-        for _ in jobs:
-            number, future = ended.get()
-            yield number, self._outcome(jobs[number], future)
+
+        def outcomes() -> Iterator[tuple[int, Outcome]]:
+            for _ in jobs:
+                number, future = ended.get()
+                yield number, self._outcome(jobs[number], future)
+
+        return outcomes()
 
     def _outcome(self, job: Job, future: Future[Outcome]) -> Outcome:
         try:

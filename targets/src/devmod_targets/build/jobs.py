@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     seconds
         The CPU time of the compiler and of the programs that it ran.
     toolchain
-        The versions of what the job ran.
+        The versions of what the job ran, on a worker of another machine; "" here.
     """
 
     data: bytes = b""
@@ -73,6 +73,7 @@ def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources
     """
     if not files:
         return _attempt(job, with_sources)
+    toolchain = toolchain_of(job)
     with tempfile.TemporaryDirectory(prefix="devmod-build-") as folder:
         for name, data in files:
             path = os.path.join(folder, *name.split("/"))
@@ -82,7 +83,7 @@ def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources
         job = replace(job, folder=folder)
         for path in job.include_paths:
             os.makedirs(path, exist_ok=True)
-        return _attempt(job, with_sources)
+        return _attempt(job, with_sources)._replace(toolchain=toolchain)
 
 
 def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes], ...]]:
@@ -109,7 +110,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error)
         texts = tuple(dict.fromkeys(str(each.message) for each in caught))
-    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - began, toolchain=toolchain_of(job))
+    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - began)
 
 
 def describe_failure(error: Exception) -> dict[str, str]:

@@ -177,7 +177,7 @@ def check_functions(modules: Iterable[tuple[Job, Module]]) -> None:
     """
     owners: dict[tuple[str, str], Job] = {}
     for job, module in modules:
-        for name in module.functions:
+        for name in module:
             owner = owners.setdefault((job.target, name), job)
             if owner is not job:
                 both = f"{owner.source} (kernel {owner.kernel!r}) and {job.source} (kernel {job.kernel!r})"

@@ -64,31 +64,39 @@ class Pool:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the number of each job and its outcome, as they end. A job whose worker was killed is run again."""
+        """Start the jobs, and return an iterator of their numbers and outcomes, as they end. A job whose worker was killed is run again."""
         waiting = deque(range(len(jobs)))
         starts = [0] * len(jobs)
         ended: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]] = queue.SimpleQueue()
         self._lanes += [_Lane(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
         idle = list(reversed(self._lanes))
-        running = 0
-        while waiting or running:
+
+        def start() -> None:
             while idle and waiting:
                 lane, number = idle.pop(), waiting.popleft()
                 starts[number] += 1
                 lane.submit(self._task, jobs[number], number, ended)
-                running += 1
-            lane, number, future = _take(ended)
-            running -= 1
-            idle.append(lane)
-            try:
-                outcome = future.result()
-            except BrokenProcessPool:
-                lane.restart()
-                if starts[number] < _STARTS:
-                    waiting.appendleft(number)
-                    continue
-                outcome = Outcome(error="WorkerError", message=_crash_message(jobs[number]))
-            yield number, outcome
+
+        def outcomes() -> Iterator[tuple[int, Outcome]]:
+            left = len(jobs)
+            while left:
+                lane, number, future = _take(ended)
+                idle.append(lane)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:
+                    lane.restart()
+                    if starts[number] < _STARTS:
+                        waiting.appendleft(number)
+                        start()
+                        continue
+                    outcome = Outcome(error="WorkerError", message=_crash_message(jobs[number]))
+                left -= 1
+                start()  # before the caller looks at the outcome
+                yield number, outcome
+
+        start()
+        return outcomes()
 
 
 class _Lane:
