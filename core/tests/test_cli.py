@@ -82,6 +82,7 @@ def test_every_command_is_listed_and_described(capsys: pytest.CaptureFixture[str
         "compile": "Compile sources for targets into one file.",
         "init": "Write a manifest for the sources in a folder.",
         "build": "Build the kernels of a manifest into one file.",
+        "bundle": "Join files into one.",
         "inspect": "Show the modules of a file, and the runtimes that they need.",
         "view": "Show a file in the browser. (pip install devmod-webgpu)",
         "devices": "List the devices of the installed runtimes.",

@@ -26,7 +26,7 @@ from devmod._values.signature import block_text, signature_text
 from devmod.errors import FormatError
 
 
-def describe(path: Path, *, verify: bool = False) -> dict[str, Any]:
+def describe(path: Path, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
@@ -37,6 +37,8 @@ def describe(path: Path, *, verify: bool = False) -> dict[str, Any]:
         The file; ``-`` is standard input.
     verify
         Whether to read the modules' bytes and compare them with the digests in the index.
+    source
+        Whether each module has its sources and its payload of text, by format.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def describe(path: Path, *, verify: bool = False) -> dict[str, Any]:
     with shared_scan():
         form, module, count = _open_stdin() if str(path) == STDIN else (*_open(path), path.stat().st_size)
         verified = sum(_verified(each) for each in walk(module)) if verify else None
-        tree, bundles = _tree(module, str(path))
+        tree, bundles = _tree(module, str(path), source)
         missing = missing_runtimes(module)  # it has a limit on the candidates
         for described, bundle in bundles:
             described["common"] = list(_common_functions(bundle))
@@ -110,7 +112,7 @@ def _open_stdin() -> tuple[str, Module, int]:
         ) from error
 
 
-def _tree(root: Module, path: str) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
+def _tree(root: Module, path: str, source: bool) -> tuple[dict[str, Any], list[tuple[dict[str, Any], Module]]]:
     """Return the description of the root, with all others in it; and the bundles that are in no bundle, with their descriptions."""
     bundles: list[tuple[dict[str, Any], Module]] = []
     count = 0
@@ -131,6 +133,8 @@ def _tree(root: Module, path: str) -> tuple[dict[str, Any], list[tuple[dict[str,
         if len(path_to) > MAX_DEPTH:
             raise FormatError(f"{path!r}: its modules import each other more than {MAX_DEPTH} deep, which is the maximum of inspect")
         described = _module(module, number)
+        if source:
+            described["source"] = _texts(module)
         if holds_candidates(module) and not in_bundle:  # the candidates of a nested bundle are those of the outer one
             bundles.append((described, module))
         into.append(described)
@@ -152,11 +156,18 @@ def _module(module: Module, number: int) -> dict[str, Any]:
         "format": module.format,
         "variant": getattr(module, "variant", None) or "",
         "bytes": _size(module) if plain else None,
+        **({"compressed": len(module.unverified[0])} if isinstance(module, StoredModule) and module.unpacked is not None else {}),
         "functions": _Functions(functions, readable),
         "origin": module.origin.to_dict() if module.origin is not None else None,
         "runtime": once_per_scan(("runtime", module.kind), lambda: runtime_of(module.kind)) if plain else None,
         "imports": [],
     }
+
+
+def _texts(module: Module) -> dict[str, str | bytes]:
+    texts = dict(module.source)
+    text = module.inspect_source(module.format) if module.format else ""
+    return texts | ({module.format: text} if text else {})
 
 
 class _Functions:

@@ -19,6 +19,7 @@ KNOWN = {
     "compile": Entry("Compile sources for targets into one file.", "devmod-targets"),
     "init": Entry("Write a manifest for the sources in a folder.", "devmod-targets"),
     "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets"),
+    "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),
     "devices": Entry("List the devices of the installed runtimes."),

@@ -25,6 +25,7 @@ Examples:
   devmod inspect k.devmod
   devmod inspect k.devmod --json
   devmod inspect k.devmod --verify  # reads all of it, and compares the digests
+  devmod inspect k.devmod --source  # with the sources
   devmod inspect - < k.devmod       # standard input
   devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
   devmod inspect k.tvmimports       # TVM's imports blob, or a library (.so) that TVM exported
@@ -33,14 +34,15 @@ Examples:
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True, help="Read every payload, and compare it with its digest in the index.")
+@click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
 @debug_option
-def command(file: Path, as_json: bool, verify: bool) -> None:
+def command(file: Path, as_json: bool, verify: bool, source: bool) -> None:
     """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
 
     FILE is a .devmod bundle, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a bundle or an
     imports blob. Without --verify no digest is compared. No backend is imported.
     """
-    description = describe(file, verify=verify)
+    description = describe(file, verify=verify, source=source)
     if as_json:
         print_json(description)
         return
@@ -78,6 +80,7 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
     head = _head(module)
     if module["bytes"] is not None:
         head += f", {size(module['bytes'])}"
+        head += f" (compressed to {size(module['compressed'])})" if "compressed" in module else ""
     runtime = module["runtime"]
     if runtime is not None:
         missing = f"excluded by {runtime['excluded']}" if runtime["excluded"] else "not installed"
@@ -94,7 +97,14 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         parts += [origin["toolchain"]] if origin.get("toolchain") else []
         parts += [f"options {' '.join(origin['options'])}"] if origin.get("options") else []
         parts += [f"{name} sha256 {digest[:12]}…" for name, digest in origin.get("sources", {}).items()]
-        yield f"{inner}from {', '.join(parts)}"
+        if parts:
+            yield f"{inner}from {', '.join(parts)}"
+        if origin.get("compression"):
+            yield f"{inner}compressed by {origin['compression']}"
+    for name, text in module.get("source", {}).items():
+        lines = text.splitlines() if isinstance(text, str) else [f"{size(len(text))} of binary"]
+        yield f"{inner}source {name}:"
+        yield from (f"{inner}  {line}" for line in lines)
     again: dict[str, None] = {}
     for child in module["imports"]:
         if isinstance(child, int):

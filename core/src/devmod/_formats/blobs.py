@@ -24,7 +24,7 @@ def level_of(compress: str | None) -> int:
     if name == "zstd" and level in map(str, range(1, 23)):
         return int(level)
     raise ArgumentError(
-        f"compress is None, 'none', 'zstd' or 'zstd:LEVEL' with a level from 1 to 22, not {compress!r}", argument="compress"
+        f"compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got {compress!r}", argument="compress"
     )
 
 

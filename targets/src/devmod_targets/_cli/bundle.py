@@ -1,0 +1,45 @@
+"""`devmod bundle`: join files into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import devmod
+from devmod.commands import debug_option, echo, size
+
+
+@click.command(
+    "bundle",
+    short_help="Join files into one.",
+    epilog="""\b
+Examples:
+  devmod bundle cuda.devmod opencl.devmod -o kernels.devmod
+  devmod bundle kernels.devmod -o small.devmod --compress zstd:19
+  devmod bundle small.devmod -o plain.devmod --compress none
+""",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("-o", "--output", metavar="FILE", required=True, type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--compress", metavar="METHOD",
+              help='Compress payloads and sources: "zstd", or "zstd:19" for another level than 3; "none" decompresses all. '
+                   "[default: bytes stay as they are in FILE]")  # fmt: skip
+@click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error.")
+@debug_option
+def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: bool, quiet: bool) -> None:
+    """Write the candidates of all FILEs, .devmod bundles, into one file, in their order. No runtime is needed.
+
+    The modules' bytes, origins and sources do not change. The output may be one of the FILEs.
+    """
+    modules: list[devmod.Module] = []
+    for file in files:
+        root = devmod.load(file)
+        modules += root.imports if root.kind == "bundle" else (root,)
+    module = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+    devmod.save(module, output, compress=compress)
+    if not quiet:
+        kinds = dict.fromkeys(each.kind for each in modules)
+        amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"
+        echo(f"{output}: {size(output.stat().st_size)}, {amount} ({', '.join(kinds)})")

@@ -1,0 +1,134 @@
+"""`devmod bundle` and `devmod inspect --source`, in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._cli import main
+
+INFO = {"f": devmod.FunctionInfo("f", ["handle"])}
+CUDA = "__global__ void f() {}\n" * 30
+
+
+@pytest.fixture(autouse=True)
+def core_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEVMOD_COMPILE_FORCE_FALLBACK", "1")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[devmod.Module]:
+    """The modules of the files a.devmod (two candidates, with sources) and b.devmod (one)."""
+    monkeypatch.chdir(tmp_path)
+    modules = [devmod.create_with_fallback("cuda", b"\x7fELF" + bytes(300 * number), "cubin", INFO, {"cuda": CUDA}) for number in (1, 2)]
+    modules.append(devmod.create_with_fallback("opencl", b"kernel void f(global int *x) {}", "cl", INFO))
+    devmod.save(devmod.bundle(*modules[:2]), "a.devmod", with_sources=True)
+    devmod.save(modules[2], "b.devmod")
+    return modules
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(arguments)
+    return code, *capsys.readouterr()
+
+
+def test_files_are_joined_in_their_order(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    code, out, err = run(capsys, "bundle", "b.devmod", "a.devmod", "-o", "c.devmod")
+    size = Path("c.devmod").stat().st_size
+    assert (code, out, err) == (0, f"c.devmod: {size / 1000:.1f} kB, 3 candidates (opencl, cuda)\n", "")
+    joined = devmod.load("c.devmod").imports
+    assert [each.save_to_bytes() for each in joined] == [files[number].save_to_bytes() for number in (2, 0, 1)]
+    assert [dict(each.source) for each in joined] == [{}, {"cuda": CUDA}, {"cuda": CUDA}]
+
+
+def test_one_file_is_written_again(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    before = Path("a.devmod").read_bytes()
+    assert run(capsys, "bundle", "a.devmod", "-o", "a.devmod", "-q") == (0, "", "")
+    assert Path("a.devmod").read_bytes() == before
+    assert run(capsys, "bundle", "b.devmod", "-o", "c.devmod")[1].endswith(", 1 candidate (opencl)\n")
+    assert Path("c.devmod").read_bytes() == Path("b.devmod").read_bytes()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14) and not pytest.importorskip("backports.zstd"), reason="needs zstd")
+def test_a_file_is_compressed_and_decompressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    before = Path("a.devmod").read_bytes()
+    assert run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd:19")[0] == 0
+    assert len(Path("c.devmod").read_bytes()) < len(before) // 2
+    assert run(capsys, "bundle", "c.devmod", "-o", "d.devmod")[0] == 0
+    assert Path("d.devmod").read_bytes() == Path("c.devmod").read_bytes()
+    assert run(capsys, "bundle", "c.devmod", "-o", "d.devmod", "--compress", "none")[0] == 0
+    assert Path("d.devmod").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["a.devmod", "nope.devmod", "-o", "c.devmod"], 1, "devmod: error: nope.devmod: No such file or directory\n"),
+        (["a.devmod", "-o", "no/c.devmod"], 1, "devmod: error: no/c.devmod: No such file or directory\n"),
+        (["-o", "c.devmod"], 2, "Missing argument 'FILE...'"),
+        (["a.devmod"], 2, "Missing option '-o' / '--output'"),
+        (
+            ["a.devmod", "-o", "c.devmod", "--compress", "gzip"],
+            1,
+            "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n",
+        ),
+        (
+            ["a.devmod", "text.devmod", "-o", "c.devmod"],
+            1,
+            "devmod: error: 'text.devmod' is not a bundle: it does not begin with the magic bytes of a .devmod file\n",
+        ),
+    ],
+)
+def test_mistakes_leave_no_file(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module], arguments: list[str], code: int, message: str
+) -> None:
+    Path("text.devmod").write_text("text")
+    before = sorted(path.name for path in Path().iterdir())
+    found, out, err = run(capsys, "bundle", *arguments)
+    assert (found, out) == (code, "")
+    assert message == err if code == 1 else message in err
+    assert sorted(path.name for path in Path().iterdir()) == before
+
+
+def test_candidates_that_take_different_arguments_need_the_option_mixed(
+    capsys: pytest.CaptureFixture[str], files: list[devmod.Module]
+) -> None:
+    for name, kind in (("x", "int32"), ("y", "float32")):
+        param = devmod.Param("n", "scalar", kind)
+        info = {"g": devmod.FunctionInfo("g", [kind], interface=devmod.Interface([param]))}
+        devmod.save(devmod.create_with_fallback("cuda", b"\x7fELF", "cubin", info), f"{name}.devmod")
+    code, _, err = run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod")
+    assert code == 1
+    assert err.startswith("devmod: error: the candidates of the bundle take different arguments in the function 'g'.")
+    assert run(capsys, "bundle", "x.devmod", "y.devmod", "-o", "c.devmod", "--mixed", "-q") == (0, "", "")
+
+
+def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    run(capsys, "bundle", "a.devmod", "b.devmod", "-o", "c.devmod")
+    assert "source" not in run(capsys, "inspect", "c.devmod")[1]
+    code, out, _ = run(capsys, "inspect", "c.devmod", "--source")
+    assert code == 0
+    assert out.count("    source cuda:\n      __global__ void f() {}\n") == 2
+    assert "    source cl:\n      kernel void f(global int *x) {}\n" in out
+    listing = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", INFO, {"bc": b"BC\xc0\xde"})
+    devmod.save(listing, "h.devmod", with_sources=True)
+    assert "\n  source bc:\n    4 B of binary\n" in run(capsys, "inspect", "h.devmod", "--source")[1]
+    described = json.loads(run(capsys, "inspect", "c.devmod", "--source", "--json")[1])["module"]
+    assert [each["source"] for each in described["imports"]] == [{"cuda": CUDA}] * 2 + [{"cl": "kernel void f(global int *x) {}"}]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14) and not pytest.importorskip("backports.zstd"), reason="needs zstd")
+def test_inspect_shows_what_is_compressed(capsys: pytest.CaptureFixture[str], files: list[devmod.Module]) -> None:
+    run(capsys, "bundle", "a.devmod", "-o", "c.devmod", "--compress", "zstd")
+    text = run(capsys, "inspect", "c.devmod", "--verify")[1]
+    origin = devmod.load("c.devmod").imports[0].origin
+    assert origin is not None
+    described = json.loads(run(capsys, "inspect", "c.devmod", "--json")[1])["module"]["imports"][0]
+    assert f"cuda cubin, {described['bytes']} B (compressed to {described['compressed']} B) — runtime" in text
+    assert f"    compressed by {origin.extra['compression']}\n" in text
+    assert "Digests compared: 2; all match." in text
+    assert "from " not in text
