@@ -48,7 +48,7 @@ def decompress(data: Binary, unpacked: tuple[int, bytes], subject: str, kind: st
     Parameters
     ----------
     data
-        The frame, whose digest was checked.
+        The frame.
     unpacked
         The size and the SHA-256 of the result.
     subject, kind

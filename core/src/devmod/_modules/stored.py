@@ -228,8 +228,10 @@ class StoredModule(Module):
         return write_payload(spec, *contents, path)
 
     def verify(self) -> None:
-        """Raise FormatError if the bytes have another digest than the index. They are hashed once (R41)."""
-        if self._digest is not None:
+        """Raise FormatError if the module's bytes have another digest than the index. They are hashed once (R41)."""
+        if self.unpacked is not None:
+            self._wire  # noqa: B018 - the digest is checked after the decompression
+        elif self._digest is not None:
             self._once.get("digest", self._check_digest)
 
     def check(self, digest: bytes) -> None:
@@ -275,7 +277,7 @@ class StoredModule(Module):
 
     @property
     def _wire(self) -> memoryview:
-        """The module's bytes. The digest of bytes that were not compressed is not checked."""
+        """The module's bytes. Their digest is checked only if they were compressed; hashing the compressed bytes too would take time."""
         if self.unpacked is None:
             return self._bytes
         wire: memoryview = self._once.get("wire", self._unpack)
@@ -285,8 +287,11 @@ class StoredModule(Module):
         from devmod._formats.blobs import decompress
 
         assert self.unpacked is not None
-        self.verify()
-        return decompress(self._bytes, self.unpacked, f"{self.place}: {self._description}", self.kind)
+        try:
+            return decompress(self._bytes, self.unpacked, f"{self.place}: {self._description}", self.kind)
+        except FormatError:
+            self._check_digest()  # a damaged file
+            raise
 
     def source_bytes(self, *, unpack: bool) -> memoryview:
         """Return the bytes of the sources as the file has them, or decompressed. FormatError if they are damaged."""

@@ -1,0 +1,207 @@
+"""Measure large bundles: opening one of many functions, joining files, and compression.
+
+    python benchmarks/bench_bundle.py [--megabytes 1000] [--functions 10000] [--rounds 5] [--folder .]
+
+Opening: a file of many modules with one function each; each figure is the median of new processes, after `import devmod`. Joining: two
+files of half the size with `devmod bundle`, beside a raw write and one pass of SHA-256 over the same bytes in turns. Its peak memory is
+VmHWM of a new process, above that of the same command for two small files. Compression: what it adds to a save and to a load, beside the
+library's own time for the same bytes in turns. Exits with 1 if devmod exceeds a bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import devmod
+from devmod._formats.blobs import _library
+
+MAX_OPEN, MAX_RATIO, MAX_MEMORY, MAX_ZSTD = 15.0, 1.5, 60.0, 1.2
+
+OPEN = """
+import sys, time
+import devmod
+start = time.perf_counter(), time.process_time()
+root = devmod.load(sys.argv[1])
+(module,) = root._owners_of("kernel_77")
+first = (time.perf_counter() - start[0]) * 1e3, (time.process_time() - start[1]) * 1e3
+start = time.perf_counter()
+root = devmod.load(sys.argv[1])
+(module,) = root._owners_of("kernel_78")
+again = (time.perf_counter() - start) * 1e3
+start = time.perf_counter()
+assert module.save_to_bytes()
+print(*first, again, (time.perf_counter() - start) * 1e3)
+"""
+JOIN = """
+import sys, time
+from devmod._cli import main
+start = time.perf_counter()
+assert main(["bundle", "-q", *sys.argv[2:], "-o", sys.argv[1]]) == 0
+took = (time.perf_counter() - start) * 1e3
+with open("/proc/self/status") as file:
+    print(took, next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024)
+"""
+
+
+def in_new_process(script: str, *arguments: object, processes: int = 1) -> list[float]:
+    """Return the numbers that a script prints, each the median of several processes."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    printed = [subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout for _ in range(processes)]
+    return [statistics.median(numbers) for numbers in zip(*([float(word) for word in each.split()] for each in printed), strict=True)]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the milliseconds that `work` takes."""
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
+
+
+def module(code: bytes, name: str) -> devmod.Module:
+    return devmod.create_with_fallback("cuda", code, "cubin", {name: devmod.FunctionInfo(name, ["handle", "int32"])})
+
+
+def bench_open(folder: Path, size: int, functions: int) -> tuple[list[str], list[str]]:
+    """Open the file of many functions."""
+    path, chunk = folder / "many.devmod", random.Random(1).randbytes(1 << 20)
+    part = size // functions
+    modules = [
+        module(number.to_bytes(8, "little") + chunk[number % 1000 : number % 1000 + part], f"kernel_{number}")
+        for number in range(functions)
+    ]
+    devmod.save(devmod.bundle(*modules), path)
+    total = path.stat().st_size
+    del modules
+    in_new_process(OPEN, path)
+    first, cpu, again, load = in_new_process(OPEN, path, processes=9)
+    path.unlink()
+    lines = [
+        f"opening {total / 1e6:.0f} MB with {functions} functions, and finding one",
+        f"{'  first in a process, with its imports':44}{first:8.2f} ms   ({cpu:.2f} ms of processor time)",
+        f"{'  again':44}{again:8.2f} ms",
+        f"{'  reading and checking that module':44}{load:8.2f} ms",
+    ]
+    bad = [f"opening took {min(first, cpu):.1f} ms; {MAX_OPEN} is the bound"] if min(first, cpu) > MAX_OPEN else []
+    return lines, bad
+
+
+def write_raw(path: Path, data: bytes, count: int) -> None:
+    with open(path, "wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, len(data) * count)
+        for _ in range(count):
+            file.write(data)
+
+
+def hash_raw(data: bytes, count: int) -> None:
+    digest = hashlib.sha256()
+    for _ in range(count):
+        digest.update(data)
+
+
+def bench_join(folder: Path, size: int, rounds: int) -> tuple[list[str], list[str]]:
+    """Join two files of half the size."""
+    count = 20
+    chunk = random.Random(2).randbytes(size // count)
+    names = []
+    for file in range(2):
+        names.append(folder / f"half{file}.devmod")
+        halves = [module(chunk[number + file * 10 :], f"kernel_{file}_{number}") for number in range(count // 2)]
+        devmod.save(devmod.bundle(*halves), names[-1])
+    small = folder / "small.devmod"
+    devmod.save(module(b"", "f"), small)
+    raw, joined = folder / "raw", folder / "joined.devmod"
+    times: dict[str, list[float]] = {name: [] for name in ("raw write", "SHA-256 pass", "devmod bundle")}
+    memory = []
+    for _ in range(rounds):
+        raw.unlink(missing_ok=True)
+        times["raw write"].append(timed(lambda: write_raw(raw, chunk, count)))
+        raw.unlink()
+        times["SHA-256 pass"].append(timed(lambda: hash_raw(chunk, count)))
+        joined.unlink(missing_ok=True)
+        took, peak = in_new_process(JOIN, joined, *names)
+        times["devmod bundle"].append(took)
+        memory.append(peak)
+    base = in_new_process(JOIN, folder / "base.devmod", small, processes=3)[1]
+    for path in (*names, joined):
+        path.unlink()
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    bound = max(medians["raw write"], medians["SHA-256 pass"])
+    lines = [f"joining two files of {size / 2e6:.0f} MB"]
+    lines += [f"{'  ' + name:44}{took:8.0f} ms   {took / bound:5.2f}" for name, took in medians.items()]
+    lines.append(f"{'  peak memory of the process':44}{max(memory):8.1f} MiB   (a small file: {base:.1f} MiB)")
+    ratio = medians["devmod bundle"] / bound
+    bad = [f"joining took {ratio:.2f} of the slower part; {MAX_RATIO} is the bound"] if ratio > MAX_RATIO else []
+    bad += [f"joining took {max(memory):.0f} MiB; {MAX_MEMORY} is the bound"] if max(memory) > MAX_MEMORY else []
+    return lines, bad
+
+
+def bench_zstd(rounds: int) -> tuple[list[str], list[str]]:
+    """Compress and decompress 64 MB that get about four times smaller."""
+    rng = random.Random(3)
+    words = [rng.randbytes(rng.randrange(4, 60)) for _ in range(4000)]
+    data = b"".join(rng.choice(words) + rng.randbytes(4) for _ in range(1_800_000))[: 64 << 20]
+    library = _library()
+    made = module(data, "f")
+    wire = made.save_to_bytes()
+    frame = library.compress(wire, 3)
+    packed, plain = devmod.dumps(made, compress="zstd"), devmod.dumps(made)
+    bounded = {library.DecompressionParameter.window_log_max: 27}
+    work: dict[str, Callable[[], object]] = {
+        "libzstd compress": lambda: library.compress(wire, 3),
+        "save, compressed": lambda: devmod.dumps(made, compress="zstd"),
+        "save": lambda: devmod.dumps(made),
+        "libzstd decompress": lambda: library.ZstdDecompressor(options=bounded).decompress(frame, max_length=len(wire) + 1),
+        "load, compressed": lambda: devmod.loads(packed).verify(),  # type: ignore[attr-defined]
+        "load": lambda: devmod.loads(plain).verify(),  # type: ignore[attr-defined]
+    }
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, each in work.items():
+            times[name].append(timed(each))
+    best = {name: min(each) for name, each in times.items()}
+    lines = [f"compression of {len(wire) / 1e6:.0f} MB to {len(frame) / 1e6:.0f} MB (best of {rounds} rounds in turns)"]
+    lines += [f"{'  ' + name:44}{took:8.0f} ms" for name, took in best.items()]
+    bad = []
+    for name, library_name in (("save", "libzstd compress"), ("load", "libzstd decompress")):
+        ratio = (best[f"{name}, compressed"] - best[name]) / best[library_name]
+        lines.append(f"{'  what it adds to a ' + name + ', by the library':44}{ratio:8.2f}")
+        bad += [f"zstd adds {ratio:.2f} of the library's time to a {name}; {MAX_ZSTD} is the bound"] if ratio > MAX_ZSTD else []
+    return lines, bad
+
+
+def main() -> int:
+    """Print the tables. Return 1 if a bound is exceeded."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--functions", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", default=None, help="where the files are written (default: the system's folder for such)")
+    options = parser.parse_args()
+    os.environ["DEVMOD_COMPILE_FORCE_FALLBACK"] = "1"
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder, size = Path(name), options.megabytes * 1_000_000
+        for lines, bad in (
+            bench_open(folder, size, options.functions),
+            bench_join(folder, size, options.rounds),
+            bench_zstd(options.rounds),
+        ):
+            print("\n".join(lines), end="\n\n", flush=True)
+            failed += bad
+    print("\n".join(failed) or "All within the bounds.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
