@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 import toy_backend as toy
+from stored import Raw, entry, file_of
 
 import devmod
 from devmod import FunctionInfo, Interface, Local, Member, Param
@@ -195,6 +197,77 @@ def test_the_rules_hold_after_saving_and_loading(register: Register) -> None:
     assert result(f, a=2, n=3) == [6, 6]
     with pytest.raises(devmod.ArgumentError, match=ORDERS):
         result(f, 3, X, 2.0)
+
+
+def calls_of(data: bytes) -> object:
+    """Return the key `calls` of an index."""
+    index = msgpack.unpackb(data[48 : 48 + int.from_bytes(data[12:16], "little")])
+    return index.get("calls")
+
+
+def check_calls(own: tuple[Param, ...], other: tuple[Param, ...], calls: object, register: Register, more: Sequence[devmod.Module]) -> None:
+    """Call the function of a loaded bundle whose last candidate has damaged bytes: the index has what the candidates have in common."""
+    chosen = module(*own)
+    register("devmod.targets", "toy", toy.SPEC)
+    register("devmod.load_from_bytes", "toy", lambda data: chosen)
+    data = devmod.dumps(devmod.bundle(chosen, *more, unavailable(*other)))
+    assert calls_of(data) == calls
+    assert devmod.dumps(devmod.loads(data)) == data
+    size = len(unavailable(*other).save_to_bytes())
+    f = devmod.loads(data[:-size] + bytes(size))["f"]
+    names = [name for each in own for name in (("a", "n") if each is STRUCT and calls else (each.name,))]
+    values = {"x": X, "a": 2.0, "n": 3}
+    if calls != {"f": [True]} and calls != {"f": [True, "p"]}:
+        assert result(f, *(values[name] for name in names)) == [6, 6]
+    else:
+        with pytest.raises(devmod.ArgumentError, match=ORDERS):
+            result(f, *(values[name] for name in names))
+    assert result(f, a=2, n=3) == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "calls"),
+    [
+        ((X, A, N), (X, A, N), None),
+        ((N, X, A), (X, A, N), {"f": [True]}),
+        ((X, A, N), (X, STRUCT), {"f": [False, "p"]}),
+        ((STRUCT, X), (X, A, N), {"f": [True, "p"]}),
+        ((X, STRUCT), (X, STRUCT.replace(name="q")), {"f": [False, "p", "q"]}),
+    ],
+)
+def test_a_call_reads_the_chosen_candidate_alone(
+    own: tuple[Param, ...], other: tuple[Param, ...], calls: object, register: Register
+) -> None:
+    check_calls(own, other, calls, register, ())
+
+
+def test_a_call_of_a_large_bundle_reads_the_chosen_candidate_alone(register: Register) -> None:
+    more = [Raw("other", b"", functions=(f"f{number}",)) for number in range(600)]
+    check_calls((STRUCT, X), (X, A, N), {"f": [True, "p"]}, register, more)
+
+
+def test_a_candidate_that_is_added_to_a_loaded_bundle_counts(register: Register) -> None:
+    own = module(X, A, N)
+    register("devmod.targets", "toy", toy.SPEC)
+    register("devmod.load_from_bytes", "toy", lambda data: own)
+    bundle = devmod.loads(devmod.dumps(devmod.bundle(own, unavailable(X, A, N))))
+    assert result(bundle["f"], X, 2.0, 3) == [6, 6]
+    bundle.import_module(unavailable(N, A, X))
+    with pytest.raises(devmod.ArgumentError, match=ORDERS):
+        result(bundle["f"], X, 2.0, 3)
+    assert calls_of(devmod.dumps(bundle)) == {"f": [True]}
+
+
+@pytest.mark.parametrize("calls", [7, {}, {"f": 7}, {"f": []}, {"f": [True, 7]}, {"g": [True]}], ids=str)
+def test_invalid_calls_in_an_index_are_ignored(calls: object, register: Register) -> None:
+    own = module(X, A, N)
+    register("devmod.targets", "toy", toy.SPEC)
+    register("devmod.load_from_bytes", "toy", lambda data: own)
+    wire = own.save_to_bytes()
+    entries = [entry(wire, kind="toy", format="toy"), entry(wire, offset=-(-len(wire) // 64) * 64, kind="other")]
+    blobs = wire + bytes(-len(wire) % 64) + wire
+    f = devmod.loads(file_of({"calls": calls, "roots": [0, 1], "modules": entries}, blobs))["f"]
+    assert result(f, X, 2.0, 3) == [6, 6]
 
 
 def test_specialize_keeps_the_rules() -> None:

@@ -8,6 +8,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import toy_backend as toy
 from bundles import Register, bundle_of, noise, runtime
 from http_server import Handler, Server
 from stored import Raw, entry, file_of
@@ -35,6 +36,25 @@ def test_the_index_and_the_chosen_candidate_move(server: Server, register: Regis
     assert loaded == [B]
     assert 0 < server.sent - before - len(B) < 300
     assert len(server.requests) == 2
+
+
+def test_one_of_several_candidates_with_names_moves(server: Server, register: Register) -> None:
+    """The candidates have different orders of arguments. The index has that, so their interfaces are not read."""
+    x, n = devmod.Param("x", "buffer", "float32", "rw"), devmod.Param("n", "scalar", "int32")
+    code = noise(100_000).hex().encode()
+
+    def candidate(kind: str, fmt: str, *params: devmod.Param) -> devmod.Module:
+        info = devmod.FunctionInfo("f", ["handle" if each is x else "int32" for each in params], (), (), devmod.Interface(params))
+        return devmod.create_with_fallback(kind, code, fmt, {"f": info})
+
+    own = toy.ToyModule(toy.SPEC, "toy", candidate("opencl", "cl", x, n).functions, code)
+    register("devmod.targets", "toy", toy.SPEC)
+    register("devmod.load_from_bytes", "toy", lambda data: own)
+    server.files["k.devmod"] = devmod.dumps(devmod.bundle(candidate("cuda", "ptx", n, x), own, candidate("opencl", "cl", x, n)))
+    function = devmod.load(server.url())["f"]
+    assert [span.partition("-")[0] for span in server.spans] == ["0", str(server.files["k.devmod"].index(own.save_to_bytes()))]  # type: ignore[union-attr]
+    with pytest.raises(devmod.ArgumentError, match="its candidates have different orders of arguments"):
+        function([0.0], 1)
 
 
 @pytest.mark.parametrize("count", [20, 2000], ids=["small", "large"])

@@ -10,7 +10,7 @@ import os
 import sys
 
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
-from devmod._modules.module import Module
+from devmod._modules.module import LibraryModule, Module
 from devmod._modules.stored import StoredModule, slices
 from devmod._util.regular_files import open_regular
 from devmod.errors import ArgumentError, FormatError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from devmod._modules.agreement import Agreement
     from devmod._modules.bundle import BundleModule
 
 
@@ -48,9 +49,9 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
         raise FormatError("a bundle holds modules, and none was given", kind="bundle")
     node = _bundle_of(modules, ())
     if not mixed:
-        from devmod._modules.agreement import check_agreement
+        from devmod._modules.agreement import agreements
 
-        check_agreement(node.imports)
+        agreements(node.imports, check=True)
     return node
 
 
@@ -209,39 +210,48 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
-    read = slices(data[start:])
-    if bytes(index[2:8]) == b"lookup" and sys.byteorder == "little":
-        from devmod._formats.lookup import IndexedBundle
-        from devmod._modules.bundle import kinds_in
-
-        kinds = kinds_in(prefer)
-        return IndexedBundle(
-            index, len(data) - start, place, data[8], lambda entry, number: _module_of(entry, number, read, place, kinds, index), kinds
-        )
-    roots, entries = read_index(index, len(data) - start, place, data[8])
-    return _tree_of(roots, entries, index, place, read, prefer)
+    return _tree_of(index, len(data) - start, place, data[8], slices(data[start:]), prefer)
 
 
 def _tree_of(
-    roots: Sequence[int],
-    entries: Sequence[Entry],
     index: memoryview,
+    available: int,
     place: str,
-    read: Callable[[int, int], memoryview],
+    version: int,
+    read: Callable[[int, int, bytes | None], memoryview],
     prefer: Sequence[str] | str,
 ) -> Module:
+    kinds = tuple(prefer)
     if prefer:
         from devmod._modules.bundle import kinds_in
 
-        prefer = kinds_in(prefer)
-    kinds = tuple(prefer)
-    modules = [_module_of(entry, number, read, place, kinds, index) for number, entry in enumerate(entries)]
+        kinds = kinds_in(prefer)
+
+    def make(entry: Entry, number: int) -> Module:
+        return _module_of(entry, number, read, place, kinds, index)
+
+    if bytes(index[2:8]) == b"lookup" and sys.byteorder == "little":
+        from devmod._formats.lookup import IndexedBundle
+
+        return _with_agreements(IndexedBundle(index, available, place, version, make, kinds), index)
+    roots, entries = read_index(index, available, place, version)
+    modules = [make(entry, number) for number, entry in enumerate(entries)]
     for entry, module in zip(entries, modules, strict=True):
         if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
     if len(roots) == 1:
         return modules[roots[0]]
-    return _bundle_of([modules[number] for number in roots], kinds)
+    return _with_agreements(_bundle_of([modules[number] for number in roots], kinds), index)
+
+
+def _with_agreements(node: BundleModule, index: memoryview) -> BundleModule:
+    def read() -> dict[str, Agreement]:
+        from devmod._modules.agreement import read_agreements
+
+        return read_agreements(index)
+
+    node.agreements = read
+    return node
 
 
 def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleModule:
@@ -251,13 +261,11 @@ def _bundle_of(candidates: Iterable[Module], prefer: tuple[str, ...]) -> BundleM
 
 
 def _module_of(
-    entry: Entry, number: int, read: Callable[[int, int], memoryview], place: str, prefer: tuple[str, ...], index: memoryview
+    entry: Entry, number: int, read: Callable[[int, int, bytes | None], memoryview], place: str, prefer: tuple[str, ...], index: memoryview
 ) -> Module:
     if entry.kind == BUNDLE:
         return _bundle_of((), prefer)
     if entry.offset is None:
-        from devmod._modules.library import LibraryModule
-
         return LibraryModule()
     return StoredModule(
         entry.kind,

@@ -6,8 +6,8 @@ import errno
 import os
 from threading import Lock
 
-from devmod._formats.index import HEADER, aligned, index_length, read_head, read_index
-from devmod._util.paths import path_to_str
+from devmod._formats.index import HEADER, aligned, index_length, read_head
+from devmod._util.regular_files import path_to_str
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error, not_installed
 
 TYPE_CHECKING = False
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from devmod._formats.index import Entry
-
 
 # A source has `place`, its name in messages; `size`, -1 if it is unknown; `head()`, which returns the header and any number of the next
 # bytes; and `read(start, stop, digest)`, which may take the bytes with that SHA-256 from a cache. The reader checks all digests.
-def read_head_of(path: Any, **options: Any) -> tuple[list[int], list[Entry], memoryview, str, Callable[[int, int], memoryview]]:
-    """Return the roots, the entries, the index and the place of a bundle, and the function that reads the modules' bytes.
+def read_head_of(path: Any, **options: Any) -> tuple[memoryview, int, str, int, Callable[[int, int, bytes | None], memoryview]]:
+    """Return a bundle's index, number of bytes for modules (-1: unknown), place and version, and the function that reads modules' bytes.
 
     The parameters and errors are those of `load`.
     """
@@ -34,16 +32,14 @@ def read_head_of(path: Any, **options: Any) -> tuple[list[int], list[Entry], mem
     start, total = aligned(end), source.size
     if 0 <= total < start:
         raise FormatError(f"{place} is cut short: {total} bytes, and its head alone takes {start}")
-    roots, entries = read_index(index, total - start if total >= 0 else -1, place, head[8])
-    digests = {(each.offset, each.size): each.digest for entry in entries for each in (entry, entry.sources) if each is not None}
 
-    def read(offset: int, size: int) -> memoryview:
-        data = source.read(start + offset, start + offset + size, digests[offset, size])
+    def read(offset: int, size: int, digest: bytes | None) -> memoryview:
+        data = source.read(start + offset, start + offset + size, digest)
         if len(data) < size:
             raise FormatError(f"{place} is cut short: a module has {size} bytes, and {len(data)} are left")
         return memoryview(data)
 
-    return roots, entries, index, place, read
+    return index, total - start if total >= 0 else -1, place, head[8], read
 
 
 def _url_source(url: str, options: dict[str, Any]) -> Any:
@@ -86,7 +82,7 @@ class _FileSource:
     def head(self) -> bytes:
         return self.read(0, 4096)
 
-    def read(self, start: int, stop: int, digest: bytes = b"") -> bytes:
+    def read(self, start: int, stop: int, digest: bytes | None = None) -> bytes:
         parts = []
         with self._lock:
             try:

@@ -24,9 +24,9 @@ from devmod._formats.index import (
 )
 from devmod._formats.lookup import KEY, MIN_MODULES, make_table
 from devmod._formats.wire import array_header, map_header, pack
+from devmod._modules.agreement import agreements, pack_agreements
 from devmod._modules.bundle import BundleModule
-from devmod._modules.library import LibraryModule
-from devmod._modules.module import LIBRARY, Module
+from devmod._modules.module import LIBRARY, LibraryModule, Module
 from devmod._modules.stored import StoredModule
 from devmod._modules.tree import ordered
 from devmod._modules.variant import variant_of
@@ -39,7 +39,7 @@ from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, BinaryIO
 
     from devmod._values.code import Binary
@@ -80,7 +80,10 @@ class Plan:
             entry.offset = aligned(end)
             entry.size = sum(map(len, parts))
             end = entry.offset + entry.size
-        index = pack_index(self._roots, self._entries)
+        self._calls: dict[str, list[object]] = {}
+        if isinstance(module, BundleModule) and len(self._roots) > 1:
+            self._calls = pack_agreements(module.agreements() if module.agreements is not None else agreements(roots))
+        index = pack_index(self._roots, self._entries, self._calls)
         if len(index) > MAX_INDEX:
             raise FormatError(f"the index of the bundle would be {len(index)} bytes, and the most a file holds are {MAX_INDEX}")
         # The reader checks the index, so that every file that is written can be read.
@@ -102,7 +105,7 @@ class Plan:
                 module.check(digest)
         version = 2 if self._sources or any(entry.unpacked for entry in self._entries) else 1
         file.seek(0)
-        file.write(pack_head(pack_index(self._roots, self._entries), version))
+        file.write(pack_head(pack_index(self._roots, self._entries, self._calls), version))
 
     def _digests(self) -> list[bytes]:
         from hashlib import sha256
@@ -239,7 +242,7 @@ def _meanwhile(one: Callable[[], Any], other: Callable[[], None], size: int) -> 
     return results[0]
 
 
-def pack_index(roots: Sequence[int], entries: Sequence[Entry]) -> bytes:
+def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> bytes:
     """The index in msgpack. Its length does not depend on the digests, which are known last."""
     subject = "the index of a bundle"
     sources: dict[Entry, int] = {}
@@ -248,14 +251,15 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry]) -> bytes:
         if entry.sources is not None:
             sources.setdefault(entry.sources, len(sources))
         packed.append(pack(entry.to_dict(sources), subject))
-    parts = [b"", pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
+    extra = pack("calls", subject) + pack(calls, subject) if calls else b""
+    parts = [b"", extra, pack("roots", subject), pack(roots, subject), pack("modules", subject), array_header(len(packed)), *packed]
     if sources:
         parts += [pack("sources", subject), pack([entry.to_dict() for entry in sources], subject)]
     elif len(packed) >= MIN_MODULES and list(roots) == list(range(len(packed))) and not any(entry.imports for entry in entries):
         size = len(pack(make_table(entries, packed, 0), subject))
-        start = 1 + len(KEY) + size + sum(map(len, parts[:5]))
+        start = 1 + len(KEY) + size + sum(map(len, parts[:6]))
         parts[0] = KEY + pack(make_table(entries, packed, start), subject)
-    return map_header(2 + bool(sources) + bool(parts[0])) + b"".join(parts)
+    return map_header(2 + bool(sources) + bool(parts[0]) + bool(extra)) + b"".join(parts)
 
 
 def pack_head(index: bytes, version: int = 1) -> bytes:

@@ -6,6 +6,7 @@ unknown, has a parameter without a name, or has two of one name is not compared.
 
 from __future__ import annotations
 
+from devmod._formats.msgpack import Reader
 from devmod._modules.choice import describe_candidate
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
@@ -33,6 +34,9 @@ _CLASSES = {0: "integer", 1: "integer", 6: "bool"}  # DLPack's codes; the others
 _MAX_ROWS, _MAX_CELL = 32, 60
 
 
+_ORDERS = "its candidates have different orders of arguments"
+
+
 class Agreement:
     """The arguments that several candidates have in common.
 
@@ -51,7 +55,10 @@ class Agreement:
 
 def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     """Return what the candidates of a function have in common; None if fewer than two are comparable, or they do not agree."""
-    interfaces = _interfaces(name, candidates)
+    return _agreement(_interfaces(name, candidates))
+
+
+def _agreement(interfaces: Mapping[Module, Interface]) -> Agreement | None:
     if len(interfaces) < 2:
         return None
     flattened = _flattened_names(list(interfaces.values()))
@@ -59,7 +66,30 @@ def agreement(name: str, candidates: Sequence[Module]) -> Agreement | None:
     if any(_differences(forms[0], form) for form in forms[1:]):
         return None
     same_order = all(list(form) == list(forms[0]) for form in forms[1:])
-    return Agreement(flattened, "" if same_order else "its candidates have different orders of arguments")
+    return Agreement(flattened, "" if same_order else _ORDERS)
+
+
+# In the index of a file: a map of function to array, of whether the orders differ and the names of the flattened structs. It has the
+# functions for which there is one of the two. So a call needs the bytes of one candidate.
+def pack_agreements(agreements: Mapping[str, Agreement]) -> dict[str, list[object]]:
+    """Return the agreements for an index."""
+    return {name: [bool(each.keywords_only), *sorted(each.flattened)] for name, each in agreements.items()}
+
+
+def read_agreements(index: memoryview) -> dict[str, Agreement]:
+    """Return the agreements in an index. They are before its roots."""
+    reader = Reader(index, "the index of a bundle")
+    results: dict[str, Agreement] = {}
+    for _ in range(reader.read_map()):
+        key = reader.field = reader.read_key(())
+        if key == "roots":
+            break
+        values = reader.read_value()
+        if key == "calls" and isinstance(values, dict):
+            for name, value in values.items():
+                if isinstance(value, list) and value and all(isinstance(each, str) for each in value[1:]):
+                    results[name] = Agreement(frozenset(value[1:]), _ORDERS if value[0] else "")
+    return results
 
 
 def has_names(interface: Interface | None) -> bool:
@@ -94,11 +124,21 @@ def shared_functions(modules: Sequence[Module]) -> Iterator[tuple[str, list[Modu
     return ((name, several) for name, several in owners.items() if len(several) > 1)
 
 
-def check_agreement(modules: Sequence[Module]) -> None:
-    """Raise FormatError if two candidates take different arguments in a function of one name. The message has both signatures."""
+def agreements(modules: Sequence[Module], *, check: bool = False) -> dict[str, Agreement]:
+    """Return the agreements for which arguments are given by name alone, or a struct is flattened.
+
+    With `check`, raise FormatError if two candidates take different arguments in a function of one name. The message has both signatures.
+    """
+    results = {}
     with shared_scan():
         for name, candidates in shared_functions(modules):
-            _check(name, _interfaces(name, candidates))
+            interfaces = _interfaces(name, candidates)
+            if check:
+                _check(name, interfaces)
+            common = _agreement(interfaces)
+            if common is not None and (common.keywords_only or common.flattened):
+                results[name] = common
+    return results
 
 
 def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:

@@ -13,12 +13,13 @@ from devmod.errors import ArgumentError, FormatError, FunctionNotFoundError, fun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from devmod._device.array import Array
     from devmod._device.device import Device
     from devmod._launch.function import Function
+    from devmod._modules.agreement import Agreement
     from devmod._values.info import FunctionInfo
 
 
@@ -41,6 +42,8 @@ class BundleModule(Module):
             if not isinstance(module, Module):
                 raise FormatError(f"a bundle holds modules, not {type(module).__name__}", kind="bundle")
         self._prefer = prefer
+        #: Returns what the candidates of each function have in common; None: each call compares its candidates.
+        self.agreements: Callable[[], Mapping[str, Agreement]] | None = None
         #: The functions by request, so that devices are listed once for each. A failure is not cached.
         self._functions: dict[tuple[object, ...], Any] = {}
         self.__dict__["_devmod_imports"] = modules
@@ -129,6 +132,10 @@ class BundleModule(Module):
         """Raise FormatError: a bundle is saved as a whole file."""
         raise FormatError("a bundle has no bytes of its own; devmod.save and devmod.dumps write it with its candidates", kind="bundle")
 
+    def import_module(self, other: Module) -> None:
+        self.agreements = None  # they are those of the other candidates
+        super().import_module(other)
+
     # -- inside
 
     def _owners_of(self, name: str, query_imports: bool = False) -> list[Module]:
@@ -153,7 +160,9 @@ class BundleModule(Module):
         if not isinstance(function, Function):  # a backend may have functions of its own, and a const_loader has
             return function
         # Without names, the arguments can only be given in the candidate's own order.
-        common = agreement(name, owners) if has_names(function.info.interface) else None
+        common = None
+        if has_names(function.info.interface):
+            common = agreement(name, owners) if self.agreements is None else self.agreements().get(name)
         return function.replace(
             keywords_only=common.keywords_only if common is not None else "",
             flattened=common.flattened if common is not None else frozenset(),

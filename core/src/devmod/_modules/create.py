@@ -159,8 +159,7 @@ def load_from_file(path: str | os.PathLike[str], fmt: str = "") -> Module:
     OSError
         The file cannot be read: FileNotFoundError, PermissionError, IsADirectoryError.
     """
-    from devmod._util.paths import path_to_str
-    from devmod._util.regular_files import check_regular
+    from devmod._util.regular_files import check_regular, path_to_str
 
     name = path_to_str(path, "load_from_file(path)", "devmod.load_from_bytes(kind, data) takes bytes in memory")
     if not fmt:

@@ -38,7 +38,8 @@ class StoredModule(Module):
     kind
         The kind, as the file has it.
     read
-        Returns the bytes at an offset, of a size. It is called at the first use of the module's bytes, and again only after an error.
+        Returns the bytes at an offset, of a size; it may take those with the digest from a cache. It is called at the first use of the
+        module's bytes, and again only after an error.
     offset, size
         Where the module's bytes are. Saving the module returns them unchanged.
     fmt, names
@@ -62,7 +63,7 @@ class StoredModule(Module):
     def __init__(
         self,
         kind: str,
-        read: Callable[[int, int], memoryview],
+        read: Callable[[int, int, bytes | None], memoryview],
         offset: int,
         size: int,
         *,
@@ -272,7 +273,7 @@ class StoredModule(Module):
     @property
     def _bytes(self) -> memoryview:
         """The bytes in the file, without a check of their digest."""
-        data: memoryview = self._once.get("bytes", lambda: self._read(self._offset, self._size))
+        data: memoryview = self._once.get("bytes", lambda: self._read(self._offset, self._size, self._digest))
         return data
 
     @property
@@ -300,7 +301,7 @@ class StoredModule(Module):
         entry, subject = self.sources, f"{self.place}: the sources of the {self.kind} module"
         assert entry is not None
         assert entry.offset is not None
-        data = self._read(entry.offset, entry.size)
+        data = self._read(entry.offset, entry.size, entry.digest)
         if sha256_of(data) != entry.digest:
             raise FormatError(f"{subject} are damaged: their SHA-256 is not the one in the index. Get the file again", kind=self.kind)
         if entry.unpacked is None or not unpack:
@@ -367,6 +368,6 @@ class StoredModule(Module):
         return contents
 
 
-def slices(data: memoryview) -> Callable[[int, int], memoryview]:
+def slices(data: memoryview) -> Callable[[int, int, bytes | None], memoryview]:
     """Return the function `read` of modules whose bytes are in `data`. The bytes are not copied."""
-    return lambda offset, size: data[offset : offset + size]
+    return lambda offset, size, digest: data[offset : offset + size]

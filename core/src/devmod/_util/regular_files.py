@@ -1,11 +1,11 @@
-"""Open regular files alone: opening a pipe waits for its writer, and opening a device may have effects."""
+"""Path arguments, and regular files alone: opening a pipe waits for its writer, and opening a device may have effects."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-from devmod.errors import FormatError
+from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,3 +68,26 @@ def _refuse(path: str | os.PathLike[str], mode: int, hint: str) -> None:
 
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def path_to_str(path: object, call: str, hint: str) -> str:
+    """Return a path as a str.
+
+    Parameters
+    ----------
+    path
+        A str or an os.PathLike.
+    call, hint
+        For messages: the call, such as "load(path)", and the function for bytes: "devmod.loads(data) reads a bundle in memory".
+
+    Raises
+    ------
+    ArgumentError
+        `path` is neither.
+    """
+    if isinstance(path, str):
+        return path
+    if isinstance(path, os.PathLike):
+        return os.fsdecode(path)
+    in_memory = f". {hint}" if isinstance(path, (bytes, bytearray, memoryview)) else ""
+    raise ArgumentError(f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{in_memory}", argument="path")

@@ -14,15 +14,14 @@ from devmod._formats.msgpack import Reader
 from devmod._modules.const_loader import KIND as CONST_LOADER
 from devmod._modules.const_loader import ConstLoaderModule
 from devmod._modules.const_loader import load_from_bytes as load_constants
-from devmod._modules.library import LibraryModule
-from devmod._modules.module import LIBRARY, Module
+from devmod._modules.module import LIBRARY, LibraryModule, Module
 from devmod._modules.stored import StoredModule, slices
 from devmod._modules.tree import ordered
 from devmod._modules.variant import payload_of
 from devmod._plugins.discovery import shared_scan
 from devmod._plugins.specs import spec_of_loader
 from devmod._util.buffers import snapshot
-from devmod._util.paths import path_to_str
+from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
 from devmod.interop import _tvm_bytes
