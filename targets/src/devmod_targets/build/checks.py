@@ -56,6 +56,8 @@ class Checks:
             return
         self._check_target_tables()
         self._check_output()
+        if self._problems:
+            return
         owners: dict[tuple[str, str], tuple[Kernel, Source]] = {}
         for kernel in self._manifest.kernels:
             self._check_kernel(kernel)
@@ -66,6 +68,8 @@ class Checks:
     def _check_targets(self, targets: Sequence[str], keys: KeyPath) -> None:
         seen: dict[str, str] = {}
         for index, text in enumerate(targets):
+            if not text:  # it is a mistake already
+                continue
             try:
                 target = Target.parse(text)
                 spec = find_spec(target.kind)
@@ -81,8 +85,8 @@ class Checks:
             else:
                 for variant in map(str, variants(target)):
                     if variant in seen:
-                        where = f"the target {seen[variant]!r} has it too" if seen[variant] != text else "the target is listed twice"
-                        self._add((*keys, index), f"{variant!r} would be built twice: {where}")
+                        where = "is listed twice" if seen[variant] == text else f"is a part of {seen[variant]!r} as well"
+                        self._add((*keys, index), f"the target {variant!r} {where}")
                         break
                     seen[variant] = text
 
@@ -113,7 +117,7 @@ class Checks:
             for index, source in enumerate(section.sources or ()):
                 self._check_file(source.path, (*keys, "sources", index))
             for index, folder in enumerate(section.include):
-                if not os.path.isdir(self._path(folder)):
+                if folder and not os.path.isdir(self._path(folder)):
                     self._add((*keys, "include", index), f"the folder {folder!r} does not exist{self._suggestion(folder)}")
         for index, file in enumerate(manifest.constants.files):
             self._check_file(file.path, ("constants", "files", index))
@@ -130,6 +134,8 @@ class Checks:
 
     def _check_file(self, path: str, keys: KeyPath) -> None:
         real = self._path(path)
+        if not path:
+            return
         # Some systems ignore the case of a name, and others do not.
         if posixpath.basename(path) in self._names(os.path.dirname(real)) and os.path.isfile(real):
             return
@@ -191,10 +197,8 @@ class Checks:
             for where, language in names:
                 if language and language not in known:
                     languages = list(dict.fromkeys(each for spec in specs for each in spec.languages.values()))
-                    self._add(
-                        where,
-                        f"unknown language {language!r}{did_you_mean(language, known) or f'; the languages are {list_names(languages)}'}",
-                    )
+                    hint = did_you_mean(language, known) or f"; the languages are {', '.join(languages)}"
+                    self._add(where, f"unknown language {language!r}{hint}")
         return len(self._problems) == before
 
     def _check_sources(self, kernel: Kernel, targets: Sequence[Target], keys: KeyPath) -> bool:
@@ -266,7 +270,7 @@ class Checks:
                 "block": any(function for function, _ in section.block),
             }
             for key in (key for key, value in used.items() if value):
-                what = "a block by function" if key == "block" else key
+                what = "a block by function" if key == "block" else f"the key {key}"
                 self._add((*place, key), f"{what} is for one source, and {target!r} has {count}; make each source a kernel of its own")
 
     def _check_names(self, kernel: Kernel, owners: dict[tuple[str, str], tuple[Kernel, Source]]) -> None:

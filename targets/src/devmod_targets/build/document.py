@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from functools import cached_property
@@ -98,7 +99,8 @@ def key_text(keys: KeyPath) -> str:
         if isinstance(key, int):
             text += f"[{key}]"
         else:
-            name = key if key and all(char.isascii() and (char.isalnum() or char in "_-") for char in key) else f'"{key}"'
+            is_bare = key and all(char.isascii() and (char.isalnum() or char in "_-") for char in key)
+            name = key if is_bare else json.dumps(key, ensure_ascii=False)
             text += f".{name}" if text else name
     return text
 

@@ -143,18 +143,14 @@ def _constants_files(table: Table) -> tuple[ConstantsFile, ...]:
                 entry.add('the file has no path, as in { path = "w.npy", name = "weights" }')
         else:
             path = table.check_string(each, "files", index)
-        path = path and check_path(table, path, "files", index)
-        if not path:
-            continue
+        path = check_path(table, path, "files", index)
         suffix = posixpath.splitext(path)[1].lower()
-        if suffix not in CONSTANTS_SUFFIXES:
+        if path and suffix not in CONSTANTS_SUFFIXES:
             table.add(f"expected a file that ends in {', '.join(CONSTANTS_SUFFIXES)}, got {path!r}", "files", index)
-        elif name and suffix != ".npy":
-            table.add(
-                f"the key name is for .npy files, which have one array; {path!r} names its own. To choose some: names", "files", index
-            )
-        elif names and suffix == ".npy":
+        elif path and name and suffix != ".npy":
+            hint = f"{path!r} names its own. To choose some: names"
+            table.add(f"the key name is for .npy files, which have one array; {hint}", "files", index)
+        elif path and names and suffix == ".npy":
             table.add(f"the key names is for .npz and .safetensors; {path!r} has one array. To name it: name", "files", index)
-        else:
-            result.append(ConstantsFile(path, name, names))
+        result.append(ConstantsFile(path, name, names))
     return tuple(result)

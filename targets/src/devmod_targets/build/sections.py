@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from devmod import load_metadata_from_json
+from devmod.errors import FormatError
 from devmod_targets.build.manifest import Kernel, Section, Source
 from devmod_targets.build.tables import Table, check_finite, check_path, describe
 
@@ -87,7 +88,7 @@ def _options(table: Table) -> tuple[str, ...]:
 
 def _include(table: Table) -> tuple[str, ...]:
     paths = table.strings("include", '["include"]') or ()
-    return tuple(path for index, each in enumerate(paths) if (path := check_path(table, each, "include", index)))
+    return tuple(check_path(table, each, "include", index) for index, each in enumerate(paths))
 
 
 def _defines(table: Table) -> tuple[tuple[str, Define], ...]:
@@ -128,10 +129,10 @@ def _sources(table: Table) -> tuple[Source, ...] | None:
             entry.check_keys()
             if "path" not in each:
                 entry.add('the source has no path, as in { path = "k.inc", language = "OpenCL C" }')
-        if path and any(mark in path for mark in "*?["):
+        if any(mark in path for mark in "*?["):
             table.add(f"patterns are not supported, got {path!r}; name each file. devmod init lists them", "sources", index)
-        elif path and (path := check_path(table, path, "sources", index)):
-            result.append(Source(path, language, name))
+            path = ""
+        result.append(Source(check_path(table, path, "sources", index), language, name))
     return tuple(result)
 
 
@@ -160,9 +161,11 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
         try:
             text = json.dumps({"func_info": {name: fields}}, allow_nan=False)
             load_metadata_from_json(text)
-        except (TypeError, ValueError) as error:  # FormatError is a ValueError
+        except FormatError as error:
             detail = str(error).removeprefix(f"the metadata of the function {name!r}: ").removeprefix(f"the function {name!r}: ")
             function.add(f"the declaration is invalid: {detail}")
+        except (TypeError, ValueError):
+            function.add("the declaration has a date, a time or a number that is not finite")
         else:
             yield name, json.dumps(fields)
 

@@ -59,14 +59,14 @@ class Table:
         return default if value is None else self.check_string(value, name) or default
 
     def strings(self, name: str, example: str = "") -> tuple[str, ...] | None:
-        """Return an array of strings; None if it is absent or wrong."""
+        """Return an array of strings, "" in the place of a wrong one; None if it is absent or no array."""
         value = self.get(name)
         if value is None:
             return None
         if not isinstance(value, list):
             self.add(f"expected an array of strings{f', such as {example}' if example else ''}, got {describe(value)}", name)
             return None
-        return tuple(text for index, each in enumerate(value) if (text := self.check_string(each, name, index)))
+        return tuple(self.check_string(each, name, index) for index, each in enumerate(value))
 
     def boolean(self, name: str) -> bool:
         """Return a boolean; False if it is absent."""
@@ -119,7 +119,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def check_path(table: Table, value: str, *keys: str | int) -> str:
-    """Return a relative path without ``.`` and needless ``..``; "" after a mistake."""
+    """Return a relative path without ``.`` and needless ``..``; "" for an empty one, and after a mistake."""
     import posixpath
 
     if value.startswith(("/", "~")) or _DRIVE.match(value):
@@ -128,7 +128,7 @@ def check_path(table: Table, value: str, *keys: str | int) -> str:
         table.add(f"expected slashes in a path, got {value!r}; write {value.replace(chr(92), '/')!r}", *keys)
     elif value.startswith("$") or "${" in value:
         table.add(f"environment variables are not replaced, got {value!r}", *keys)
-    else:
+    elif value:
         return posixpath.normpath(value)
     return ""
 

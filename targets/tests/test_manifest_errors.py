@@ -1,0 +1,442 @@
+"""Mistakes in a manifest: each message has the file, the line, the key, and what to do."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._cli import main
+from devmod_targets.build import ManifestError, read_manifest
+
+OPENCL = 'targets = ["opencl"]\n'
+TWICE = '[kernels.twice]\nsources = ["twice.cl"]\n'
+KERNEL = OPENCL + TWICE
+
+#: A manifest, and the mistakes in it after the file's name.
+MISTAKES: list[tuple[str, list[str]]] = [
+    ('targets = ["opencl"\n', [":2: the end of the file: the text is not TOML: Unclosed array"]),
+    ("a = 1\na = 2\n", [":2: column 6: the text is not TOML: Cannot overwrite a value"]),
+    ('x = "', [":1: the end of the file: the text is not TOML: Unterminated string"]),
+    ("", [': targets: the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]']),
+    (
+        'targets = "opencl"\n' + TWICE,
+        [':1: targets: expected an array of strings, such as ["opencl", "cuda -arch=sm_90"], got the string \'opencl\''],
+    ),
+    ("targets = []\n" + TWICE, [':1: targets: the array is empty: expected targets, such as ["opencl", "cuda -arch=sm_90"]']),
+    (
+        'targets = ["opencl", 3, ""]\n' + TWICE,
+        [":1: targets[1]: expected a string, got the integer 3", ":1: targets[2]: the string is empty"],
+    ),
+    ('targets = ["opncl"]\n' + TWICE, [":1: targets[0]: unknown target 'opncl'. Did you mean 'opencl'?"]),
+    (
+        'targets = ["cuda arch=sm_90"]\n' + TWICE,
+        [":1: targets[0]: the target 'cuda arch=sm_90' has 'arch=sm_90', which is not of the form -name=value"],
+    ),
+    ('targets = ["opencl", "opencl"]\n' + TWICE, [":1: targets[1]: the target 'opencl' is listed twice"]),
+    (
+        'targets = ["opencl", "cuda -arch=sm_80,sm_90", "cuda -arch=sm_90"]\n' + TWICE,
+        [":1: targets[2]: the target 'cuda -arch=sm_90' is a part of 'cuda -arch=sm_80,sm_90' as well"],
+    ),
+    ('targets = ["opencl"]\n', [": kernels: the manifest has no kernels; a kernel is a table such as [kernels.twice] with sources"]),
+    (OPENCL + "kernels = 3\n", [":2: kernels: expected a table of kernels, such as [kernels.twice], got the integer 3"]),
+    (OPENCL + "[kernels]\ntwice = 3\n", [":3: kernels.twice: expected a table, got the integer 3"]),
+    (OPENCL + '[kernel.twice]\nsources=["twice.cl"]\n', [":2: kernel: unknown key. Did you mean 'kernels', as in [kernels.twice]?"]),
+    (OPENCL + '[kernels.twice]\nsource = ["twice.cl"]\n', [":3: kernels.twice.source: unknown key. Did you mean 'sources'?"]),
+    (OPENCL + "[kernels.twice]\n", [':2: kernels.twice: the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]']),
+    (
+        OPENCL + "[kernels.twice]\nsources = []\n",
+        [':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got an empty array'],
+    ),
+    (
+        OPENCL + '[kernels.twice]\nsources = "twice.cl"\n',
+        [(':3: kernels.twice.sources: expected an array of paths, such as ["twice.cl", "twice.cu"], got the string \'twice.cl\'')],
+    ),
+    (
+        OPENCL + '[kernels.twice]\nsources = ["twise.cl"]\n',
+        [":3: kernels.twice.sources[0]: 'twise.cl' does not exist. Did you mean 'twice.cl'?"],
+    ),
+    (OPENCL + '[kernels.twice]\nsources = ["sub"]\n', [":3: kernels.twice.sources[0]: 'sub' is a folder; expected a file"]),
+    (
+        OPENCL
+        + '[kernels.twice]\nsources = ["/twice.cl", "C:/k.cl", "~/k.cl", \'a\\b.cl\', "$HOME/a.cl", "*.cl", { language = "cl" }, { path = "twice.cl", lang = "cl" }, 7]\n',
+        [
+            (
+                ":3: kernels.twice.sources[0]: expected a path relative to the manifest's folder, got '/twice.cl': other "
+                "machines have other folders"
+            ),
+            (
+                ":3: kernels.twice.sources[1]: expected a path relative to the manifest's folder, got 'C:/k.cl': other "
+                "machines have other folders"
+            ),
+            (
+                ":3: kernels.twice.sources[2]: expected a path relative to the manifest's folder, got '~/k.cl': other machines "
+                "have other folders"
+            ),
+            ":3: kernels.twice.sources[3]: expected slashes in a path, got 'a\\\\b.cl'; write 'a/b.cl'",
+            ":3: kernels.twice.sources[4]: environment variables are not replaced, got '$HOME/a.cl'",
+            ":3: kernels.twice.sources[5]: patterns are not supported, got '*.cl'; name each file. devmod init lists them",
+            ':3: kernels.twice.sources[6]: the source has no path, as in { path = "k.inc", language = "OpenCL C" }',
+            ":3: kernels.twice.sources[7].lang: unknown key. Did you mean 'language'?",
+            ":3: kernels.twice.sources[8]: expected a string, got the integer 7",
+        ],
+    ),
+    (OPENCL + '[kernels.twice]\nsources = ["twice.cl", "twice.cl"]\n', [":3: kernels.twice.sources[1]: 'twice.cl' is listed twice"]),
+    (
+        OPENCL + '[kernels.twice]\nsources = ["twice.cl", "k.metal"]\n',
+        [
+            (
+                ":3: kernels.twice.sources[1]: 'k.metal' is MSL, which no target of the kernel takes. Add a target, such as "
+                "'metal', or remove the source"
+            )
+        ],
+    ),
+    (
+        OPENCL + '[kernels.twice]\nsources = ["twice.cl", "k.inc"]\n',
+        [
+            (
+                ":3: kernels.twice.sources[1]: the suffix of 'k.inc' does not show its language; give it, as in { path = "
+                '"k.inc", language = "OpenCL C" }'
+            )
+        ],
+    ),
+    (
+        'targets = ["opencl", "vulkan"]\n' + TWICE,
+        [
+            (
+                ":3: kernels.twice.sources: no source is for the target 'vulkan', which takes GLSL (.comp, .glsl), HLSL "
+                '(.hlsl), SPIR-V (.spv). Add one, or leave the kind out: skip = ["vulkan"]'
+            )
+        ],
+    ),
+    (
+        'targets = ["cuda -arch=sm_90", "rocm -arch=gfx1100"]\n[kernels.k]\nsources = ["k.ll"]\n',
+        [
+            (
+                ":3: kernels.k.sources[0]: cuda and rocm both take files such as 'k.ll', and each is for one kind. Name it: "
+                '[kernels.k.target.cuda] with sources = ["k.ll"]'
+            )
+        ],
+    ),
+    (KERNEL + 'skip = ["vulkan"]\n', [":4: kernels.twice.skip[0]: no target is of the kind 'vulkan'; the kinds are 'opencl'"]),
+    (KERNEL + 'skip = ["opencl"]\n', [":4: kernels.twice.skip: it leaves out every target of the kernel"]),
+    (
+        KERNEL + "targets = []\n",
+        [":4: kernels.twice.targets: the array is empty; without this key the kernel has the targets of the manifest"],
+    ),
+    (KERNEL + 'targets = ["vulcan"]\n', [":4: kernels.twice.targets[0]: unknown target 'vulcan'. Did you mean 'vulkan'?"]),
+    (KERNEL + "[kernels.twice.target.cuda]\n", [":4: kernels.twice.target.cuda: the kernel has no such target; its targets are 'opencl'"]),
+    (
+        KERNEL + '[target."cuda -arch"]\n',
+        [":4: target.\"cuda -arch\": the target 'cuda -arch' has '-arch', which is not of the form -name=value"],
+    ),
+    (
+        KERNEL + "[target.opencl]\nblock = 3\n",
+        [":5: target.opencl.block: unknown key; it belongs to one kernel: [kernels.NAME.target.opencl]"],
+    ),
+    (KERNEL + 'language = "OpenCL"\n', [":4: kernels.twice.language: unknown language 'OpenCL'. Did you mean 'OpenCL C'?"]),
+    (
+        KERNEL + 'language = "Fortran"\n',
+        [
+            (
+                ":4: kernels.twice.language: unknown language 'Fortran'; the languages are CUDA C++, LLVM IR, LLVM bitcode, "
+                "HIP, assembly, MSL, GLSL, HLSL, SPIR-V, OpenCL C, C, C++, object, WGSL"
+            )
+        ],
+    ),
+    (KERNEL + 'name = ""\n', [":4: kernels.twice.name: the string is empty"]),
+    (KERNEL + 'name = "a\\nb"\n', [":4: kernels.twice.name: the string has a line break or a control character: 'a\\nb'"]),
+    (
+        KERNEL + 'options = "-O3"\n',
+        [":4: kernels.twice.options: expected an array of strings, such as [\"--use_fast_math\"], got the string '-O3'"],
+    ),
+    (KERNEL + 'defines = ["A"]\n', [":4: kernels.twice.defines: expected a table of macros, such as { WIDTH = 16 }, got an array"]),
+    (
+        KERNEL + 'defines = { "1A" = 1, B = [], C = "a\\nb", D = inf }\n',
+        [
+            ':4: kernels.twice.defines.1A: expected the name of a macro, or a name with parameters such as "F(x)"',
+            ":4: kernels.twice.defines.B: expected a string, a number or a boolean, got an array",
+            ":4: kernels.twice.defines.C: the string has a line break or a control character: 'a\\nb'",
+            ":4: kernels.twice.defines.D: expected a finite number, got inf",
+        ],
+    ),
+    (
+        KERNEL + 'include = ["includ", "/usr/include"]\n',
+        [
+            (
+                ":4: kernels.twice.include[1]: expected a path relative to the manifest's folder, got '/usr/include': other "
+                "machines have other folders"
+            ),
+            ":4: kernels.twice.include[0]: the folder 'includ' does not exist. Did you mean 'include'?",
+        ],
+    ),
+    (
+        KERNEL + "block = 0\n",
+        [
+            (
+                ":4: kernels.twice.block: expected the threads of a block, an integer of 1 or more, or an array of up to three "
+                "for x, y, z, got the integer 0"
+            )
+        ],
+    ),
+    (
+        KERNEL + "block = [1,2,3,4]\n",
+        [
+            (
+                ":4: kernels.twice.block: expected the threads of a block, an integer of 1 or more, or an array of up to three "
+                "for x, y, z, got [1, 2, 3, 4]"
+            )
+        ],
+    ),
+    (
+        KERNEL + 'block = { a = "x", b = 16 }\n',
+        [
+            (
+                ":4: kernels.twice.block.a: expected the threads of a block, an integer of 1 or more, or an array of up to "
+                "three for x, y, z, got the string 'x'"
+            )
+        ],
+    ),
+    (
+        KERNEL + "local = 3\n",
+        [(':4: kernels.twice.local: expected a table of sizes by parameter, such as { scratch = "4/thread" }, got the integer 3')],
+    ),
+    (
+        KERNEL + 'local = { s = 0, t = "4/lane", u = { v = true } }\n',
+        [
+            ':4: kernels.twice.local.s: expected bytes of 1 or more, such as 1024, or "4/thread", got the integer 0',
+            ":4: kernels.twice.local.t: expected bytes of 1 or more, such as 1024, or \"4/thread\", got the string '4/lane'",
+            ':4: kernels.twice.local.u.v: expected bytes of 1 or more, such as 1024, or "4/thread", got the boolean true',
+        ],
+    ),
+    (
+        OPENCL
+        + '[kernels.twice]\nsources = ["twice.cl", { path = "k.inc", language = "cl" }]\nname = "x"\nblock = { twice = 3 }\nlocal = { s = 1 }\n[kernels.twice.functions.twice]\narg_types = []\n',
+        [
+            (":4: kernels.twice.name: the key name is for one source, and 'opencl' has 2; make each source a kernel of its own"),
+            (":5: kernels.twice.block: a block by function is for one source, and 'opencl' has 2; make each source a kernel of its own"),
+            (":6: kernels.twice.local: the key local is for one source, and 'opencl' has 2; make each source a kernel of its own"),
+            (":7: kernels.twice.functions: the key functions is for one source, and 'opencl' has 2; make each source a kernel of its own"),
+        ],
+    ),
+    (
+        KERNEL + "[kernels.twice.functions.twice]\nargs = []\n",
+        [":5: kernels.twice.functions.twice.args: unknown key. Did you mean 'params'?"],
+    ),
+    (
+        KERNEL + '[kernels.twice.functions.twice]\narg_types = "x"\n',
+        [":5: kernels.twice.functions.twice.arg_types: expected an array, got the string 'x'"],
+    ),
+    (
+        KERNEL + '[kernels.twice.functions.twice]\narg_types = ["flot32"]\n',
+        [
+            (
+                ":4: kernels.twice.functions.twice: the declaration is invalid: 'flot32' is not a type: expected a name such "
+                "as 'float32', 'int64', 'uint8', 'bool', 'bfloat16', 'handle', or one with lanes such as 'float16x4'"
+            )
+        ],
+    ),
+    (
+        KERNEL + '[kernels.twice.functions.twice]\nparams = [{ name = "x", kind = "bufer" }]\n',
+        [
+            (
+                ":4: kernels.twice.functions.twice: the declaration is invalid: the parameter 'x' has the kind 'bufer'; a kind "
+                "is one of buffer, scalar, uniform, local, image, sampler"
+            )
+        ],
+    ),
+    (
+        KERNEL + "[kernels.twice.functions.twice]\nparams = [1]\n",
+        [":4: kernels.twice.functions.twice: the declaration is invalid: a parameter is a map with string keys, not int"],
+    ),
+    (
+        KERNEL + "[kernels.twice.functions.twice]\nparams = []\ninterface = {}\n",
+        [":5: kernels.twice.functions.twice.params: the interface has its own params; give one of the two"],
+    ),
+    (
+        KERNEL + "[kernels.twice.functions.twice]\narg_types = [2000-01-01]\n",
+        [":4: kernels.twice.functions.twice: the declaration has a date, a time or a number that is not finite"],
+    ),
+    (
+        KERNEL + '[kernels.twice.functions.twice]\narg_types = ["int32"]\nparams = []\n',
+        [
+            (
+                ":4: kernels.twice.functions.twice: the declaration is invalid: the function 'twice' has 1 arg_types and an "
+                "interface of 0 params"
+            )
+        ],
+    ),
+    ('output = "k.bin"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'k.bin'"]),
+    ('output = "sub/"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'sub/'"]),
+    (
+        'compress = "gzip"\nmixed = 1\ntargets = ["opencl"]\n' + TWICE,
+        [
+            ':1: compress: expected "zstd", or "zstd:19" for another level, got the string \'gzip\'',
+            ":2: mixed: expected true or false, got the integer 1",
+        ],
+    ),
+    (KERNEL + 'output = "x"\n', [":4: kernels.twice.output: unknown key; the manifest has one output for all kernels"]),
+    ('outptu = "x"\ntargets = ["opencl"]\n' + TWICE, [":1: outptu: unknown key. Did you mean 'output'?"]),
+    ('sources = ["a.cl"]\ntargets = ["opencl"]\n' + TWICE, [":1: sources: unknown key; it belongs to one kernel: [kernels.NAME]"]),
+    (
+        '[tool.devmod]\ntargets = ["opencl"]\n',
+        [
+            ': targets: the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]',
+            ":1: tool: unknown key. Only a pyproject.toml has [tool.devmod]; in this file its keys are at the top",
+        ],
+    ),
+    (OPENCL + "[constants]\n", [':2: constants.files: the key is missing. It lists the files, as in files = ["weights.npz"]']),
+    (OPENCL + "constants = 3\n", [":2: constants: expected a table with files, got the integer 3"]),
+    (
+        OPENCL
+        + '[constants]\nfiles = ["w.bin", "v.npy", { path = "w.npy", names = ["a"] }, { path = "z.npz", name = "a" }, 3]\nfunctions = 3\n',
+        [
+            ":3: constants.files[0]: expected a file that ends in .npy, .npz, .safetensors, got 'w.bin'",
+            ":3: constants.files[2]: the key names is for .npz and .safetensors; 'w.npy' has one array. To name it: name",
+            (":3: constants.files[3]: the key name is for .npy files, which have one array; 'z.npz' names its own. To choose some: names"),
+            ":3: constants.files[4]: expected a string, got the integer 3",
+            ":3: constants.files[0]: 'w.bin' does not exist. Did you mean 'w.npy'?",
+            ":3: constants.files[1]: 'v.npy' does not exist. Did you mean 'w.npy'?",
+            ":3: constants.files[3]: 'z.npz' does not exist. Did you mean 'w.npy'?",
+            (':4: constants.functions: expected a table of functions, such as { load_weights = ["w", "b"] }, got the integer 3'),
+        ],
+    ),
+    (
+        OPENCL + '[constants]\nfiles = ["w.npy"]\nfunctions = { f = "w" }\nsymbols = {}\n',
+        [
+            ':4: constants.functions.f: expected an array of strings, such as ["w", "b"], got the string \'w\'',
+            ":5: constants.symbols: unknown key. Did you mean 'functions'?",
+        ],
+    ),
+    (
+        'targets = ["vulkan"]\n[kernels.twice]\nsources = ["twice.comp", "sub/twice.comp"]\n',
+        [
+            (
+                ":3: kernels.twice.sources[1]: 'twice.comp' of the kernel 'twice' and 'sub/twice.comp' are both the function "
+                '\'twice\' for vulkan; name one: { path = "sub/twice.comp", name = "…" }'
+            )
+        ],
+    ),
+    (
+        'targets = ["vulkan"]\n[kernels.twice]\nsources = ["twice.comp"]\n[kernels.b]\nsources = ["sub/twice.comp"]\nname = "twice"\n',
+        [
+            (
+                ":5: kernels.b.sources[0]: 'twice.comp' of the kernel 'twice' and 'sub/twice.comp' are both the function "
+                '\'twice\' for vulkan; name one: { path = "sub/twice.comp", name = "…" }'
+            )
+        ],
+    ),
+    (
+        OPENCL + 'kernels = {"a\\nb" = {sources=["twice.cl"]}}\n',
+        [':2: kernels."a\\nb": a kernel\'s name is text without control characters'],
+    ),
+    (
+        OPENCL + 'kernels.twice.sources = ["twice.cl"]\nkernels.twice.blok = 3\n',
+        [":3: kernels.twice.blok: unknown key. Did you mean 'block'?"],
+    ),
+    (
+        "[[kernels]]\na=1\n",
+        [
+            ': targets: the key is missing. It lists the targets, as in targets = ["opencl", "cuda -arch=sm_90"]',
+            ":1: kernels: expected a table of kernels, such as [kernels.twice], got an array",
+        ],
+    ),
+    (OPENCL + '[kernels.a]\n\n\nsources = [\n "twice.cl",\n # x\n "twice.cl"]\n', [":8: kernels.a.sources[1]: 'twice.cl' is listed twice"]),
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder has sources of several languages."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("sub", "include"):
+        Path(name).mkdir()
+    for name in ("twice.cl", "twice.comp", "twice.cu", "k.ll", "k.inc", "k.metal", "w.npy", "sub/twice.comp"):
+        Path(name).write_text("")
+    return tmp_path
+
+
+def message_of(manifest: str | bytes, path: str = "devmod.toml") -> str:
+    Path(path).write_bytes(manifest if isinstance(manifest, bytes) else manifest.encode())
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("manifest", "mistakes"), MISTAKES)
+def test_a_mistake_has_its_line_and_its_key(manifest: str, mistakes: list[str]) -> None:
+    lines = [f"devmod.toml{mistake}" for mistake in mistakes]
+    head = [f"devmod.toml has {len(lines)} mistakes:"] if len(lines) > 1 else []
+    assert message_of(manifest) == "\n".join([*head, *lines])
+
+
+def test_the_mistakes_are_listed_for_programs() -> None:
+    message_of(KERNEL + "blok = 3\n")
+    with pytest.raises(devmod.FormatError) as caught:
+        read_manifest()
+    error = caught.value
+    assert isinstance(error, ManifestError)
+    assert (error.path, [tuple(each) for each in error.problems]) == (
+        "devmod.toml",
+        [(4, "kernels.twice.blok", "unknown key. Did you mean 'block'?")],
+    )
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.problems) == (str(error), error.problems)
+
+
+def test_a_message_lists_twenty_mistakes() -> None:
+    lines = message_of(KERNEL + "".join(f"x{number} = 1\n" for number in range(25))).split("\n")
+    assert (lines[0], lines[-1], len(lines)) == ("devmod.toml has 25 mistakes:", "… and 5 more", 22)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"# \xff\n", ":1: the file: expected UTF-8 text, got the byte 0xff"),
+        (b"\n\nx = \xe4\n", ":3: the file: expected UTF-8 text, got the byte 0xe4"),
+        (b"x = " + b"[" * 5000 + b"]" * 5000, ": the file: its arrays or tables are nested too deeply"),
+        (b"#" * (17 << 20), ": the file: it is too large for a manifest: over 16 MiB"),
+    ],
+    ids=["a byte", "a byte in line 3", "depth", "size"],
+)
+def test_a_file_that_is_no_manifest(data: bytes, message: str) -> None:
+    assert message_of(data) == f"devmod.toml{message}"
+
+
+def test_a_mistake_in_a_pyproject_has_the_line_of_that_file() -> None:
+    text = '[project]\nname = "x"\n\n[tool.devmod]\ntargets = ["opencl"]\nkernels.twice.sources = ["twice.cl"]\nmixd = true\n'
+    assert message_of(text, "pyproject.toml") == "pyproject.toml:7: tool.devmod.mixd: unknown key. Did you mean 'mixed'?"
+    assert message_of("[project]\n", "pyproject.toml") == (
+        "pyproject.toml: tool.devmod: expected a table with the manifest, which is missing. See: devmod init --help"
+    )
+
+
+def test_a_folder_with_two_manifests() -> None:
+    Path("devmod.toml").write_text(KERNEL)
+    Path("pyproject.toml").write_text('[tool.devmod]\ntargets = ["opencl"]\n')
+    with pytest.raises(ManifestError) as caught:
+        read_manifest()
+    assert str(caught.value) == "pyproject.toml:1: tool.devmod: devmod.toml is a manifest as well; keep one of them"
+
+
+def test_a_folder_without_a_manifest(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pyproject.toml").write_text("[project]\n")
+    with pytest.raises(FileNotFoundError):
+        read_manifest("sub")
+    assert main(["build", "sub", "--dry-run"]) == 1
+    assert capsys.readouterr().err == (
+        "devmod: error: sub: no devmod.toml, and no pyproject.toml with [tool.devmod]. To write one: devmod init\n"
+    )
+
+
+def test_the_command_prints_the_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("devmod.toml").write_text(KERNEL + "blok = 3\nskip = 1\n")
+    assert main(["build"]) == 1
+    assert capsys.readouterr() == (
+        "",
+        "devmod: error: devmod.toml has 2 mistakes:\n"
+        "devmod.toml:4: kernels.twice.blok: unknown key. Did you mean 'block'?\n"
+        'devmod.toml:5: kernels.twice.skip: expected an array of strings, such as ["vulkan"], got the integer 1\n',
+    )
