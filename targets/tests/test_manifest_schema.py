@@ -1,0 +1,188 @@
+"""The JSON schema of manifests, compared with the validator: on every key, on valid and invalid manifests, and on random ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devmod_targets.build import ManifestError, read, read_manifest
+from devmod_targets.build.document import Document
+
+SCHEMA: dict[str, Any] = json.loads((files("devmod_targets.build") / "devmod.schema.json").read_text())
+VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
+
+#: A manifest with every key.
+FULL: dict[str, Any] = {
+    "output": "kernels.devmod",
+    "targets": ["opencl", "cuda -arch=sm_90"],
+    "options": ["-O2"],
+    "defines": {"A": 1, "F(x)": "x", "B": True, "C": 1.5},
+    "include": ["include", "../include"],
+    "target": {"cuda": {"options": ["-a"], "defines": {"D": ""}, "include": ["own"]}},
+    "mixed": True,
+    "with_sources": False,
+    "compress": "zstd:19",
+    "constants": {
+        "files": ["w.npy", "W.NPZ", {"path": "m.safetensors", "names": ["a"]}, {"path": "v.npy", "name": "b"}],
+        "functions": {"load": ["w"]},
+    },
+    "kernels": {
+        "twice": {
+            "sources": ["twice.cl", {"path": "k.inc", "language": "OpenCL C", "name": "k"}],
+            "language": "cl",
+            "name": "twice",
+            "options": ["-O2"],
+            "defines": {"A": 2},
+            "include": ["include"],
+            "name_expressions": ["scale<float>"],
+            "functions": {
+                "a": {"name": "_Z1a", "arg_types": ["handle"], "launch_param_tags": ["blockIdx.x"], "arg_extra_tags": [1]},
+                "b": {"params": [{"name": "x", "kind": "buffer", "type": "float32", "access": "rw"}]},
+                "c": {"interface": {"params": []}},
+            },
+            "block": [16, 4],
+            "local": {"s": 4, "t": "4/thread", "f": {"u": 8}},
+            "targets": ["opencl"],
+            "skip": ["cuda"],
+            "target": {
+                "opencl": {
+                    "sources": ["a.cl"],
+                    "language": "cl",
+                    "name": "a",
+                    "options": ["-x"],
+                    "defines": {"A": 3},
+                    "include": ["own"],
+                    "name_expressions": ["f<int>"],
+                    "functions": {"a": {"arg_types": []}},
+                    "block": {"f": 64},
+                    "local": {"s": 4},
+                }
+            },
+        }
+    },
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shape_alone() -> Iterator[None]:
+    """Leave out the checks that a schema cannot have: kinds, files, and which source a target takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read.Checks, "run", lambda self: None)
+        yield
+
+
+def mistakes(data: dict[str, Any]) -> list[str]:
+    try:
+        read.manifest_of(Document("devmod.toml", "", data))
+    except ManifestError as error:
+        return [f"{each.key}: {each.text}" for each in error.problems]
+    return []
+
+
+def agree(data: dict[str, Any]) -> bool:
+    """Return whether both accept or refuse a manifest; assert that they do."""
+    error = next(VALIDATOR.iter_errors(data), None)
+    found = mistakes(data)
+    assert (error is not None) == bool(found), (error, found)
+    return error is None
+
+
+def test_the_schema_is_valid_and_takes_a_manifest_with_every_key() -> None:
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    assert agree(FULL)
+    assert keys_of(FULL) == keys_of(SCHEMA["properties"], SCHEMA)
+
+
+def keys_of(data: Any, schema: dict[str, Any] | None = None) -> set[str]:
+    """Return the fixed keys of a manifest, or of the schema. The keys of the user are left out."""
+    if schema is not None:
+        defs = schema["$defs"]
+        tables = [data, *(defs[name]["properties"] for name in ("common", "section", "kernel", "function", "constants"))]
+        return {key for table in tables for key in table} | {"path", "names"}
+    result: set[str] = set()
+    free = ("kernels", "target", "functions", "defines", "local", "block", "params", "interface")
+    for key, value in data.items():
+        result.add(key)
+        tables = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+        if key in ("kernels", "target", "functions"):
+            result = result.union(*(keys_of(each) for each in tables if isinstance(each, dict)))
+        elif key not in free:
+            parts = [value] if isinstance(value, dict) else tables
+            result = result.union(*(keys_of(each) for each in parts if isinstance(each, dict)))
+    return result
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("path", list(places(FULL)), ids=lambda path: ".".join(map(str, path)))
+def test_each_key_is_refused_alike_with_another_type(path: tuple[Any, ...]) -> None:
+    refused = 0
+    for value in (0, 2.5, " ", "x", "a\\b", True, [], [0], ["x"], {}, {"x": "y"}):
+        data = copy.deepcopy(FULL)
+        *parents, last = path
+        table: Any = data
+        for key in parents:
+            table = table[key]
+        table[last] = value
+        refused += not agree(data)
+    assert refused > 0
+
+
+@pytest.mark.parametrize("path", [path for path in places(FULL) if isinstance(path[-1], str)], ids=lambda path: ".".join(map(str, path)))
+def test_each_key_is_required_alike(path: tuple[Any, ...]) -> None:
+    data = copy.deepcopy(FULL)
+    *parents, last = path
+    table: Any = data
+    for key in parents:
+        table = table[key]
+    table[f"{last}x"] = table.pop(last)
+    agree(data)
+    del table[f"{last}x"]
+    agree(data)
+
+
+_junk = st.sampled_from(
+    [0, 1, -1, 1.5, True, False, "", " ", "x", "a/b.cl", "zstd", [], ["x"], [1, 2], [[1]], {}, {"x": "y"}, {"path": "w.npy"}]
+)
+
+
+@given(st.data())
+def test_random_changes_are_judged_alike(data: st.DataObject) -> None:
+    manifest = copy.deepcopy(FULL)
+    for _ in range(data.draw(st.integers(1, 4))):
+        path = data.draw(st.sampled_from(list(places(manifest)) or [("targets",)]))
+        table: Any = manifest
+        for key in path[:-1]:
+            table = table[key]
+        change = data.draw(st.sampled_from(["replace", "remove", "add"]))
+        if change == "replace":
+            table[path[-1]] = data.draw(_junk)
+        elif change == "remove":
+            del table[path[-1]]
+        elif isinstance(table, dict):
+            names = [*SCHEMA["properties"], *SCHEMA["$defs"]["kernel"]["properties"], "x", " ", "1x", "path", "a-b"]
+            table[data.draw(st.sampled_from(names))] = data.draw(_junk)
+        else:
+            table.append(data.draw(_junk))
+    agree(manifest)
+
+
+def test_the_page_describes_every_key() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "build-in-ci.md").read_text()
+    described = set(re.findall(r"^\| `(?:constants\.)?([a-z_]+)`", page, re.MULTILINE))
+    assert described >= keys_of(SCHEMA["properties"], SCHEMA) - {"path", "params", "interface"}
+    assert read_manifest.__doc__ is not None
