@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from devmod import load_from_bytes
@@ -91,41 +92,41 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
 
 def _numpy_file(path: str, shown: str) -> _Tensor:
     np = _numpy(shown)
-    with open_regular(path) as file:
-        try:
-            return _tensor(np, np.lib.format.read_array(file, allow_pickle=False), shown)
-        except (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError) as error:
-            raise FormatError(f"{shown} cannot be read: {error}") from None
+    with open_regular(path) as file, _readable(shown):
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    return _tensor(np, array, shown)
 
 
 def _npz(path: str, shown: str) -> tuple[list[str], Callable[[str], _Tensor]]:
-    from zipfile import BadZipFile
-
     np = _numpy(shown)
-    invalid = (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError, KeyError, NotImplementedError, BadZipFile)
 
     def read(name: str) -> _Tensor:
-        with open_regular(path) as file:
-            try:
-                array = np.load(file, allow_pickle=False)[name]
-                if not isinstance(array, np.ndarray):
-                    raise FormatError(f"{shown} has {name!r}, which is not an array")
-                return _tensor(np, array, f"{name!r} of {shown}")
-            except invalid as error:
-                if isinstance(error, FormatError):
-                    raise
-                raise FormatError(f"{name!r} of {shown} cannot be read: {error}") from None
+        subject = f"{name!r} of {shown}"
+        with open_regular(path) as file, _readable(subject):
+            array = np.load(file, allow_pickle=False)[name]
+        if not isinstance(array, np.ndarray):
+            raise FormatError(f"{shown} has {name!r}, which is not an array")
+        return _tensor(np, array, subject)
 
-    with open_regular(path) as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
-            return list(archive.files), read
-        except invalid as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(f"{shown} cannot be read: {error}") from None
+    with open_regular(path) as file, _readable(shown):
+        archive = np.load(file, allow_pickle=False)
+        names = None if isinstance(archive, np.ndarray) else list(archive.files)
+    if names is None:
+        raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
+    return names, read
+
+
+@contextmanager
+def _readable(subject: str) -> Iterator[None]:
+    """Raise FormatError for the exceptions of NumPy and zipfile about invalid bytes."""
+    from zipfile import BadZipFile
+    from zlib import error as DeflateError
+
+    invalid = (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TypeError, KeyError, NotImplementedError, RuntimeError)
+    try:
+        yield
+    except (*invalid, BadZipFile, DeflateError) as error:
+        raise FormatError(f"{subject} cannot be read: {error}") from None
 
 
 def _tensor(np: Any, array: Any, shown: str) -> _Tensor:
