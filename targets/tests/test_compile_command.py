@@ -1,0 +1,139 @@
+"""`devmod compile` with several sources and targets: each source is compiled for the targets that take its language."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import devmod
+from devmod._cli import main
+
+CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
+GLSL = """\
+#version 450
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0) buffer Data { float x[]; };
+void main() { x[gl_GlobalInvocationID.x] *= 2; }
+"""
+WGSL = """\
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(64) fn twice(@builtin(global_invocation_id) id: vec3u) { x[id.x] *= 2; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder has sources of several languages."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "twice.cl": CL.format("twice"),
+        "once.cl": CL.format("once"),
+        "twice.wgsl": WGSL,
+        "twice.inc": CL.format("twice"),
+        "twice.c": CL.format("twice"),
+        "twice.metal": "",
+        "readme.txt": "",
+    }.items():
+        Path(name).write_text(text)
+    return tmp_path
+
+
+def compiled(*arguments: str) -> list[tuple[str, list[str]]]:
+    """Return the kind and the functions of each module of the file."""
+    assert main(["compile", "-q", *arguments, "-o", "out.devmod"]) == 0
+    module = devmod.load("out.devmod")
+    modules = module.imports if module.kind == "bundle" else (module,)
+    return [(each.kind, list(each.functions)) for each in modules]
+
+
+def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["compile", *arguments, "-o", "out.devmod"]) == 2
+    assert not Path("out.devmod").exists()
+    return capsys.readouterr().err.partition("\nError: ")[2].rstrip("\n")
+
+
+def test_one_file_for_two_kinds() -> None:
+    assert compiled("twice.cl", "twice.wgsl", "-t", "opencl", "-t", "webgpu") == [("opencl", ["twice"]), ("webgpu", ["twice"])]
+    module = devmod.load("out.devmod")
+    separate = [devmod.compile(Path("twice.cl"), "opencl"), devmod.compile(Path("twice.wgsl"), "webgpu")]
+    assert devmod.dumps(module) == devmod.dumps(devmod.bundle(*separate))
+
+
+def test_several_sources_of_one_language() -> None:
+    assert compiled("twice.cl", "twice.wgsl", "once.cl", "-t", "webgpu", "-t", "opencl") == [
+        ("opencl", ["twice"]),
+        ("webgpu", ["twice"]),
+        ("opencl", ["once"]),
+    ]
+
+
+def test_a_language_is_for_the_sources_whose_suffix_shows_none() -> None:
+    wanted = [("opencl", ["twice"]), ("webgpu", ["twice"])]
+    assert compiled("twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "OpenCL C") == wanted
+    assert compiled("twice.c", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "cl") == wanted
+    assert compiled("twice.c", "-t", "opencl", "--language", "OpenCL C") == wanted[:1]
+
+
+def test_sources_without_a_suffix_for_one_kind_are_in_its_first_language() -> None:
+    assert compiled("twice.inc", "once.cl", "-t", "opencl") == [("opencl", ["twice"]), ("opencl", ["once"])]
+
+
+def test_standard_input_among_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Input:
+        buffer = io.BytesIO(WGSL.encode())
+
+        @staticmethod
+        def isatty() -> bool:
+            return False
+
+    takes = "opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl)"
+    assert usage_error(capsys, "-", "twice.cl", "-t", "opencl", "-t", "webgpu") == (
+        f"standard input has no suffix, so its language is unknown; give it with --language. {takes}"
+    )
+    monkeypatch.setattr(sys, "stdin", Input)
+    assert compiled("-", "twice.cl", "-t", "opencl", "-t", "webgpu", "--language", "WGSL") == [
+        ("webgpu", ["twice"]),
+        ("opencl", ["twice"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["twice.cl", "twice.metal", "-t", "opencl", "-t", "webgpu"],
+            "twice.metal is MSL, which none of the targets takes: opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl). Add -t metal, "
+            "or give --language",
+        ),
+        (
+            ["twice.cl", "readme.txt", "-t", "opencl", "-t", "webgpu"],
+            "the suffix of readme.txt does not show its language; give it with --language. opencl takes OpenCL C (.cl); webgpu takes WGSL "
+            "(.wgsl)",
+        ),
+        (
+            ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "MSL"],
+            "no target takes the language 'MSL': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl). It is a language of metal",
+        ),
+        (
+            ["twice.inc", "twice.wgsl", "-t", "opencl", "-t", "webgpu", "--language", "Basic"],
+            "no target takes the language 'Basic': opencl takes OpenCL C (.cl); webgpu takes WGSL (.wgsl)",
+        ),
+        (
+            ["twice.cl", "-t", "opencl", "-t", "vulkan"],
+            "no source is for the target 'vulkan': vulkan takes GLSL (.comp, .glsl), HLSL (.hlsl), SPIR-V (.spv). Add a source, or leave "
+            "it out",
+        ),
+        (["twice.cl", "once.cl", "-t", "opencl", "-t", "opencl"], "the target 'opencl' is given twice"),
+        (["twice.cl", "twice.cl", "-t", "opencl"], "twice.cl and twice.cl both have a function 'twice'; rename one, or write two files"),
+    ],
+)
+def test_sources_and_targets_that_do_not_fit(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
+    assert usage_error(capsys, *arguments) == text
+
+
+def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "twice.cl", "twice.wgsl", "-t", "opencl", "-t", "npu", "-o", "out.devmod"]) == 1
+    assert "devmod-npu" in capsys.readouterr().err

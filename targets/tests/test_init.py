@@ -1,0 +1,149 @@
+"""`devmod init`: the manifest that it writes, and the files that it does not overwrite."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from devmod._cli import main
+from devmod_targets.build import plan_of, read_manifest
+
+CL = "kernel void k(global float *x) { x[0] = 1; }\n"
+GLSL = "#version 450\nvoid main() {}\n"
+CUDA = 'extern "C" __global__ void k(float *x) {}\n'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_files(files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = Path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_sources_of_one_name_are_one_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files(
+        {
+            "blur.cl": CL,
+            "shaders/blur.comp": GLSL,
+            "cuda/matmul.cu": CUDA,
+            "cuda/tile.cu": "// a header\n",  # no kernel
+            "readme.md": "",
+            ".venv/lib/x.cl": CL,
+            "build/x.cl": CL,
+            "host.c": "int main() {}\n",
+        }
+    )
+    assert main(["init"]) == 0
+    assert capsys.readouterr() == ("devmod.toml: 3 sources. To build them: devmod build\n", "")
+    assert [(job.kernel, job.source, job.target) for job in plan_of(read_manifest()).jobs] == [
+        ("blur", "shaders/blur.comp", "vulkan"),
+        ("blur", "blur.cl", "opencl"),
+        ("matmul", "cuda/matmul.cu", "cuda -arch=sm_80"),
+        ("matmul", "cuda/matmul.cu", "cuda -arch=sm_90"),
+        ("matmul", "cuda/matmul.cu", "cuda -arch=compute_90"),
+    ]
+    text = Path("devmod.toml").read_text()
+    assert text.splitlines()[0] == "#:schema ./devmod.schema.json"
+    assert json.loads(Path("devmod.schema.json").read_text())["title"] == "The manifest of devmod build"
+    assert 'skip = ["vulkan", "opencl"]' in text
+
+
+def test_the_comments_are_keys_of_a_manifest() -> None:
+    """Each commented key is accepted when it is in use."""
+    write_files({"NAME.cu": CUDA, "NAME.cl": CL, "weights.npz": "", "include/x.h": ""})
+    assert main(["init", "-q", "--no-schema"]) == 0
+    lines = Path("devmod.toml").read_text().splitlines()
+    kernel = lines.index("[kernels.NAME]")
+    more = lines.index("# [kernels.NAME]")
+    head = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in lines[:kernel]]
+    tail = [line.removeprefix("# ") if " = " in line or line.startswith("# [") else line for line in lines[more + 1 :]]
+    Path("devmod.toml").write_text("\n".join([*head, *lines[kernel:more], *tail]))
+    manifest = read_manifest()
+    (own,) = manifest.kernels
+    assert (manifest.compress, manifest.with_sources, manifest.section.include) == ("zstd", True, ("include",))
+    assert manifest.target_sections[0].options == ("--use_fast_math",)
+    assert (own.section.block, own.section.local) == ((("", (64,)),), (("", "scratch", 4, True),))
+    assert own.target_sections[0].name_expressions == ("scale<float>",)
+    assert [name for name, _ in own.section.functions] == ["NAME"]
+    assert manifest.constants.functions == (("load_weights", ("w", "b")),)
+
+
+def test_targets_are_chosen() -> None:
+    write_files({"a.cl": CL, "a.cu": CUDA, "dsp.c": "void dsp(float *x) {}\n"})
+    assert main(["init", "-q", "-t", "hexagon -arch=v66", "-t", "opencl", "-o", "out/k.devmod"]) == 0
+    plan = plan_of(read_manifest())
+    assert [(job.source, job.target) for job in plan.jobs] == [("a.cl", "opencl"), ("dsp.c", "hexagon -arch=v66")]
+    assert plan.output == str(Path.cwd() / "out" / "k.devmod")
+
+
+def test_two_sources_of_one_name_and_language_are_two_kernels() -> None:
+    write_files({"a/blur.cl": CL, "b/blur.cl": CL, "odd name.cl": CL})
+    assert main(["init", "-q"]) == 0
+    assert [kernel.name for kernel in read_manifest().kernels] == ["a-blur", "b-blur", "odd name"]
+
+
+def test_many_sources_are_on_lines_of_their_own() -> None:
+    write_files({f"{letter * 40}/k.{suffix}": text for letter, suffix, text in (("a", "cl", CL), ("b", "comp", GLSL), ("c", "cu", CUDA))})
+    assert main(["init", "-q"]) == 0
+    assert f'sources = [\n    "{"a" * 40}/k.cl",\n    "{"b" * 40}/k.comp",\n    "{"c" * 40}/k.cu",\n]\n' in Path("devmod.toml").read_text()
+    assert len(plan_of(read_manifest()).jobs) == 5
+
+
+@pytest.mark.parametrize("name", ["devmod.toml", "devmod.schema.json"])
+def test_a_file_is_overwritten_with_force_alone(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    write_files({"a.cl": CL, name: "mine = 1\n"})
+    assert main(["init"]) == 1
+    assert capsys.readouterr() == ("", f"devmod: error: {name} exists; --force overwrites it\n")
+    assert Path(name).read_text() == "mine = 1\n"
+    assert sorted(path.name for path in Path().iterdir()) == sorted(["a.cl", name])
+    assert main(["init", "--force"]) == 0
+    assert read_manifest().targets == ("opencl",)
+    assert main(["init"]) == 0  # the same bytes
+
+
+def test_a_pyproject_with_a_manifest_stays_the_only_one(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files({"a.cl": CL, "pyproject.toml": '[tool.devmod]\ntargets = ["opencl"]\n'})
+    assert main(["init", "--force"]) == 1
+    assert capsys.readouterr().err == (
+        "devmod: error: pyproject.toml has [tool.devmod], a manifest; remove it first, or keep it: pyproject.toml is enough\n"
+    )
+    assert not Path("devmod.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ([], 1, "devmod: error: . has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"),
+        (["-t", "vulkan"], 1, "devmod: error: . has no sources of kernels for vulkan. Write one, such as twice.cl, twice.comp or twice.cu; "
+         "then: devmod init"),
+        (["-t", "opncl"], 2, "Error: unknown target 'opncl'. Did you mean 'opencl'?"),
+        (["-o", "k.bin"], 1, "devmod: error: devmod.toml:3: output: expected a file that ends in .devmod, got 'k.bin'"),
+        (["-o", "/k.devmod"], 1, "devmod: error: devmod.toml:3: output: expected a path relative to the manifest's folder, got '/k.devmod': "
+         "other machines have other folders"),
+        (["-t", "opencl", "-t", "vulkan"], 1, "devmod: error: no source is for the target 'vulkan'"),
+    ],
+)  # fmt: skip
+def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, text: str) -> None:
+    if arguments not in ([], ["-t", "vulkan"]):
+        write_files({"a.cl": CL})
+    assert main(["init", *arguments]) == code
+    assert capsys.readouterr().err.endswith(f"{text}\n")
+    assert not Path("devmod.toml").exists()
+
+
+def test_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files({"kernels/a.cl": CL})
+    assert main(["init", "kernels"]) == 0
+    assert capsys.readouterr().out == "kernels/devmod.toml: 1 source. To build them: devmod build kernels\n"
+    assert [job.source for job in plan_of(read_manifest("kernels")).jobs] == ["a.cl"]
+    assert tomllib.loads(Path("kernels/devmod.toml").read_text())["output"] == "kernels.devmod"
