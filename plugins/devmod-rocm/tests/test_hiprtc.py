@@ -72,6 +72,12 @@ def test_the_result_is_cached_on_the_disk(device: Any, compilations: list[dict[s
     assert len(compilations) == 2
 
 
+def test_equal_sources_with_other_options_are_other_results(compilations: list[dict[str, Any]], tmp_path: Path) -> None:
+    for options in (["-DOFFSET=1"], ["-DOFFSET=2"], ["-DOFFSET=1"]):
+        _hiprtc.compile_source(SCALE, options, "gfx1100", str(tmp_path / "libamdhip64.so"))
+    assert [each["options"][0] for each in compilations] == ["-DOFFSET=1", "-DOFFSET=2"]
+
+
 @pytest.mark.row("R31")
 def test_specialize_sets_defines(emulator: Any, device: Any, compilations: list[dict[str, Any]]) -> None:
     f = create(SCALE.encode(), INFO, "hip")["scale"]

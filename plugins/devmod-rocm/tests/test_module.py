@@ -264,6 +264,16 @@ def test_truncated_code_objects_do_not_reach_the_driver(device: Any, loads: list
     assert loads == []
 
 
+def test_a_damaged_descriptor_does_not_reach_the_driver(device: Any, loads: list[bytes]) -> None:
+    code = code_object(ADD)
+    descriptor = code.index(pack("<IIII", 0, 0, 288, 0))  # shared and private bytes, bytes of the arguments
+    damaged = code[: descriptor + 16] + pack("<q", 1 << 32) + code[descriptor + 24 :]
+    error = error_of(create(damaged, ADD_INFO))
+    assert type(error) is devmod.FormatError
+    assert str(error) == f"{WHAT} is truncated or damaged: the code of the kernel 'add' is outside of the file"
+    assert loads == []
+
+
 @pytest.mark.parametrize(
     ("types", "text"),
     [
