@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from build_project import KERNEL, is_running, wait_for, write_kernels
 
+import devmod
 from devmod._cli import main
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
@@ -107,6 +109,39 @@ def test_json_has_each_job(capfd: pytest.CaptureFixture[str], project: Path) -> 
         "kernel": "k0", "source": "k0.cl", "target": "opencl", "status": "compiled",
     }  # fmt: skip
     assert (second["status"], second["error"], second["file"], second["line"]) == ("failed", "CompileError", "k1.cl", 2)
+
+
+def test_compression_and_sources_are_options_and_keys_of_the_manifest(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "k1.cl").write_text(KERNEL.format(name="k1", factor=9) + "// " + "many words " * 200)
+    assert main(["build", "-q"]) == 0
+    plain = (project / "k.devmod").read_bytes()
+    assert main(["build", "-q", "--compress", "zstd"]) == 0
+    small = (project / "k.devmod").read_bytes()
+    assert len(small) < len(plain)
+    assert [module.inspect_source() for module in devmod.loads(small).imports] == [
+        module.inspect_source() for module in devmod.loads(plain).imports
+    ]
+    manifest = (project / "devmod.toml").read_text()
+    (project / "devmod.toml").write_text('compress = "zstd"\n' + manifest)
+    assert main(["build", "-q"]) == 0
+    assert (project / "k.devmod").read_bytes() == small
+    assert main(["build", "-q", "--compress", "none"]) == 0
+    assert (project / "k.devmod").read_bytes() == plain
+
+
+def test_the_sources_of_binaries_are_in_the_file_on_request(project: Path) -> None:
+    if not shutil.which("glslangValidator") or not shutil.which("spirv-dis"):
+        pytest.skip("glslangValidator or spirv-dis is not installed")
+    text = "#version 450\nlayout(local_size_x = 1) in;\nlayout(set = 0, binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }\n"
+    (project / "k0.comp").write_text(text)
+    (project / "devmod.toml").write_text('output = "k.devmod"\ntargets = ["vulkan"]\n[kernels.k0]\nsources = ["k0.comp"]\n')
+    assert main(["build", "-q"]) == 0
+    assert b"OpFunctionEnd" not in (project / "k.devmod").read_bytes()
+    assert main(["build", "-q", "--with-sources"]) == 0
+    assert b"OpFunctionEnd" in (project / "k.devmod").read_bytes()
+    (project / "k.devmod").unlink()
+    assert main(["build", "-q", "--with-sources"]) == 0  # from the cache
+    assert b"OpFunctionEnd" in (project / "k.devmod").read_bytes()
 
 
 def test_a_dry_run_compiles_nothing(capfd: pytest.CaptureFixture[str], project: Path) -> None:

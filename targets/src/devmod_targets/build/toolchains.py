@@ -35,7 +35,7 @@ _WHEELS = {
     "webgpu": (),
 }
 #: The programs in PATH that a kind's payloads depend on.
-_PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val"), "webgpu": ("naga",)}
+_PROGRAMS = {"vulkan": ("glslangValidator", "glslang", "glslc", "dxc", "spirv-opt", "spirv-val", "spirv-dis"), "webgpu": ("naga",)}
 #: The kinds that devmod-targets compiles with the clang of an option or a variable.
 _OWN_CLANG = ("rocm", "hexagon")
 _DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")

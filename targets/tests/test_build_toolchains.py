@@ -1,0 +1,120 @@
+"""The versions that belong to the keys of a build's cache."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import devmod
+from devmod_targets.build import Job, toolchains
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
+    for name in ("DEVMOD_CLANG", "DEVMOD_ROCM_DEVICE_LIBS"):
+        monkeypatch.delenv(name, raising=False)
+    toolchains.clear()
+    yield
+    toolchains.clear()
+
+
+def key(target: str, *options: str) -> str:
+    toolchains.clear()
+    return toolchains.toolchain_of(Job("k", "/p", "k.x", target, options=options))
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("target", ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"])
+def test_each_kind_has_the_versions_of_devmod_and_of_its_wheels(target: str) -> None:
+    names = [line.partition(" ")[0] for line in key(target).splitlines()]
+    assert names[:2] == ["devmod-core", "devmod-targets"]
+    wheels = {"opencl": ["libclang"], "metal": ["libclang"], "rocm": ["libclang", "ziglang"], "hexagon": ["libclang", "ziglang"]}
+    for wheel in wheels.get(target.partition(" ")[0], []):
+        assert wheel in names
+
+
+def test_another_version_of_a_wheel_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = set()
+    for version in ("18.1.1", "19.0.0"):
+        folder = tmp_path / version
+        (folder / f"libclang-{version}.dist-info").mkdir(parents=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "path", [str(folder), *sys.path])
+            keys.add(key("opencl"))
+    assert len(keys) == 2
+
+
+def test_a_wheel_that_counts_for_another_kind_does_not_change_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key("opencl")
+    (tmp_path / "nvidia_cuda_nvrtc-99.0.dist-info").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert key("opencl") == before
+    assert "nvidia-cuda-nvrtc 99.0" in key("cuda -arch=sm_90").splitlines()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
+def test_a_changed_program_in_path_is_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    without = key("vulkan")
+    program(tmp_path / "bin" / "glslangValidator", "#!/bin/sh\n# one\n")
+    first = key("vulkan")
+    program(tmp_path / "bin" / "glslangValidator", "#!/bin/sh\n# two\n")
+    second = key("vulkan")
+    assert len({without, first, second}) == 3
+    assert key("opencl") == key("opencl")
+    (tmp_path / "bin").rename(tmp_path / "moved")
+    monkeypatch.setenv("PATH", str(tmp_path / "moved"))
+    assert key("vulkan") == second  # the folder is no part of it
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the programs are scripts")
+def test_a_clang_that_the_user_names_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key("rocm -arch=gfx1100")
+    clang = program(tmp_path / "clang", "#!/bin/sh\n# clang\n")
+    named = key("rocm -arch=gfx1100", f"-toolchain={clang}")
+    program(tmp_path / "ld.lld", "#!/bin/sh\n# lld\n")
+    with_linker = key("rocm -arch=gfx1100", f"-toolchain={clang}")
+    monkeypatch.setenv("DEVMOD_CLANG", str(clang))
+    assert len({before, named, with_linker}) == 3
+    assert key("rocm -arch=gfx1100") == with_linker
+
+
+def test_the_device_library_of_rocm_belongs_to_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ocml.bc").write_bytes(b"one")
+    monkeypatch.setenv("DEVMOD_ROCM_DEVICE_LIBS", str(tmp_path))
+    first = key("rocm -arch=gfx1100")
+    (tmp_path / "ocml.bc").write_bytes(b"two")
+    assert key("rocm -arch=gfx1100") != first
+    assert key("rocm -arch=gfx1100", f"-device-libs={tmp_path}") == key("rocm -arch=gfx1100")
+
+
+def test_a_metallib_has_no_key() -> None:
+    assert key("metal -format=metallib") == ""
+
+
+def test_a_compiler_of_another_wheel_gives_its_versions_by_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = ModuleType("toy_compiler")
+    compiler.compile = compiler.toolchain_key = None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "toy_compiler", compiler)
+    spec = devmod.TargetSpec("toy", title="Toy", distribution="devmod-toy", formats=["toy"], compiler="toy_compiler:compile")
+    devmod.register("devmod.targets", "toy", spec)
+    try:
+        assert key("toy") == ""
+        compiler.toolchain_key = lambda target, options: f"toycc 1.0 for {target}"  # type: ignore[attr-defined]
+        assert key("toy -arch=a").splitlines()[-1] == "toycc 1.0 for toy -arch=a"
+        compiler.toolchain_key = lambda target, options: 1 / 0  # type: ignore[attr-defined]
+        assert key("toy") == ""
+    finally:
+        devmod.register("devmod.targets", "toy", None, replace=True)
