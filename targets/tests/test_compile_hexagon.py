@@ -41,6 +41,15 @@ def test_signatures_come_from_the_source() -> None:
     assert list(module.source) == ["asm", "obj"]
 
 
+def test_names_come_from_the_declaration_that_has_them() -> None:
+    source = "void second(float *, int);\nvoid first(int *x) {}\nvoid second(float *x, int n) {}\nvoid first(int *);\nvoid third(int) {}\n"
+    assert signatures(devmod.compile(source, TARGET, language="C++")) == [
+        "<FunctionInfo _Z6secondPfi(x: float32* rw, n: int32)>",
+        "<FunctionInfo _Z5firstPi(x: int32* rw)>",
+        "<FunctionInfo _Z5thirdi(int32)>",
+    ]
+
+
 def test_cpp_functions_have_qualified_names() -> None:
     source = """
     namespace filters { template <class T> T square(T x) { return x * x; } void blur(float *x, int n) { x[0] = square(x[n]); } }

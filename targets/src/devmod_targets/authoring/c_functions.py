@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from devmod_targets.authoring.clang import Libclang
     from devmod_targets.authoring.clang_options import ClangOptions
 
+#: libclang's flag. Signatures do not depend on the bodies of functions, and the headers of a target have hundreds.
+_SKIP_BODIES = 0x40
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
+_FUNCTION = "FUNCTION_DECL"
 _SCOPES = ("NAMESPACE", "LINKAGE_SPEC", "UNEXPOSED_DECL")
 
 
@@ -69,7 +72,8 @@ def parse_source(
     arguments += ["-isystem", VIRTUAL_FOLDER, "-isystem", options.toolchain.include]
     files = [(main, request.text), *((os.path.join(VIRTUAL_FOLDER, name), text) for name, text in headers.items())]
     kind = str(request.target.kind)
-    return library.parse(main, arguments, files, kind=kind, description=f"the {request.language} source {request.name}")
+    description = f"the {request.language} source {request.name}"
+    return library.parse(main, arguments, files, kind=kind, description=description, options=_SKIP_BODIES)
 
 
 def exported_text(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
@@ -82,7 +86,7 @@ def _all_expressions(symbols: Iterable[str], expressions: Sequence[str]) -> list
 
 
 class CFunctions:
-    """The function definitions of a translation unit.
+    """The functions of a translation unit.
 
     Parameters
     ----------
@@ -112,9 +116,9 @@ class CFunctions:
             (str(each.location.file), each.location.line, each.location.column) for each in unit.diagnostics if each.severity >= each.Error
         )
 
-    def definitions(self) -> Iterator[Any]:
-        """Yield the cursor of each function with a body, also in namespaces, in the order of the source."""
-        yield from self._definitions(self._unit.cursor)
+    def declarations(self) -> Iterator[Any]:
+        """Yield the cursor of each declaration of a function outside of system headers, also in namespaces, in the order of the source."""
+        yield from self._declarations(self._unit.cursor)
 
     def exported(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
         """Return the symbol and the cursor of each function of the linked file, by its name for callers.
@@ -133,7 +137,7 @@ class CFunctions:
         """
         all_expressions = _all_expressions(symbols, expressions)
         instances = {}
-        for cursor in self._unit.cursor.get_children():
+        for cursor in self._unit.cursor.get_children() if all_expressions else ():
             number = expression_number(cursor)
             function = referenced_function(cursor, self._library) if number is not None else None
             if number is not None and function is not None:
@@ -148,19 +152,26 @@ class CFunctions:
                     function=function_name(expression),
                 )
             named[symbol] = function_name(expression)
-        cursors = {cursor.mangled_name: (self.qualified_name(cursor), cursor) for cursor in self.definitions()}
+        cursors: dict[str, tuple[str, Any]] = {}
+        for cursor in self.declarations():
+            symbol = cursor.mangled_name
+            # A later declaration replaces the one before it, and keeps its place in the order. A prototype may have no names.
+            if symbol in symbols and (symbol not in cursors or all(parameter_names(cursor, self._library))):
+                cursors[symbol] = (self.qualified_name(cursor), cursor)
         for name, cursor in instances.items():
             cursors.setdefault(cursor.mangled_name, (name, cursor))
         keys = keys_of((symbol, name) for symbol, (name, _) in cursors.items() if symbol in symbols and symbol not in named)
         return {key: (symbol, cursors[symbol][1]) for symbol, key in (keys | named).items()}
 
-    def _definitions(self, parent: Any) -> Iterator[Any]:
+    def _declarations(self, parent: Any) -> Iterator[Any]:
         for cursor in parent.get_children():
             kind = cursor.kind.name
-            if kind == "FUNCTION_DECL" and cursor.is_definition():
+            if kind in (_FUNCTION, *_SCOPES) and cursor.location.is_in_system_header:
+                continue
+            if kind == _FUNCTION:
                 yield cursor
             elif kind in _SCOPES:
-                yield from self._definitions(cursor)
+                yield from self._declarations(cursor)
 
     @staticmethod
     def qualified_name(cursor: Any) -> str:

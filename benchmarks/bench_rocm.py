@@ -1,0 +1,253 @@
+"""What compiling HIP and launching cost: devmod beside the same clang and lld called bare, and beside a bare call of the same driver.
+
+    python benchmarks/bench_rocm.py [--rounds 31] [--launches 200]
+
+Compiling: the wheel's zig executes the same three steps with the same flags, and the signatures are not read. Launching: the kernel adds
+64 floats and takes three buffers and an int. The bare call is hipModuleLaunchKernel with a parameter block that was packed beforehand,
+through ctypes with argument types, or through hip-python. Each driver has a process of its own. The contenders take turns in each round;
+the figures are medians. The exit status is 1 if a figure exceeds its bound.
+
+Without an AMD GPU the runtime is the stand-in of the tests, whose launches return at once: the figures are the host's side alone. With
+DEVMOD_TEST_ROCM=hardware it is the real one, and the queue is emptied after each turn, outside of the measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rocm_driver
+
+import devmod
+
+SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
+TARGET = "rocm -arch=gfx1100"
+#: The bounds: of clang and lld called bare, the milliseconds for the signatures above that, and of the driver's bare call.
+MOST_COMPILE, MOST_READER, MOST_PREPARED = 1.1, 15.0, 1.2
+ADD = """
+extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+"""
+DRIVERS = ("ctypes", "hip-python")
+N = 64
+BARE, PREPARED, GENERAL = "the driver, bare and packed", "devmod, prepared", "devmod, general call"
+#: The marks in the last argument of hipModuleLaunchKernel: a pointer to the parameters, a pointer to their size, the end.
+_POINTER, _SIZE, _END = 1, 2, 3
+
+
+def compile_bare(source: Path, folder: str) -> None:
+    """Compile, assemble and link with the wheel's programs."""
+    from devmod_targets.authoring.zig import find_zig
+    from devmod_targets.rocm import _headers
+
+    zig = find_zig(kind="rocm")
+    for name, text in _headers.files().items():
+        path = Path(folder, "devmod-headers", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    include = str(Path(zig).parent / "lib" / "include")
+    hip = [
+        "--cuda-device-only",
+        "--offload-arch=gfx1100",
+        "--no-gpu-bundle-output",
+        "-nogpuinc",
+        "-nogpulib",
+        "-fdeclspec",
+        "-fuse-cuid=none",
+    ]
+    headers = ["-include", "devmod_hip.h", "-nostdinc", "-isystem", "devmod-headers", "-isystem", include]
+    version = "-mcode-object-version=5"
+    steps = (
+        [zig, "clang", "-x", "hip", *hip, *headers, version, "-O2", "-std=gnu++20", "-fno-ident", "-S", str(source), "-o", "k.s"],
+        [zig, "clang", "-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100", version, "-c", "k.s", "-o", "k.o"],
+        [zig, "ld.lld", "-shared", "-s", "--no-undefined", "k.o", "-o", "k.so"],
+    )
+    for step in steps:
+        subprocess.run(step, cwd=folder, check=True, env={"ZIG_GLOBAL_CACHE_DIR": folder, "PATH": os.environ["PATH"]})
+
+
+def medians(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Return the median seconds of each contender. Each round runs all of them, and the first two rounds warm up."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds + 2):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            work()
+            if number >= 2:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def measure_compile(rounds: int) -> bool:
+    """Print the figures of the compiler. Return whether one exceeds its bound."""
+    if importlib.util.find_spec("ziglang") is None:
+        print("compiling is not measured: ziglang is not installed")
+        return False
+    over = False
+    print(f"{'compiling':<20} {'bare, ms':>9} {'devmod, ms':>11} {'ratio':>6} {'most, ms':>9}")
+    for name in SOURCES:
+        source = rocm_driver.ROOT / "examples" / "rocm" / name
+        with tempfile.TemporaryDirectory() as folder:
+
+            def bare(source: Path = source, folder: str = folder) -> None:
+                compile_bare(source, folder)
+
+            def whole(source: Path = source) -> None:
+                devmod.compile(source, TARGET)
+
+            seconds = medians({"bare": bare, "devmod": whole}, rounds)
+        most = MOST_COMPILE * seconds["bare"] + MOST_READER / 1e3
+        is_over = seconds["devmod"] > most
+        over |= is_over
+        ratio = seconds["devmod"] / seconds["bare"]
+        print(f"{name:<20} {seconds['bare'] * 1e3:9.0f} {seconds['devmod'] * 1e3:11.0f} {ratio:6.2f} {most * 1e3:9.0f}{'  over' * is_over}")
+    return over
+
+
+class BareLaunch:
+    """A call of hipModuleLaunchKernel with a packed parameter block.
+
+    Parameters
+    ----------
+    driver
+        "ctypes" or "hip-python".
+    code
+        The code object.
+    device
+        devmod's device, whose context is current.
+    arguments
+        The addresses of the buffers, and the number.
+    """
+
+    def __init__(self, driver: str, code: bytes, device: Any, arguments: tuple[int, int, int, int]) -> None:
+        self._block = ctypes.create_string_buffer(struct.pack("<QQQi", *arguments))
+        self._size = ctypes.c_size_t(28)
+        self._extra = (ctypes.c_void_p * 5)(_POINTER, ctypes.addressof(self._block), _SIZE, ctypes.addressof(self._size), _END)
+        self._stream = device.default_stream.handle
+        make = self._through_ctypes if driver == "ctypes" else self._through_hip_python
+        self.loop = make(code)
+
+    def _through_ctypes(self, code: bytes) -> Callable[[int], None]:
+        from devmod_rocm._library import open_library
+
+        library = open_library()
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        assert library.hipModuleLoadData(ctypes.byref(module), code) == 0
+        assert library.hipModuleGetFunction(ctypes.byref(function), module, b"add") == 0
+        call = library.hipModuleLaunchKernel
+        pointer, number = ctypes.c_void_p, ctypes.c_uint
+        call.argtypes = [pointer, *[number] * 7, pointer, pointer, pointer]
+        handle, stream, extra = function.value, self._stream, ctypes.addressof(self._extra)
+
+        def loop(launches: int) -> None:
+            for _ in range(launches):
+                if call(handle, 1, 1, 1, N, 1, 1, 0, stream, None, extra):
+                    raise RuntimeError("the launch failed")
+
+        return loop
+
+    def _through_hip_python(self, code: bytes) -> Callable[[int], None]:
+        from hip import hip
+
+        status, module = hip.hipModuleLoadData(code)
+        assert not status
+        status, function = hip.hipModuleGetFunction(module, b"add")
+        assert not status
+        call, stream, extra = hip.hipModuleLaunchKernel, self._stream, self._extra
+
+        def loop(launches: int) -> None:
+            for _ in range(launches):
+                if call(function, 1, 1, 1, N, 1, 1, 0, stream, None, extra)[0]:
+                    raise RuntimeError("the launch failed")
+
+        return loop
+
+
+def measure_launches(driver: str, rounds: int, launches: int) -> dict[str, float]:
+    """Return the microseconds of one launch of each contender."""
+    rocm_driver.launch_nothing()
+    device = devmod.device("rocm")
+    module = devmod.compile(ADD, f"rocm -arch={device.arch.partition(':')[0]}", language="HIP")
+    function = module["add"]
+    a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
+    function(a, b, c, N, grid=1, block=N)
+    prepared = function.bind(a, b, c, N, grid=1, block=N)
+    addresses = [each.__cuda_array_interface__["data"][0] for each in (a, b, c)]
+    bare = BareLaunch(driver, bytes(module.code), device, (*addresses, N))
+
+    def call_prepared() -> None:
+        for _ in range(launches):
+            prepared()
+
+    def call_devmod() -> None:
+        for _ in range(launches):
+            function(a, b, c, N, grid=1, block=N)
+
+    contenders = {BARE: lambda: bare.loop(launches), PREPARED: call_prepared, GENERAL: call_devmod}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(rounds + 2):
+        for name, work in contenders.items():
+            start = time.perf_counter()
+            work()
+            elapsed = time.perf_counter() - start
+            device.synchronize()
+            if number >= 2:
+                times[name].append(elapsed / launches * 1e6)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def print_launches(rounds: int, launches: int) -> bool:
+    """Print the figures of the launches. Return whether one exceeds its bound."""
+    if reason := rocm_driver.missing():
+        print(f"launching is not measured: {reason}")
+        return False
+    over = False
+    print(f"\n{'launching, ' + rocm_driver.place():<40} {'µs':>7} {'ratio':>6} {'most':>5}")
+    for driver in DRIVERS:
+        if reason := rocm_driver.missing_driver(driver):
+            print(f"{driver}: not measured, {reason}")
+            continue
+        command = [sys.executable, __file__, "--driver", driver, "--rounds", str(rounds), "--launches", str(launches)]
+        output = subprocess.run(command, env=rocm_driver.environment(driver), check=True, stdout=subprocess.PIPE, text=True).stdout
+        figures = json.loads(output)
+        print(f"with {driver}")
+        for name, figure in figures.items():
+            ratio, most = figure / figures[BARE], MOST_PREPARED if name == PREPARED else None
+            is_over = most is not None and ratio > most
+            over |= is_over
+            print(f"  {name:<38} {figure:7.2f} {ratio:6.2f} {most or '':>5}{'  over' * is_over}")
+    return over
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--launches", type=int, default=200)
+    parser.add_argument("--driver", choices=DRIVERS, help="measure launches with this driver alone, and print JSON")
+    options = parser.parse_args()
+    if options.driver:
+        print(json.dumps(measure_launches(options.driver, options.rounds * 4, options.launches)))
+        return 0
+    over = measure_compile(options.rounds)
+    return int(print_launches(options.rounds, options.launches) or over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
