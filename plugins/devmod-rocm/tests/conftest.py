@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,12 @@ from devmod_conformance.checks import first_device
 DRIVERS = ("ctypes", "hip-python")
 #: What devmod-rocm remembers of a driver and its devices, one for each driver of Python: a process of a user has one of the two.
 _MEMORIES: dict[str, tuple[Once, Once]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_garbage() -> None:
+    """Collect what other files have left: a module is unloaded after a wait for the device, which runs the queued work of a test."""
+    gc.collect()
 
 
 @pytest.fixture(name="standin")
