@@ -48,6 +48,21 @@ def test_a_source_payload_is_complete_in_itself(tmp_path: Path) -> None:
     assert devmod.loads(devmod.dumps(module)).variant == ""
 
 
+def test_the_key_of_an_instance_is_its_expression(tmp_path: Path) -> None:
+    module = compile_source("rocm -format=hip", tmp_path, name_expressions=["scale<unsigned>", "&scale<float>", "k"])
+    assert [(name, info.name) for name, info in module.functions.items()] == [
+        ("scale<unsigned>", "_Z5scaleIjEvPT_S0_"),
+        ("scale<float>", "_Z5scaleIfEvPT_S0_"),
+        ("k", "k"),
+    ]
+    check_error(
+        devmod.CompileError,
+        lambda: compile_source("rocm -format=hip", tmp_path, name_expressions=["(void (*)(int *, int))scale<int>"]),
+        "name_expressions= contains '(void (*)(int *, int))scale<int>', which a source for the receiver cannot request; expected an instance "
+        "such as 'scale<float>', or a name",
+    )
+
+
 def test_a_plain_source_is_kept_byte_for_byte() -> None:
     text = 'extern "C" __global__ void k(int *x) { *x = 1; }'
     assert devmod.compile(text, "rocm -format=hip", language="HIP").inspect_source() == text

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: The file of the variables, in the compiler's messages.
 FILE = "name_expressions="
 _VARIABLE = "devmod_expression_"
+_NAME = re.compile(r"[A-Za-z_:][\w:]*")
 _INSTANCE = re.compile(r"[A-Za-z_:][\w:]*\s*<[^\"\\;{}]*>")
 
 
@@ -31,9 +32,22 @@ def instance_variables(expressions: Iterable[str]) -> str:
     )
 
 
+def check_explicit(kind: str, expressions: Iterable[str]) -> None:
+    """Raise CompileError for an expression that is neither a template instance nor a name: a receiver compiles without expressions."""
+    for expression in expressions:
+        text = function_name(expression)
+        if not (_INSTANCE.fullmatch(text) or _NAME.fullmatch(text)):
+            raise CompileError(
+                f"name_expressions= contains {expression!r}, which a source for the receiver cannot request; expected an instance such as "
+                "'scale<float>', or a name",
+                kind=kind,
+                function=text,
+            )
+
+
 def explicit_instances(expressions: Iterable[str], qualifier: str = "") -> str:
     """Return an explicit instantiation for each expression that names a template instance. `qualifier` is such as "__global__ "."""
-    instances = [text for text in expressions if _INSTANCE.fullmatch(text.strip())]
+    instances = [text for text in map(function_name, expressions) if _INSTANCE.fullmatch(text)]
     return "".join(f"template {qualifier}decltype({text}) {text};\n" for text in instances)
 
 

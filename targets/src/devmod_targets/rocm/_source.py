@@ -6,7 +6,7 @@ from devmod import Origin, Target
 from devmod.errors import CompileError
 from devmod_targets.authoring import CompileRequest, Payload, complete_source
 from devmod_targets.authoring.clang_options import TOOLCHAIN, split_option
-from devmod_targets.authoring.instances import explicit_instances
+from devmod_targets.authoring.instances import check_explicit, explicit_instances
 from devmod_targets.rocm import _headers
 from devmod_targets.rocm._device_libs import OPTION as DEVICE_LIBS
 from devmod_targets.rocm.options import is_supported
@@ -70,6 +70,7 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
                 f"the rocm option {option!r} is not supported with -format=hip: a receiver does not pass it to hiprtc", kind="rocm"
             )
     text = source.text
+    check_explicit("rocm", request.name_expressions)
     instances = explicit_instances(request.name_expressions, "__global__ ")
     if instances:
         text += ("" if text.endswith("\n") else "\n") + instances
@@ -80,7 +81,6 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
             options=(*own, *source.options),
             defines={},
             include=(),
-            name_expressions=(),
         )
     )
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
