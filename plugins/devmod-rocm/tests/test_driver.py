@@ -7,6 +7,7 @@ import os
 import struct
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -375,3 +376,24 @@ def test_the_settings_of_a_child_process() -> None:
     if on_hardware():
         pytest.skip("reads the settings of the stand-in runtime")
     assert child_environment(devices=2)["DEVMOD_STANDIN_DEVICES"] == "2"
+
+
+def test_what_this_hip_python_lacks(rocm_driver: str, driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if rocm_driver != "hip-python":
+        pytest.skip("concerns hip-python")
+    from devmod_rocm import _hip_python
+
+    with pytest.raises(DriverError) as caught:
+        driver.device_attribute(0, 99999)
+    assert str(caught.value) == "hipDeviceGetAttribute: hipErrorNotSupported (hip-python has no hipDeviceAttribute_t 99999)"
+
+    def missing_symbol(*_: Any) -> None:
+        raise RuntimeError("failed to dlsym 'hipStreamGetDevice'")
+
+    monkeypatch.setattr(_hip_python, "hip", SimpleNamespace(hipStreamGetDevice=missing_symbol))
+    with pytest.raises(DriverError) as caught:
+        driver.stream_context(0)
+    assert str(caught.value) == "hipStreamGetDevice: hipErrorNotSupported (this driver has no such function)"
+    with pytest.raises(DriverError) as caught:
+        driver.memory_info()
+    assert str(caught.value) == "hipMemGetInfo: hipErrorNotSupported (this hip-python has no hipMemGetInfo)"

@@ -13,6 +13,7 @@ from standin_rocm import Standin
 
 import devmod
 from devmod_conformance.checks import check_deleted_streams, check_foreign_events, check_streams
+from devmod_driver_api.errors import DriverError
 
 
 @pytest.fixture
@@ -247,3 +248,24 @@ def test_a_number_is_no_stream(device: Any, add: Any, value: Any) -> None:
         add(a, b, c, 64, grid=1, block=64, stream=value)
     assert str(caught.value).startswith("the rocm function 'add' was given stream=, which is ")
     assert str(caught.value).endswith(": expected a stream of kind rocm")
+
+
+def test_the_device_of_a_stream_in_hip_5(device: Any, foreign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HIP 5 has no hipStreamGetDevice. The objects of PyTorch and CuPy have the number of their device."""
+    from devmod_rocm._adopt import RocmAdoption
+    from devmod_rocm._api import HIP
+
+    def missing(stream: int) -> int:
+        raise DriverError(HIP.not_supported, "this driver has no such function", "hipStreamGetDevice")
+
+    monkeypatch.setattr(device.driver, "stream_context", missing)
+    adoption, one = RocmAdoption(HIP, lambda: [device, device]), RocmAdoption(HIP, lambda: [device])
+    known = library_class("Stream", "torch.cuda")(cuda_stream=foreign, device_index=1)
+    assert adoption.adopt_stream(known).handle == foreign  # type: ignore[union-attr]
+    unknown = library_class("ihipStream_t", "hip.hip")(handle=foreign)
+    assert one.adopt_stream(unknown).device is device  # type: ignore[union-attr]
+    with pytest.raises(devmod.ArgumentError) as caught:
+        adoption.adopt_stream(unknown)
+    assert str(caught.value) == (
+        "stream= is a stream that the driver refuses: hipStreamGetDevice: hipErrorNotSupported (this driver has no such function)"
+    )
