@@ -9,11 +9,17 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 Mutator = Callable[[bytes, Random], bytes]
 
@@ -26,7 +32,8 @@ NUMBERS: tuple[int, ...] = (
 )
 _WORDS = """
 nan -0 1e999 bundle _lib const_loader cuda rocm hip hsaco metal vulkan opencl hexagon webgpu npu cl spv wgsl ptx cubin fatbin so metallib
-clbin kind imports functions roots modules origin offset size sha256 variant format target toolchain options sources params
+clbin kind imports functions roots modules origin offset size sha256 zstd lookup compression variant format target toolchain options
+sources params
 blocks block constants
 block_constants name id type default access at align push buffer scalar uniform local image sampler r w rw handle void bool uint1 uint1x64
 uint1x65528 int4 int4x2 float6_e2m3fn float16x4 float4_e2m1fn bfloat16 uint8x65535 int0 int255x65535 type200_3 complex64 float32x0
@@ -239,25 +246,38 @@ def split_bundle(data: bytes) -> tuple[bytes, bytes]:
     return data[_HEADER:end], data[end + (-end % 64) :]
 
 
-def assemble(index: list[Any], blobs: Sequence[bytes | None]) -> tuple[bytes, bytes]:
-    """Give the modules of an index these bytes: offset, size and sha256 become true. None leaves a module as it is."""
+def assemble(index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[int, bytes] | None = None) -> tuple[bytes, bytes]:
+    """Give the modules and sources of an index these bytes: offset, size, sha256 and zstd become true. None leaves a module as it is.
+
+    `frames` are compressed bytes by number, in place of those of a sound compressor.
+    """
     joined = bytearray()
-    for entry, blob in zip(_entries(index), blobs, strict=False):
+    for number, (entry, blob) in enumerate(zip(_entries(index), blobs, strict=False)):
         if blob is None or not isinstance(entry, Pairs):
             continue
         joined += bytes(-len(joined) % 64)
-        true = {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        true: dict[str, Any] = {}
+        if any(key == "zstd" for key, _ in entry):
+            true["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
+            blob = (frames or {}).get(number) or zstd.compress(blob, 1)
+        true |= {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
         entry[:] = [pair for pair in entry if pair[0] not in list(true)] + list(true.items())  # a key may be a list
         joined += blob
     return b"".join(pack(each) for each in index), bytes(joined)
 
 
-def _entries(index: list[Any]) -> list[Any]:
+def _maps(index: list[Any], name: str) -> list[Any]:
+    """Return an array of the index, "modules" or "sources"."""
     if index and isinstance(index[0], Pairs):
         for key, value in index[0]:
-            if key == "modules" and isinstance(value, list):
+            if key == name and isinstance(value, list):
                 return value
     return []
+
+
+def _entries(index: list[Any]) -> list[Any]:
+    """Return the maps of the modules, then those of the sources."""
+    return _maps(index, "modules") + _maps(index, "sources")
 
 
 def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
@@ -266,7 +286,13 @@ def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
         result = {key: value for key, value in entry if isinstance(key, str)} if isinstance(entry, Pairs) else {}
         offset, size = result.get("offset"), result.get("size")
         known = isinstance(offset, int) and isinstance(size, int) and 0 <= offset <= offset + size <= len(blobs)
-        results.append(blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None)
+        blob = blobs[offset : offset + size] if known and isinstance(offset, int) and isinstance(size, int) else None
+        if blob is not None and "zstd" in result:
+            try:
+                blob = zstd.ZstdDecompressor().decompress(blob, max_length=MOST)
+            except zstd.ZstdError:
+                blob = b""
+        results.append(blob)
     return results
 
 
@@ -280,11 +306,15 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     choice = random.randrange(12)
     if choice == 0:
         return mutate_bytes(data, random)
+    version = data[8]
     if choice == 1:
-        return bundle_of(mutate_bytes(index, random), blobs)
+        return bundle_of(mutate_bytes(index, random), blobs, version)
     parts = _blobs_of(objects, blobs)
     references = [number for number, part in enumerate(parts) if part is not None]
-    if choice < 7 and references:
+    frames = {}
+    if choice == 2 and version == 2:
+        frames = {number: mutate_bytes(zstd.compress(parts[number] or b"", random.choice((1, 19))), random) for number in references}
+    elif choice < 7 and references:
         number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
         if random.randrange(3):  # the names that the index gives are those of the bytes
@@ -294,9 +324,9 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     else:
         mutate_tree(objects, random)
         if random.randrange(3):
-            return bundle_of(b"".join(pack(each, random) for each in objects), blobs)
-    packed, joined = assemble(objects, parts)
-    return bundle_of(packed, joined)
+            return bundle_of(b"".join(pack(each, random) for each in objects), blobs, version)
+    packed, joined = assemble(objects, parts, frames)
+    return bundle_of(packed, joined, version)
 
 
 def _true_names(entry: Any, blob: bytes) -> None:
@@ -311,7 +341,7 @@ def _true_names(entry: Any, blob: bytes) -> None:
 
 def _change_modules(objects: list[Any], parts: list[bytes | None], random: Random) -> None:
     """Add a module before the others that imports some of them, or give one other imports."""
-    entries = _entries(objects)
+    entries = _maps(objects, "modules")
     if not entries:
         return
     count = len(entries)

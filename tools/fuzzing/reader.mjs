@@ -13,6 +13,7 @@ async function read(kind, data) {
     if (module.offset === null) continue;
     await module.bytes();
     await module.functions();
+    await module.sources();
   }
 }
 

@@ -115,6 +115,7 @@ def use_module(module: devmod.Module) -> None:
     for info in (attempt(lambda: dict(module.functions)) or {}).values():
         check_structs(info)
     attempt(module.inspect_source)
+    attempt(lambda: module.source)
     attempt(lambda: module.get_function("no such function", query_imports=True))
     attempt(lambda: module["no such function"])
     with_runtime(module.kind, lambda: module.get_global("no such global"))

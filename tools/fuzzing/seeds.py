@@ -23,7 +23,7 @@ def found(folder: str) -> list[bytes]:
 
 def golden(suffix: str) -> list[bytes]:
     """The golden files of a suffix, the sound ones first."""
-    return [path.read_bytes() for part in ("v1", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
+    return [path.read_bytes() for part in ("v1", "v2", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:

@@ -26,6 +26,7 @@ def use_bundle(data: bytes) -> None:
     """Read a bundle and what its modules' bytes hold."""
     for module in walk(devmod.loads(data)):
         _ = module.origin
+        _ = module.source
         if module.kind not in ("bundle", "_lib"):
             saved = module.save_to_bytes()
             dict(module.functions)
