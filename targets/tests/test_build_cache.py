@@ -198,11 +198,12 @@ def test_a_damaged_entry_at_a_url_is_compiled_again(tmp_path: Path, url: str) ->
 
 def test_the_oldest_entries_at_a_url_go_first(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEVMOD_CACHE_SIZE", "2500")
-    entries = open_entries(url)
-    assert entries is not None
     for key in KEYS[:4]:
+        entries = open_entries(url)
+        assert entries is not None
         entries.write(key, bytes(1000))
-    entries.close()
+        entries.close()
+    assert entries is not None
     assert [entries.read(key) is not None for key in KEYS[:4]] == [False, False, True, True]
 
 

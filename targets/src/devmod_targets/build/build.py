@@ -131,7 +131,12 @@ class _Build:
                 return self._unchanged()
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
-            self._build(cluster)
+            try:
+                self._build(cluster)
+            except BaseException:
+                if self._entries is not None:
+                    self._entries.close(cancel=True)
+                raise
             if self._entries is not None:
                 self._entries.close()
                 self._report(getattr(self._entries, "problem", ""))

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         def write(self, key: str, data: bytes) -> None:
             """Store an entry."""
 
-        def close(self) -> None:
-            """Remove the oldest entries over the bound."""
+        def close(self, *, cancel: bool = False) -> None:
+            """End the writes, and remove the oldest entries over the bound. `cancel` drops what was not written yet."""
 
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
@@ -103,7 +103,7 @@ class FolderEntries:
         if len(data) <= bound and write_private(self._path(key), data):
             enforce_bound(self._base, len(data), bound)
 
-    def close(self) -> None:
+    def close(self, *, cancel: bool = False) -> None:
         """Do nothing: each write enforces the bound."""
 
     def _path(self, key: str) -> str:

@@ -9,6 +9,7 @@ from devmod.errors import DevmodError, describe_error, not_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
     from typing import Any
 
 _SUFFIX = ".devmod"
@@ -37,6 +38,7 @@ class UrlEntries:
         fsspec = _import_fsspec(url)
         self._url = url
         self._written = False
+        self._threads: ThreadPoolExecutor | None = None
         #: Why the cache is no longer used; "" while it works.
         self.problem = ""
         try:
@@ -61,19 +63,37 @@ class UrlEntries:
         return bytes(data)
 
     def write(self, key: str, data: bytes) -> None:
-        """Store an entry. A reader that gets part of it finds a wrong digest."""
+        """Store an entry, in another thread. A reader that gets part of it finds a wrong digest."""
         if self.problem or len(data) > size_bound():
             return
-        path = self._path(key)
+        if self._threads is None:
+            from concurrent.futures import ThreadPoolExecutor  # a local build in which nothing changed should not import it
+
+            self._threads = ThreadPoolExecutor(self.threads, "devmod-cache")
+        self._threads.submit(self._write, self._path(key), data)
+
+    def _write(self, path: str, data: bytes) -> None:
+        if self.problem:
+            return
         try:
             self._files.pipe_file(path, data)
             self._written = True
         except Exception as error:  # noqa: BLE001 - as above
             self._fail("written", error)
 
-    def close(self) -> None:
-        """Remove the oldest entries over the bound. Most stores have no time of the last use, so the time of the write counts."""
-        if self.problem or not self._written:
+    def close(self, *, cancel: bool = False) -> None:
+        """End the writes, and remove the oldest entries over the bound.
+
+        Most stores have no time of the last use, so the time of the write counts.
+
+        Parameters
+        ----------
+        cancel
+            Drop the entries that are not written yet, and remove nothing.
+        """
+        if self._threads is not None:
+            self._threads.shutdown(wait=not cancel, cancel_futures=cancel)
+        if cancel or self.problem or not self._written:
             return
         try:
             files = [each for each in self._files.ls(self._root, detail=True, refresh=True) if str(each["name"]).endswith(_SUFFIX)]
