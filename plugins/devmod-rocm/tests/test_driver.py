@@ -17,8 +17,8 @@ from standin_rocm import SONAME, Standin, child_environment, library, missing_dr
 from devmod_conformance.checks import run_python
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.launches import ParameterBlock
+from devmod_driver_api.limits import COOPERATIVE
 from devmod_rocm import _driver
-from devmod_rocm._interface import COOPERATIVE
 
 NO_DEVICE = "no ROCm device can be used"
 SEARCH = (

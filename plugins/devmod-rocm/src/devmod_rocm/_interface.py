@@ -13,6 +13,7 @@ from threading import local
 from devmod_driver_api.calls import DEVICE, HOST
 from devmod_driver_api.driver import Driver
 from devmod_driver_api.errors import DriverError
+from devmod_driver_api.limits import COOPERATIVE
 from devmod_rocm._api import HIP
 
 TYPE_CHECKING = False
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from devmod_driver_api.launches import Dims, ParameterBlock
 
-#: The number of the launch attribute of a cooperative launch (hipLaunchAttributeCooperative), for `HipDriver.launch_config`.
-COOPERATIVE = 2
 #: The first version with the structures and enumerations of HIP 6.
 _HIP_6 = 60000000
 #: The function with the properties of a device, and the offset of gcnArchName in its result, from HIP 6 on and before.
