@@ -178,6 +178,11 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
         {"options": ["-save-temps=obj"]},
         "the hexagon option '-save-temps=obj' is not supported: devmod sets the architecture, the files, the headers and the kind of output itself",
     ),
+    "assembly that reads a file": (
+        {"source": '.text\nfirst: .incbin "/etc/hostname"\n', "language": "assembly"},
+        "<text>:2: the directive .incbin reads a file of the build machine, and equal sources give equal payloads; write the contents into "
+        "the source",
+    ),
     "name expressions": (
         {"name_expressions": ["k<int>"]},
         "name_expressions= is not supported for C, which has no templates",

@@ -76,8 +76,8 @@ def parse_source(
     return library.parse(main, arguments, files, kind=kind, description=description, options=_SKIP_BODIES)
 
 
-def exported_text(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
-    """Return a source with the variables by which `CFunctions.exported` finds the instances of templates."""
+def text_with_instances(text: str, symbols: Iterable[str], expressions: Sequence[str]) -> str:
+    """Return a source with the variables by which `CFunctions.functions_by_name` finds the instances of templates."""
     return text + instance_variables(_all_expressions(symbols, expressions))
 
 
@@ -120,7 +120,7 @@ class CFunctions:
         """Yield the cursor of each declaration of a function outside of system headers, also in namespaces, in the order of the source."""
         yield from self._declarations(self._unit.cursor)
 
-    def exported(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
+    def functions_by_name(self, symbols: Collection[str], expressions: Sequence[str]) -> dict[str, tuple[str, Any]]:
         """Return the symbol and the cursor of each function of the linked file, by its name for callers.
 
         Parameters
@@ -128,7 +128,7 @@ class CFunctions:
         symbols
             The functions of the linked file.
         expressions
-            The name expressions of the request. `exported_text` has made the parsed text.
+            The name expressions of the request. `text_with_instances` has made the parsed text.
 
         Raises
         ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.targets.hexagon.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions, exported_text, parse_source
+from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang
 from devmod_targets.hexagon import _headers
 
@@ -47,10 +47,10 @@ def read_functions(
     """
     library = load_libclang(SPEC, request.language)
     flags = ["-x", language, "-target", "hexagon-unknown-none-elf", "-ffreestanding"]
-    request = request.replace(text=exported_text(request.text, symbols, request.name_expressions))
+    request = request.replace(text=text_with_instances(request.text, symbols, request.name_expressions))
     unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "hexagon", "function")
-    functions = source.exported(symbols, request.name_expressions).items()
+    functions = source.functions_by_name(symbols, request.name_expressions).items()
     return {name: _function(source, cursor, symbol) for name, (symbol, cursor) in functions}, library.toolchain
 
 

@@ -100,7 +100,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         reflected, readers = _read_source(request, language, options, symbols)
         fmap = merge_declared(SPEC, reflected, request.fmap)
     else:
-        fmap, readers = _described(request, symbols, debug), []
+        fmap, readers = _debug_functions(request, symbols, debug), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
     warn_caller(request, log)
     return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources))
@@ -125,21 +125,21 @@ def _read_source(
     return reflected, [reader]
 
 
-def _described(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
+def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: bytes) -> dict[str, FunctionInfo]:
     """Return the functions that the debug information describes or the caller declares."""
     try:
-        described = read_debug_information(debug, symbols)
+        functions = read_debug_information(debug, symbols)
     except FormatError as error:
         raise CompileError(f"the {request.language} source {request.name} cannot be read: {error}", kind="hexagon") from None
-    if not described and request.fmap is None:
+    if not functions and request.fmap is None:
         raise CompileError(
             f"the signatures of {request.name} are unknown: {request.language} without debug information has no types. Declare the "
             f"functions: devmod.compile(..., fmap={{name: devmod.FunctionInfo(name, arg_types)}}) for {', '.join(symbols)}",
             kind="hexagon",
         )
-    known = {function.symbol for function in described.values()}
+    known = {function.symbol for function in functions.values()}
     declared = request.fmap or {}
-    return merge_declared(SPEC, described, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
+    return merge_declared(SPEC, functions, {name: info for name, info in declared.items() if info.name in known}) | merge_declared(
         SPEC, None, {name: info for name, info in declared.items() if info.name not in known}
     )
 

@@ -6,7 +6,7 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.authoring.c_functions import CFunctions, exported_text, parse_source
+from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang, type_kind
 from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.rocm import _headers
@@ -78,11 +78,11 @@ def read_kernels(
         "devmod_hip.h",
     ]
     open_names = open_kernels(request.text)
-    request = request.replace(text=exported_text(request.text, kernels, request.name_expressions))
+    request = request.replace(text=text_with_instances(request.text, kernels, request.name_expressions))
     unit = parse_source(library, request, options, flags, _FRONTEND_OPTIONS, _headers.files())
     source = CFunctions(library, unit, "rocm", "kernel", number_type=_value_type, pointee_type=_pointee_type)
     functions = {}
-    for name, (symbol, cursor) in source.exported(kernels, request.name_expressions).items():
+    for name, (symbol, cursor) in source.functions_by_name(kernels, request.name_expressions).items():
         types, params = source.parameters(cursor)
         location, block = source.location(cursor), kernels[symbol].block
         _check_places(name, location, types, kernels[symbol])
