@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from devmod_targets.build import Job, Plan
@@ -33,6 +34,21 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
 
 def plan_in(folder: Path, *jobs: Job) -> Plan:
     return Plan("devmod.toml", str(folder), str(folder / "k.devmod"), jobs, Constants())
+
+
+class InProcess:
+    """Runs jobs in this process, in the place of a `Pool`, where a test is not about workers: a new process imports its compilers anew."""
+
+    def __init__(self, workers: int, task: Callable[[Job], Outcome]) -> None:
+        self._task = task
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+        return ((number, self._task(job)) for number, job in enumerate(jobs))
 
 
 # -- tasks of workers: each leaves a file with the number of the process in the folder of the job, once for each run

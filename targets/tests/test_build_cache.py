@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_project import write_kernels
+from build_project import InProcess, write_kernels
 
 import devmod
 from devmod_targets.build.cache import FolderEntries, open_entries
@@ -24,6 +24,7 @@ KEYS = [f"{number:064x}" for number in range(9)]
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     return tmp_path / "cache"
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_project import KERNEL, is_running, wait_for, write_kernels
+from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
 
 import devmod
 from devmod._cli import main
@@ -27,6 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("CI", "DEVMOD_BUILD_CACHE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     write_kernels(tmp_path / "p", 2)
     monkeypatch.chdir(tmp_path / "p")
     return tmp_path / "p"
