@@ -30,6 +30,7 @@ PAGES = (
     "devices.md",
     "errors.md",
     "hexagon.md",
+    "manifest.md",
     "moving-from-pyopencl.md",
     "remote.md",
 )
@@ -44,6 +45,7 @@ NOT_RUN = {
     "devices.md": 0,
     "errors.md": 0,
     "hexagon.md": 1,
+    "manifest.md": 1,
     "moving-from-pyopencl.md": 1,
     "remote.md": 4,
     "rocm.md": 0,

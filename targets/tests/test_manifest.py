@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import devmod
-from devmod_targets.build import Job, Kernel, Manifest, Plan, plan_of, read_manifest
+from devmod_targets.build import Job, KernelEntry, Manifest, Plan, plan_of, read_manifest
 
 CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
 
@@ -272,7 +272,7 @@ def test_values_of_a_manifest_are_public() -> None:
     manifest = read_manifest()
     assert isinstance(manifest, Manifest)
     (kernel,) = manifest.kernels
-    assert isinstance(kernel, Kernel)
+    assert isinstance(kernel, KernelEntry)
     settings: Any = kernel.section
     assert [source.path for source in settings.sources] == ["twice.cl", "twice.comp", "twice.cu"]
     assert hash(plan(EXAMPLE)) == hash(plan(EXAMPLE))

@@ -10,7 +10,7 @@ from devmod_targets.build.document import ManifestError as ManifestError
 from devmod_targets.build.document import Problem as Problem
 from devmod_targets.build.manifest import Constants as Constants
 from devmod_targets.build.manifest import ConstantsFile as ConstantsFile
-from devmod_targets.build.manifest import Kernel as Kernel
+from devmod_targets.build.manifest import KernelEntry as KernelEntry
 from devmod_targets.build.manifest import Manifest as Manifest
 from devmod_targets.build.manifest import Section as Section
 from devmod_targets.build.manifest import Source as Source
@@ -23,7 +23,7 @@ __all__ = [
     "Constants",
     "ConstantsFile",
     "Job",
-    "Kernel",
+    "KernelEntry",
     "Manifest",
     "ManifestError",
     "Plan",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from devmod import TargetSpec
-    from devmod_targets.build.manifest import Kernel, Manifest, Section, Source
+    from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
     from devmod_targets.build.tables import Problems
     from devmod_targets.build.toml_lines import KeyPath
 
@@ -58,7 +58,7 @@ class Checks:
         self._check_output()
         if self._problems:
             return
-        owners: dict[tuple[str, str], tuple[Kernel, Source]] = {}
+        owners: dict[tuple[str, str], tuple[KernelEntry, Source]] = {}
         for kernel in self._manifest.kernels:
             self._check_kernel(kernel)
             self._check_names(kernel, owners)
@@ -169,7 +169,7 @@ class Checks:
 
     # -- kernels
 
-    def _check_kernel(self, kernel: Kernel) -> None:
+    def _check_kernel(self, kernel: KernelEntry) -> None:
         keys: KeyPath = ("kernels", kernel.name)
         kinds = [target.kind for target in map(Target.parse, kernel.targets or self._manifest.targets)]
         for index, kind in enumerate(kernel.skip):
@@ -185,7 +185,7 @@ class Checks:
         if self._check_languages(kernel, keys) and self._check_sources(kernel, targets, keys):
             self._check_served(kernel, targets, keys)
 
-    def _check_languages(self, kernel: Kernel, keys: KeyPath) -> bool:
+    def _check_languages(self, kernel: KernelEntry, keys: KeyPath) -> bool:
         """Check that each language that a kernel names exists."""
         specs = self._specs
         known = frozenset[str]().union(*map(languages_of, specs))
@@ -201,7 +201,7 @@ class Checks:
                     self._add(where, f"unknown language {language!r}{hint}")
         return len(self._problems) == before
 
-    def _check_sources(self, kernel: Kernel, targets: Sequence[Target], keys: KeyPath) -> bool:
+    def _check_sources(self, kernel: KernelEntry, targets: Sequence[Target], keys: KeyPath) -> bool:
         """Check that each source of a kernel is for one target at least."""
         before = len(self._problems)
         sections = [(keys, kernel.section, targets)]
@@ -218,7 +218,7 @@ class Checks:
                 self._check_source(kernel, source, source.language or section.language or kernel.section.language, takers, where)
         return len(self._problems) == before
 
-    def _check_source(self, kernel: Kernel, source: Source, language: str, targets: Sequence[Target], keys: KeyPath) -> None:
+    def _check_source(self, kernel: KernelEntry, source: Source, language: str, targets: Sequence[Target], keys: KeyPath) -> None:
         name = language or suffix_of(source.path)
         kinds = list(dict.fromkeys(target.kind for target in targets if name in languages_of(find_spec(target.kind))))
         if name in _LOW_LEVEL and not language and len(kinds) > 1:
@@ -237,7 +237,7 @@ class Checks:
             f"{source.path!r} is {title}, which no target of the kernel takes. Add a target, such as {spec.kind!r}, or remove the source",
         )
 
-    def _check_served(self, kernel: Kernel, targets: Sequence[Target], keys: KeyPath) -> None:
+    def _check_served(self, kernel: KernelEntry, targets: Sequence[Target], keys: KeyPath) -> None:
         """Check that each target of a kernel has a source, and that settings for one source are not for several."""
         if kernel.section.sources is None and not kernel.target_sections:
             self._add(keys, 'the kernel has no sources, such as sources = ["twice.cl", "twice.cu"]')
@@ -273,7 +273,7 @@ class Checks:
                 what = "a block by function" if key == "block" else f"the key {key}"
                 self._add((*place, key), f"{what} is for one source, and {target!r} has {count}; make each source a kernel of its own")
 
-    def _check_names(self, kernel: Kernel, owners: dict[tuple[str, str], tuple[Kernel, Source]]) -> None:
+    def _check_names(self, kernel: KernelEntry, owners: dict[tuple[str, str], tuple[KernelEntry, Source]]) -> None:
         """Check that the shaders of a target have different names."""
         for variant in kernel_variants(self._manifest, kernel):
             _, sections = sections_for(self._manifest, kernel, variant)

@@ -42,7 +42,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelEntry:
     """A kernel: its settings, and those of its targets.
 
     `targets` replaces the targets of the manifest, unless it is empty. `skip` has the kinds that the kernel leaves out.
@@ -100,7 +100,7 @@ class Manifest:
     folder: str
     output: str
     targets: tuple[str, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[KernelEntry, ...]
     section: Section = Section()
     target_sections: tuple[Section, ...] = ()
     constants: Constants = Constants()

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from devmod import TargetSpec
-    from devmod_targets.build.manifest import Kernel, Manifest, Section, Source
+    from devmod_targets.build.manifest import KernelEntry, Manifest, Section, Source
 
 
-def kernel_targets(manifest: Manifest, kernel: Kernel) -> list[Target]:
+def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[Target]:
     """Return the targets of a kernel, in order."""
     return [target for target in map(parse_target, kernel.targets or manifest.targets) if target.kind not in kernel.skip]
 
@@ -39,13 +39,13 @@ def variants(target: Target) -> tuple[Target, ...]:
         return target.variants()
 
 
-def kernel_variants(manifest: Manifest, kernel: Kernel) -> Iterator[Target]:
+def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
     """Yield the variants of a kernel's targets, in order."""
     for target in kernel_targets(manifest, kernel):
         yield from variants(target)
 
 
-def sections_for(manifest: Manifest, kernel: Kernel, variant: Target) -> tuple[list[Section], list[Section]]:
+def sections_for(manifest: Manifest, kernel: KernelEntry, variant: Target) -> tuple[list[Section], list[Section]]:
     """Return the settings for a variant, the more specific ones last: those of the manifest, and those of the kernel."""
     return _matching(manifest.section, manifest.target_sections, variant), _matching(kernel.section, kernel.target_sections, variant)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from devmod import Module
-    from devmod_targets.build.manifest import Blocks, Constants, Define, Kernel, Locals, Manifest, Section, Source
+    from devmod_targets.build.manifest import Blocks, Constants, Define, KernelEntry, Locals, Manifest, Section, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _choice(manifest: Manifest, text: str) -> Target:
     return target
 
 
-def _jobs(manifest: Manifest, kernel: Kernel, variant: Target) -> Iterator[Job]:
+def _jobs(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Iterator[Job]:
     common, own = sections_for(manifest, kernel, variant)
     sources = sources_for(own, variant)
     for source, language in sources:
@@ -202,7 +202,7 @@ def _jobs(manifest: Manifest, kernel: Kernel, variant: Target) -> Iterator[Job]:
 
 
 def _job(
-    manifest: Manifest, kernel: Kernel, source: Source, language: str, alone: bool, variant: Target, sections: Sequence[Section]
+    manifest: Manifest, kernel: KernelEntry, source: Source, language: str, alone: bool, variant: Target, sections: Sequence[Section]
 ) -> Job:
     defines: dict[str, Define] = {}
     functions: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from devmod import load_metadata_from_json
 from devmod.errors import FormatError
-from devmod_targets.build.manifest import Kernel, Section, Source
+from devmod_targets.build.manifest import KernelEntry, Section, Source
 from devmod_targets.build.tables import Table, check_finite, check_path, describe
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _HINTS = {
 _KERNEL_KEYS = ("sources", "language", "name", "name_expressions", "functions", "block", "local")
 
 
-def read_kernel(name: str, table: Table) -> Kernel:
+def read_kernel(name: str, table: Table) -> KernelEntry:
     """Return a kernel."""
     if not name.strip() or not name.isprintable():
         table.add("a kernel's name is text without control characters")
@@ -49,7 +49,7 @@ def read_kernel(name: str, table: Table) -> Kernel:
     if own == ():
         table.add("the array is empty; without this key the kernel has the targets of the manifest", "targets")
     table.check_keys(_HINTS | {"output": "; the manifest has one output for all kernels"})
-    return Kernel(name, section, targets, own or (), skip)
+    return KernelEntry(name, section, targets, own or (), skip)
 
 
 def read_target_tables(table: Table, *, in_kernel: bool) -> Iterator[Section]:
