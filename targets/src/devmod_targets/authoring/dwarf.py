@@ -32,6 +32,8 @@ _LARGEST_STRUCT, _MAX_DEPTH = 65535, 64
 def read_functions(code: bytes, symbols: Collection[str]) -> dict[str, ReflectedFunction]:
     """Return the functions that the debug information describes, by name for callers.
 
+    A function is omitted if devmod has no type for an argument or for the result: calls could not pass them.
+
     Parameters
     ----------
     code
@@ -54,10 +56,11 @@ def read_functions(code: bytes, symbols: Collection[str]) -> dict[str, Reflected
         if entry.tag == _FUNCTION and symbol in symbols and "declaration" not in entry.fields:
             functions.setdefault(symbol, entry)
     keys = keys_of((symbol, entry.qualified_name()) for symbol, entry in functions.items())
-    return {key: _function(symbol, functions[symbol]) for symbol, key in keys.items()}
+    results = {key: _function(symbol, functions[symbol]) for symbol, key in keys.items()}
+    return {key: function for key, function in results.items() if function is not None}
 
 
-def _function(symbol: str, entry: Entry) -> ReflectedFunction:
+def _function(symbol: str, entry: Entry) -> ReflectedFunction | None:
     types, params = [], []
     for each in entry.origin().children if not entry.children else entry.children:
         if each.tag == _PARAMETER:
@@ -66,6 +69,8 @@ def _function(symbol: str, entry: Entry) -> ReflectedFunction:
             params.append(param)
     result = _plain(entry.type())
     dtype = _number(result) if result is not None else ""
+    if not all(types) or (result is not None and (not dtype or "x" in dtype)):
+        return None
     line = entry.number("decl_line")
     return ReflectedFunction(symbol, types, params, location=f"line {line}" if line else symbol, extra={"result": dtype} if dtype else {})
 
