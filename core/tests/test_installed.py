@@ -173,6 +173,22 @@ def test_a_damaged_file_is_named(folder: Path) -> None:
         devmod.installed("damaged")
 
 
+def test_the_hook_of_pyinstaller_collects_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions of PyInstaller are replaced by ones that return what they are called for."""
+    from devmod._pyinstaller import collect
+
+    hooks = types.ModuleType("PyInstaller.utils.hooks")
+    hooks.copy_metadata = lambda name: [(name, "metadata")]  # type: ignore[attr-defined]
+    hooks.collect_submodules = lambda name, filter=None: [name]  # type: ignore[attr-defined]
+    hooks.collect_data_files = lambda name, includes: [(name, *includes)]  # type: ignore[attr-defined]
+    for name, module in (("PyInstaller", hooks), ("PyInstaller.utils", hooks), ("PyInstaller.utils.hooks", hooks)):
+        monkeypatch.setitem(sys.modules, name, module)
+    kernels(folder, "frozen", "frozen_kernels", k=FIRST)
+    data, modules = collect()
+    assert {("frozen_kernels", "*.devmod"), ("frozen-kernels-dist", "metadata")} <= set(data)
+    assert {"frozen_kernels", "devmod_remote"} <= set(modules)
+
+
 def test_the_command_plugins_lists_them(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     kernels(folder, "good", "good_kernels", k=FIRST)
     kernels(folder, "empty", "kernels_without_files")

@@ -53,6 +53,7 @@ class Server:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     state: Server
 
     def do_GET(self) -> None:
