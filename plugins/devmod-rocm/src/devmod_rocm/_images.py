@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from devmod_rocm._device import RocmDevice
     from devmod_rocm._image import Image
 
-#: The code object version that every driver loads. Generic processors have version 6.
-_OLD_VERSION = 4
+#: A HIP that loads code objects of a version: its own compiler writes them. Older ones may load them too.
+_LOADED_BY = {5: 60000000, 6: 70000000}
 #: The errors for a code object that a driver does not support.
 _REFUSALS = ("hipErrorNoBinaryForGpu", "hipErrorInvalidImage", "hipErrorInvalidKernelFile", "hipErrorSharedObjectInitFailed")
 
@@ -57,10 +57,10 @@ class RocmImages(DriverImages):
 def _refusal(device: RocmDevice, image: Image, error: DriverError) -> DevmodError:
     """Return the error for a code object that the driver refuses."""
     result = load_error(device, "hsaco", error)
-    if error.name in _REFUSALS and image.version > _OLD_VERSION:
+    if error.name in _REFUSALS and device.driver.version < _LOADED_BY.get(image.version, 0):
         result.add_note(
             f"it is a code object of version {image.version}, and the driver is that of HIP {version_text(device.driver.version)}, which "
             f"may not load this version. Update ROCm, or compile for rocm -arch={device.arch.partition(':')[0]} with "
-            f"options=['-mcode-object-version={_OLD_VERSION}']"
+            f"options=['-mcode-object-version={image.version - 1}']"
         )
     return result

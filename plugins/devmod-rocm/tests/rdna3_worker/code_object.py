@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,8 @@ from worker_process import Failure
 INVALID_IMAGE, NOT_SUPPORTED = 200, 801
 _METADATA = 32  # NT_AMDGPU_METADATA
 _RELATIVE64 = 13  # R_AMDGPU_RELATIVE64
-_PREFIX = "amdgcn-amd-amdhsa--"
+#: The triple before the processor: Triton writes "amdgpu11.00-amd-amdhsa-unknown-gfx1100".
+_TRIPLE = re.compile(r"[^-]*-amd-amdhsa-[^-]*-")
 #: Instructions are read in pieces of 16 bytes, also the last one.
 _TAIL = 16
 _PAGE = 4096
@@ -53,7 +55,7 @@ class CodeObject:
             self.symbols = {each.name: each for each in symbols.iter_symbols()} if symbols else {}
         except (ELFError, ValueError, KeyError, AttributeError, UnicodeDecodeError) as error:
             raise Failure(INVALID_IMAGE, f"the code object cannot be read: {error}") from error
-        self.target = str(metadata.get("amdhsa.target", "")).removeprefix(_PREFIX)
+        self.target = _TRIPLE.sub("", str(metadata.get("amdhsa.target", "")), count=1)
         end = max((segment["p_vaddr"] + segment["p_memsz"] for segment in self._loads), default=0)
         self.size = -(-(end + _TAIL) // _PAGE) * _PAGE
         self.kernels = [self._kernel(each) for each in metadata.get("amdhsa.kernels", ())]

@@ -1,0 +1,55 @@
+"""Kernels of other compilers run on ROCm: Triton's, and those in containers that LLVM's programs wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from recorded_triton import FOLDER, recorded_kernel
+
+import devmod
+from devmod import FunctionInfo
+from devmod.interop import offload, triton
+
+VECTORS = FOLDER.parent
+#: Triton's kernel as it is in the code object: its launcher passes two pointers to scratch memory behind the arguments.
+ADD = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32", "handle", "handle"])}
+
+
+def arrays(n: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(7)
+    return rng.random(n, "float32"), rng.random(n, "float32"), np.zeros(n, "float32")
+
+
+def test_a_kernel_of_triton_is_called_without_its_hidden_pointers(emulator: Any, device: Any) -> None:
+    f = triton.load(recorded_kernel("add", "hip"))["add"]
+    x, y, out = arrays(1000)
+    f(x, y, out, 1000, grid=4)
+    np.testing.assert_array_equal(out, x + y)
+    result = device.zeros(1000, "float32")
+    f.bind(device.from_numpy(x), device.from_numpy(y), result, 1000, grid=4)()
+    np.testing.assert_array_equal(result.numpy(), x + y)
+
+
+@pytest.mark.row("R40")
+@pytest.mark.parametrize("path", ["plain.bundle", "zstd.bundle", "images.offloadbinary"])
+def test_containers_of_llvm_run(path: str, emulator: Any, device: Any) -> None:
+    data = (VECTORS / "offload" / path).read_bytes()
+    if path == "zstd.bundle":
+        pytest.importorskip("backports.zstd", reason="no decompressor of zstd is installed")
+    block = triton.load(recorded_kernel("add", "hip"))["add"].block
+    x, y, out = arrays(1000)
+    scratch = device.zeros(1, "uint8")
+    devmod.create("rocm", data, "hsaco", ADD)["add"](x, y, out, 1000, scratch, scratch, grid=4, block=block)
+    np.testing.assert_array_equal(out, x + y)
+
+
+def test_a_container_taken_apart_at_the_build_runs(emulator: Any, device: Any) -> None:
+    module = offload.load(VECTORS / "offload" / "offloading.o", ADD)
+    rocm = devmod.loads(devmod.dumps(module), prefer=["rocm"])
+    block = triton.load(recorded_kernel("add", "hip"))["add"].block
+    x, y, out = arrays(1000)
+    scratch = device.zeros(1, "uint8")
+    rocm["add"](x, y, out, 1000, scratch, scratch, grid=4, block=block)
+    np.testing.assert_array_equal(out, x + y)
