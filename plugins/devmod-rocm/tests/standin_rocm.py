@@ -83,4 +83,5 @@ class Standin(StandinDriver):
 @cache
 def standin() -> Standin:
     """Return the stand-in runtime of this process, loaded with the first call."""
+    assert not on_hardware(), "the stand-in runtime would take the name of the real one in this process"
     return Standin()
