@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from standin_rocm import device_arch
 
 import devmod
 from devmod_conformance.checks import code_of
@@ -27,17 +28,17 @@ extern "C" __global__ void k(float *x) { x[threadIdx.x] *= factors[threadIdx.x &
 
 
 @cache
-def saved(source: str, arch: str = "gfx1100", *options: str) -> bytes:
+def saved(source: str, arch: str = "", *options: str) -> bytes:
     """Return a module of HIP source, as a file has it."""
-    return devmod.dumps(devmod.compile(source, f"rocm -arch={arch}", language="HIP", options=options))
+    return devmod.dumps(devmod.compile(source, f"rocm -arch={arch or device_arch()}", language="HIP", options=options))
 
 
-def module_of(source: str, arch: str = "gfx1100", *options: str) -> devmod.Module:
+def module_of(source: str, arch: str = "", *options: str) -> devmod.Module:
     """Return a new module of HIP source."""
     return devmod.loads(saved(source, arch, *options))
 
 
-def code_object(source: str, arch: str = "gfx1100", *options: str) -> bytes:
+def code_object(source: str, arch: str = "", *options: str) -> bytes:
     """Return the code object of HIP source for one processor."""
     code: bytes = code_of(module_of(source, arch, *options))
     return code
@@ -45,7 +46,7 @@ def code_object(source: str, arch: str = "gfx1100", *options: str) -> bytes:
 
 def function_of(source: str, *options: str) -> Any:
     """Return the only function of HIP source."""
-    module = module_of(source, "gfx1100", *options)
+    module = module_of(source, "", *options)
     (name,) = module
     return module[name]
 

@@ -1,4 +1,4 @@
-"""Kernels of several tests, compiled once for gfx1100."""
+"""Kernels of several tests, compiled once for the device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from standin_rocm import needs_emulator
+from standin_rocm import device_arch, needs_emulator
 
 import devmod
 
@@ -30,7 +30,7 @@ VARIABLE = "DEVMOD_TEST_ROCM_KERNELS"
 def payload() -> bytes:
     """Return the file with the kernels."""
     path = os.environ.get(VARIABLE)
-    return Path(path).read_bytes() if path else devmod.dumps(devmod.compile(KERNELS, "rocm -arch=gfx1100", language="HIP"))
+    return Path(path).read_bytes() if path else devmod.dumps(devmod.compile(KERNELS, f"rocm -arch={device_arch()}", language="HIP"))
 
 
 def module(*, executes: bool = True) -> devmod.Module:

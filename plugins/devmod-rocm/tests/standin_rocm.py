@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from rdna3_worker.emulator import TARGET
 from rdna3_worker.emulator import missing as missing_emulator
 from standin_build import BuildError, build
 from standin_driver import PREFIX, StandinDriver
@@ -24,6 +26,18 @@ SONAME = "libamdhip64.so"
 def on_hardware() -> bool:
     """Return whether the tests run with the real runtime."""
     return os.environ.get("DEVMOD_TEST_ROCM") == "hardware"
+
+
+@cache
+def device_arch() -> str:
+    """Return the processor that the tests compile for: the emulator's, or that of the first device, which another process asks for."""
+    if not on_hardware():
+        return TARGET
+    code = "import devmod; print(devmod.device('rocm').arch)"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    if process.returncode:
+        pytest.skip(f"this machine has no ROCm device: {process.stderr.strip().splitlines()[-1]}")
+    return process.stdout.strip()
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hip_modules import ADD, DIMENSIONS, code_object, function_of, module_of
+from standin_rocm import device_arch
 
 import devmod
 from devmod import FunctionInfo, Interface, Member, Param
@@ -211,7 +212,7 @@ def test_the_block_that_the_kernel_requires_or_bounds(emulator: Any, device: Any
         device, "the kernel is built for blocks of at most 32 threads (__launch_bounds__), and block=(64, 1, 1) has 64"
     )
     info = FunctionInfo("k", ["handle"], DIMENSIONS)
-    code = code_of(devmod.compile(REQUIRED_BLOCK, "rocm -arch=gfx1100", language="LLVM IR", fmap={"k": info}))
+    code = code_of(devmod.compile(REQUIRED_BLOCK, f"rocm -arch={device_arch()}", language="LLVM IR", fmap={"k": info}))
     required = devmod.create("rocm", code, "hsaco", {"k": info})["k"]
     assert str(error_of(required, x, grid=1, block=16)) == refusal(
         device, "the kernel is built for blocks of (32, 1, 1) threads, got block=(16, 1, 1)"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hip_modules import ADD, GLOBALS, code_object, create, error_of, loads, module_of
-from standin_rocm import child_environment
+from standin_rocm import child_environment, device_arch
 
 import devmod
 from devmod import FunctionInfo
@@ -201,7 +201,7 @@ def compressed(bundle: bytes) -> bytes:
 
 
 def containers() -> dict[str, bytes]:
-    codes = {arch: code_object(ADD, arch) for arch in ("gfx90a", "gfx1100", "gfx11-generic")}
+    codes = {arch: code_object(ADD, arch) for arch in dict.fromkeys(("gfx90a", device_arch(), "gfx11-generic"))}
     bundle = make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code for arch, code in codes.items()})
     parts = [make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code}) for arch, code in codes.items()]
     return {
@@ -222,7 +222,7 @@ def test_the_best_code_object_of_a_container_runs(name: str, emulator: Any, devi
 
 def test_the_code_object_with_the_kernels_is_chosen(device: Any, loads: list[bytes]) -> None:
     other = code_object('extern "C" __global__ void other() {}')
-    parts = [make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx1100": code}) for code in (other, code_object(ADD))]
+    parts = [make_bundle({f"hipv4-amdgcn-amd-amdhsa--{device_arch()}": code}) for code in (other, code_object(ADD))]
     assert create(b"".join(parts), ADD_INFO)["add"].info.name == "add"
     assert loads == [code_object(ADD)]
 
@@ -237,7 +237,7 @@ def test_the_code_object_with_the_kernels_is_chosen(device: Any, loads: list[byt
         ),
         (lambda: make_bundle({}), f"{WHAT} is a container without a code object"),
         (
-            lambda: make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx1100": code_object(ADD)})[:6000],
+            lambda: make_bundle({f"hipv4-amdgcn-amd-amdhsa--{device_arch()}": code_object(ADD)})[:6000],
             f"{WHAT} cannot be read: entry 2 of the offload bundle at byte 0 is outside of the file: bytes 4096 to {{end}} of 6000",
         ),
         (
