@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -132,3 +133,25 @@ def test_inspect_shows_what_is_compressed(capsys: pytest.CaptureFixture[str], fi
     assert f"    compressed by {origin.extra['compression']}\n" in text
     assert "Digests compared: 2; all match." in text
     assert "from " not in text
+
+
+JOIN = """
+import sys
+from devmod._cli import main
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+assert main(["bundle", "-q", sys.argv[1], sys.argv[1], "-o", "small.devmod"]) == 0
+before = peak()
+assert main(["bundle", "-q", sys.argv[2], sys.argv[2], "-o", "large.devmod"]) == 0
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="VmHWM is Linux's")
+def test_files_are_joined_in_pieces(files: list[devmod.Module]) -> None:
+    devmod.save(devmod.create_with_fallback("cuda", bytes(1 << 20) * 64, "cubin", INFO), "c.devmod")
+    done = subprocess.run([sys.executable, "-c", JOIN, "b.devmod", "c.devmod"], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 32  # of 128 MiB
+    joined = devmod.load("large.devmod").imports
+    assert [each.save_to_bytes() for each in joined] == [devmod.load("c.devmod").save_to_bytes()] * 2

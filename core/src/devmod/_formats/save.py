@@ -199,15 +199,18 @@ class Plan:
 
 
 def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
-    """Yield the bytes in pieces. The pages of a mapped file are released in between: they count as memory of the process."""
+    """Yield the bytes; those of a mapped file in pieces, and release its pages in between: they count as memory of the process."""
     count = 0
     for part in parts:
         view = memoryview(part)
         release = getattr(view.obj, "madvise", None)
+        if release is None:
+            yield view
+            continue
         for at in range(0, len(view), _PIECE):
             yield (piece := view[at : at + _PIECE])
             count += len(piece)
-            if release is not None and count >= _PIECE:
+            if count >= _PIECE:
                 release(sys.modules["mmap"].MADV_DONTNEED)
                 count = 0
 
