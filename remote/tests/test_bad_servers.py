@@ -154,6 +154,13 @@ def test_the_text_has_no_secrets(server: Server) -> None:
     assert str(error) == f"'{server.url('gone.devmod')}?…' cannot be read: the server answered 404 Not Found"
 
 
+def test_redirects_without_an_end(server: Server) -> None:
+    server.answers = [status(302, Location=server.url())] * 20
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error).startswith(f"'{server.url()}' cannot be read: TooManyRedirects: ")
+    assert len(server.requests) < 20
+
+
 # -- lies
 
 
