@@ -49,7 +49,7 @@ def create(kind: str, code: AnyCode, fmt: str, fmap: AnyFunctions, source: Sourc
     fmap
         The functions by name. const_loader: a map of init symbol to the names of its constants.
     source
-        Source and listings by format, for inspection. They are never saved.
+        Source and listings by format, for inspection. `save` writes them on request alone.
 
     Raises
     ------

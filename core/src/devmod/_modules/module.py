@@ -73,7 +73,7 @@ class Module(ProcessLocal, ABC):
 
     @property
     def source(self) -> Mapping[str, str | bytes]:
-        """Source and listings by format, as passed to create. They are in memory only and never saved."""
+        """Source and listings by format, as passed to create or as in the file. `save` writes them on request alone."""
         return {}
 
     @property
