@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from standin_rocm import device_arch
 
@@ -25,6 +26,10 @@ __device__ unsigned char bytes[4] = {1, 2, 3, 4};
 __constant__ float factors[2] = {2, 3};
 extern "C" __global__ void k(float *x) { x[threadIdx.x] *= factors[threadIdx.x & 1] + bytes[threadIdx.x & 3]; }
 """
+
+ADD_INFO = {"add": devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
+#: The payload in messages.
+WHAT = "the rocm payload of format 'hsaco'"
 
 
 @cache
@@ -54,6 +59,13 @@ def function_of(source: str, *options: str) -> Any:
 def create(code: bytes, functions: dict[str, devmod.FunctionInfo], fmt: str = "hsaco") -> devmod.Module:
     """Return a module of a payload."""
     return devmod.create("rocm", code, fmt, functions)
+
+
+def run_add(module: devmod.Module, n: int = 64) -> None:
+    """Call `add` of a module, and compare with NumPy."""
+    a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
+    module["add"](a, b, c, n, grid=2, block=n // 2)
+    np.testing.assert_array_equal(c, a + b)
 
 
 def error_of(module: devmod.Module, name: str = "add") -> devmod.DevmodError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hip_modules import ADD, DIMENSIONS, code_object, create, error_of, loads
+from hip_modules import ADD, ADD_INFO, DIMENSIONS, code_object, create, error_of, loads
 
 import devmod
 from devmod import FunctionInfo, Interface, Param
@@ -24,7 +24,6 @@ SCALE = """//devmod: -O2 -DOFFSET=4
 extern "C" __global__ void scale(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR + OFFSET; }
 """
 INFO = {"scale": FunctionInfo("scale", ["handle"], DIMENSIONS, (), Interface([Param("x", "buffer", "float32", "rw")]))}
-ADD_INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
 
 
 @pytest.fixture

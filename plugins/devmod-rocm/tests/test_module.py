@@ -1,27 +1,23 @@
-"""The ROCm module: before a driver is opened, refused payloads, containers, globals, loading and unloading."""
+"""The ROCm module: before a driver is opened, refused payloads, globals, loading and unloading."""
 
 from __future__ import annotations
 
 import gc
 import sys
-import zlib
 from pathlib import Path
 from struct import pack
 from typing import Any
 
 import numpy as np
 import pytest
-from hip_modules import ADD, GLOBALS, code_object, create, error_of, loads, module_of
-from standin_rocm import child_environment, device_arch
+from hip_modules import ADD, ADD_INFO, GLOBALS, WHAT, code_object, create, error_of, loads, module_of, run_add
+from standin_rocm import child_environment
 
 import devmod
 from devmod import FunctionInfo
 from devmod_conformance.checks import run_in_threads, run_python
-from devmod_rocm._samples import make_bundle
 
 __all__ = ["loads"]
-ADD_INFO = {"add": FunctionInfo("add", ["handle", "handle", "handle", "int32"])}
-WHAT = "the rocm payload of format 'hsaco'"
 #: ELF headers: the machine, the OS ABI and its version.
 HEADER = b"\x7fELF\x02\x01\x01"
 
@@ -29,12 +25,6 @@ HEADER = b"\x7fELF\x02\x01\x01"
 def elf(machine: int = 224, abi: int = 64, version: int = 3, flags: int = 0x41) -> bytes:
     """Return the header of an ELF file without sections."""
     return HEADER + bytes([abi, version]) + bytes(7) + pack("<HHIQQQI", 3, machine, 1, 0, 0, 0, flags) + bytes(12)
-
-
-def run_add(module: devmod.Module, n: int = 64) -> None:
-    a, b, c = np.arange(n, dtype="float32"), np.ones(n, "float32"), np.zeros(n, "float32")
-    module["add"](a, b, c, n, grid=2, block=n // 2)
-    np.testing.assert_array_equal(c, a + b)
 
 
 # -- before any driver
@@ -176,82 +166,6 @@ def test_the_best_variant_of_a_bundle_runs(archs: str, card: str, best: str, car
     module = devmod.loads(devmod.dumps(module_of(ADD, archs)))
     assert module["add"].info.name == "add"
     assert loads == [code_object(ADD, best)]
-
-
-# -- containers
-
-
-def offload_binary(code: bytes, arch: str) -> bytes:
-    """Return an OffloadBinary of version 1 with one image."""
-    strings = b"\0triple\0amdgcn-amd-amdhsa\0arch\0" + arch.encode() + b"\0"
-    places = [(strings.index(key), strings.index(value)) for key, value in ((b"triple", b"amdgcn"), (b"arch", arch.encode()))]
-    start = 32 + 40 + 32
-    image = -(-(start + len(strings)) // 8) * 8
-    entry = pack("<HHIQQQQ", 1, 4, 0, 72, 2, image, len(code))
-    table = b"".join(pack("<QQ", start + key, start + value) for key, value in places)
-    body = entry + table + strings
-    size = image + len(code)
-    return b"\x10\xff\x10\xad" + pack("<IQQQ", 1, size, 32, 40) + body + bytes(image - 32 - len(body)) + code
-
-
-def compressed(bundle: bytes) -> bytes:
-    """Return a bundle, compressed by zlib, in clang's version 2 of the form."""
-    data = zlib.compress(bundle)
-    return b"CCOB" + pack("<HHIIQ", 2, 0, 24 + len(data), len(bundle), 0) + data
-
-
-def containers() -> dict[str, bytes]:
-    codes = {arch: code_object(ADD, arch) for arch in dict.fromkeys(("gfx90a", device_arch(), "gfx11-generic"))}
-    bundle = make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code for arch, code in codes.items()})
-    parts = [make_bundle({f"hipv4-amdgcn-amd-amdhsa--{arch}": code}) for arch, code in codes.items()]
-    return {
-        "bundle": bundle,
-        "compressed": compressed(bundle),
-        "OffloadBinary": b"".join(offload_binary(code, arch) + bytes(-len(offload_binary(code, arch)) % 8) for arch, code in codes.items()),
-        "several": b"".join(part + bytes(4096 - len(part) % 4096) for part in parts),
-        "several compressed": b"".join(map(compressed, parts)),
-    }
-
-
-@pytest.mark.row("R40")
-@pytest.mark.parametrize("name", ["bundle", "compressed", "OffloadBinary", "several", "several compressed"])
-def test_the_best_code_object_of_a_container_runs(name: str, emulator: Any, device: Any, loads: list[bytes]) -> None:
-    run_add(create(containers()[name], ADD_INFO))
-    assert loads == [code_object(ADD)]
-
-
-def test_the_code_object_with_the_kernels_is_chosen(device: Any, loads: list[bytes]) -> None:
-    other = code_object('extern "C" __global__ void other() {}')
-    parts = [make_bundle({f"hipv4-amdgcn-amd-amdhsa--{device_arch()}": code}) for code in (other, code_object(ADD))]
-    assert create(b"".join(parts), ADD_INFO)["add"].info.name == "add"
-    assert loads == [code_object(ADD)]
-
-
-@pytest.mark.row("R40")
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (
-            lambda: make_bundle({"hipv4-amdgcn-amd-amdhsa--gfx906": code_object(ADD, "gfx906")}),
-            f"{WHAT} has code objects for 'gfx906', and none of them runs on {{device}}, gfx1100; compile it for rocm -arch=gfx1100",
-        ),
-        (lambda: make_bundle({}), f"{WHAT} is a container without a code object"),
-        (
-            lambda: make_bundle({f"hipv4-amdgcn-amd-amdhsa--{device_arch()}": code_object(ADD)})[:6000],
-            f"{WHAT} cannot be read: entry 2 of the offload bundle at byte 0 is outside of the file: bytes 4096 to {{end}} of 6000",
-        ),
-        (
-            lambda: b"CCOB\x09\0\1\0" + bytes(16),
-            f"{WHAT} cannot be read: the compressed offload bundle at byte 0 has version 9; devmod reads versions 1 to 3",
-        ),
-    ],
-    ids=["other cards", "empty", "truncated", "version"],
-)
-def test_containers_that_do_not_run(code: Any, text: str, device: Any, loads: list[bytes]) -> None:
-    error = error_of(create(code(), ADD_INFO))
-    assert type(error) is devmod.FormatError
-    assert str(error) == text.format(device=device, end=4096 + len(code_object(ADD)))
-    assert loads == []
 
 
 # -- loading
