@@ -9,6 +9,7 @@ import pytest
 
 import devmod
 from devmod_targets.build import Job, KernelEntry, Manifest, Plan, plan_of, read_manifest
+from devmod_targets.build.build import build_manifest
 
 CL = "kernel void {0}(global float *x) {{ x[get_global_id(0)] *= 2; }}\n"
 
@@ -276,3 +277,20 @@ def test_values_of_a_manifest_are_public() -> None:
     settings: Any = kernel.section
     assert [source.path for source in settings.sources] == ["twice.cl", "twice.comp", "twice.cu"]
     assert hash(plan(EXAMPLE)) == hash(plan(EXAMPLE))
+
+
+def test_two_functions_of_one_name_for_one_target_are_an_error(folder: Path) -> None:
+    for name in ("twice.cl", "k.inc"):
+        Path(name).write_text(CL.format("twice"))
+    Path("kernels.devmod").write_bytes(b"old")
+    text = 'targets = ["opencl"]\n[kernels.twice]\nsources = ["twice.cl"]\n[kernels.other]\nsources = ["k.inc"]\nlanguage = "cl"\n'
+    Path("devmod.toml").write_text(text)
+    with pytest.raises(devmod.FormatError) as caught:
+        build_manifest(workers=1, cache=False)
+    assert str(caught.value) == (
+        "twice.cl (kernel 'twice') and k.inc (kernel 'other') both have a function 'twice' for the target 'opencl'; rename one of them"
+    )
+    assert Path("kernels.devmod").read_bytes() == b"old"
+    Path("k.inc").write_text(CL.format("thrice"))
+    assert build_manifest(workers=1, cache=False).written
+    assert list(devmod.load("kernels.devmod")) == ["twice", "thrice"]

@@ -32,11 +32,16 @@ def parse_target(text: str) -> Target:
 def variants(target: Target) -> tuple[Target, ...]:
     """Return the targets of single payloads. Without the compiler of the target, one for each architecture; its jobs report the reason."""
     if target.kind in KINDS and not target.options:  # without options, core's kinds join no architectures: no compiler is imported
-        return target.variants()
+        return _split(target)
     try:
         return variants_of(target)
     except (CompileError, PluginError):
         return target.variants()
+
+
+@cache
+def _split(target: Target) -> tuple[Target, ...]:
+    return target.variants()
 
 
 def kernel_variants(manifest: Manifest, kernel: KernelEntry) -> Iterator[Target]:
