@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import devmod
 from devmod.interop import tvm
 from devmod.targets import KINDS
-from fuzzing import mutation, seeds
+from fuzzing import manifests, mutation, seeds
 
 
 class Breach(Exception):
@@ -651,6 +651,24 @@ def _readers() -> Iterator[Reader]:
     words = seeds.words_of([warp])
     yield Reader("warp-source", read_warp, mutation.mutate_text(words), lambda: [warp], passes=10, weight=1, executions=300)
     yield Reader("tvm-library", read_library, elf, seeds.libraries, passes=2, executions=200)
+    manifest = manifests.MANIFEST.encode()
+    yield Reader(
+        "manifest",
+        lambda data: manifests.read_manifest_file(data, scratch, Breach),
+        mutation.mutate_text(seeds.words_of([manifest])),
+        lambda: [manifest],
+        passes=12,
+        executions=150,
+    )
+    yield Reader(
+        "safetensors",
+        lambda data: manifests.read_safetensors(data, scratch, Breach),
+        mutation.mutate_head(mutation.mutate_json, mutation.mutate_bytes),
+        manifests.safetensors_seeds,
+        passes=4,
+        weight=1,
+        executions=600,
+    )
     yield from _source_readers()
     yield Reader("javascript", _read_js, bundle, files, passes=2, executions=1500, native=True)
     for kind in ("webgpu", "const_loader", "opencl"):
