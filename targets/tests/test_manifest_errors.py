@@ -440,3 +440,13 @@ def test_the_command_prints_the_mistakes(capsys: pytest.CaptureFixture[str]) -> 
         "devmod.toml:4: kernels.twice.blok: unknown key. Did you mean 'block'?\n"
         'devmod.toml:5: kernels.twice.skip: expected an array of strings, such as ["vulkan"], got the integer 1\n',
     )
+
+
+def test_an_output_that_is_a_folder_or_an_input() -> None:
+    Path("out.devmod").mkdir()
+    Path("k.devmod").write_text("")
+    source = '[kernels.k]\nsources = [{ path = "./k.devmod", language = "cl" }]\n'
+    assert message_of('output = "out.devmod"\n' + KERNEL) == "devmod.toml:1: output: 'out.devmod' is a folder; expected a file"
+    assert message_of('output = "sub/../k.devmod"\n' + OPENCL + source) == (
+        "devmod.toml:1: output: 'k.devmod' is an input as well; the build would overwrite it"
+    )
