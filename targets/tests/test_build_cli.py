@@ -96,7 +96,7 @@ def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFix
 
     job = Job("k", "/p", "a,b:c.cl", "opencl")
     failure = failure_of(job, "CompileError", "100%\nof it", "")
-    Annotations(Progress(), ".").done(JobResult(job, "failed", failure=failure))
+    Annotations(Progress(), ".").add(JobResult(job, "failed", failure=failure))
     assert capfd.readouterr().out == "::error file=a%2Cb%3Ac.cl,title=a%2Cb%3Ac.cl for opencl::100%25%0Aof it\n"
 
 

@@ -22,8 +22,8 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def names(found: Closure, folder: Path) -> set[str]:
-    return {os.path.relpath(path, folder.resolve()) for path in found.files}
+def names(result: Closure, folder: Path) -> set[str]:
+    return {os.path.relpath(path, folder.resolve()) for path in result.files}
 
 
 def test_includes_of_includes_belong_to_the_source(tmp_path: Path) -> None:
@@ -65,6 +65,14 @@ def test_a_file_that_moves_to_another_include_folder_keeps_its_place_in_the_orde
     assert closure(tmp_path, "one", "two").digest != before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links need a privilege on Windows")
+def test_another_name_of_a_file_that_is_included_already_changes_the_digest(tmp_path: Path) -> None:
+    write(tmp_path, k_cl='#include "a.h"\n#include "b.h"\n', a_h="int a;")
+    before = closure(tmp_path).digest
+    (tmp_path / "b.h").symlink_to("a.h")
+    assert closure(tmp_path).digest != before
+
+
 def test_a_missing_file_that_appears_changes_the_digest(tmp_path: Path) -> None:
     write(tmp_path, k_cl='#ifdef X\n#include "a.h"\n#endif\n')
     before = closure(tmp_path)
@@ -102,12 +110,12 @@ def test_every_spelling_of_an_include_is_found(tmp_path: Path, line: str) -> Non
 def test_an_include_by_a_macro_reads_all_files_of_the_folders(tmp_path: Path, line: str) -> None:
     write(tmp_path, k_cl=line + "\n", inc__a_h="", inc__deep__b_h="", git__x_h="")
     (tmp_path / "old.devmod").write_bytes(b"output")
-    found = closure(tmp_path, "inc")
-    assert names(found, tmp_path) == {"k.cl", "inc/a.h", "inc/deep/b.h", "git/x.h"}
+    result = closure(tmp_path, "inc")
+    assert names(result, tmp_path) == {"k.cl", "inc/a.h", "inc/deep/b.h", "git/x.h"}
     (tmp_path / "old.devmod").write_bytes(b"another output")
-    assert closure(tmp_path, "inc").digest == found.digest
+    assert closure(tmp_path, "inc").digest == result.digest
     write(tmp_path, inc__deep__b_h="int b;")
-    assert closure(tmp_path, "inc").digest != found.digest
+    assert closure(tmp_path, "inc").digest != result.digest
 
 
 @pytest.mark.parametrize("line", ["// an #include in a comment", '/* #include */ "text"', '"#include"'])
@@ -136,12 +144,12 @@ def test_files_that_include_each_other_end(tmp_path: Path) -> None:
 
 def test_a_closure_is_current_until_one_of_its_files_changes(tmp_path: Path) -> None:
     write(tmp_path, k_cl='#include "a.h"\n', a_h="")
-    found = closure(tmp_path)
-    assert found.is_current
+    result = closure(tmp_path)
+    assert result.is_current
     (tmp_path / "a.h").write_text("int a;")
-    assert not found.is_current
+    assert not result.is_current
     (tmp_path / "a.h").unlink()
-    assert not found.is_current
+    assert not result.is_current
 
 
 def test_a_missing_source_is_an_error_of_the_system(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def command(
 
     def build() -> BuildResult:
         plan = plan_now()
-        shown = _progress(plan, quiet=quiet, as_json=as_json)
-        result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=shown)
+        progress = _progress(plan, quiet=quiet, as_json=as_json)
+        result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=progress)
         _show(result, quiet=quiet, as_json=as_json)
         return result
 

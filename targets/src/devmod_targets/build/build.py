@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.plan import Plan
 
     #: Groups of tasks that one compile serves, and the outcomes by the number of the group.
-    _Running = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
+    _Compiles = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
 
 
 def build_manifest(
@@ -190,12 +190,12 @@ class _Build:
 
     def _build(self, cluster: Cluster | None) -> None:
         """Take what is stored, and compile the rest. Workers start first: they import their compilers meanwhile."""
-        stored = self._read_entries()
+        entries = self._read_entries()
         with ExitStack() as stack:
-            running = self._start([task for task in self._tasks if not stored.get(task.key)], cluster, stack)
-            damaged = self._take_stored(stored)
-            self._finish(running)
-            self._finish(self._start(damaged, cluster, stack))
+            compiles = self._start([task for task in self._tasks if not entries.get(task.key)], cluster, stack)
+            damaged_tasks = self._take_stored(entries)
+            self._finish(compiles)
+            self._finish(self._start(damaged_tasks, cluster, stack))
 
     def _read_entries(self) -> dict[str, bytes | None]:
         entries = self._entries
@@ -209,23 +209,23 @@ class _Build:
         with ThreadPoolExecutor(entries.threads) as threads:
             return dict(zip(keys, threads.map(entries.read, keys), strict=True))
 
-    def _take_stored(self, stored: dict[str, bytes | None]) -> list[Task]:
+    def _take_stored(self, entries: dict[str, bytes | None]) -> list[Task]:
         """End the tasks that are stored, and return those whose entries are damaged."""
-        damaged = []
+        result = []
         for task in self._tasks:
-            data = stored.get(task.key)
+            data = entries.get(task.key)
             if data is None:
                 continue
             try:
                 task.module = task.stored_module(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
-                damaged.append(task)
+                result.append(task)
                 continue
             self._end(task, "cached")
-        return damaged
+        return result
 
-    def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Running:
+    def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
         """Start the compiles of tasks without a result. Tasks with equal keys are compiled once."""
         groups: dict[str, list[Task]] = {}
         for number, task in enumerate(tasks):
@@ -245,8 +245,8 @@ class _Build:
 
         return members, stack.enter_context(Pool(self._workers, call)).run([task.job for task in leaders])
 
-    def _finish(self, running: _Running) -> None:
-        members, outcomes = running
+    def _finish(self, compiles: _Compiles) -> None:
+        members, outcomes = compiles
         for number, outcome in outcomes:
             for task in members[number]:
                 self._take(task, outcome)
@@ -274,7 +274,7 @@ class _Build:
             outcome.warnings if outcome else (),
             failure_of(task.job, *failure) if failure else None,
         )
-        self._progress.done(task.result)
+        self._progress.add(task.result)
 
     def _report(self, text: str) -> None:
         if text:

@@ -171,9 +171,9 @@ def closure_of(source: str, include: Sequence[str], tree: SourceTree) -> Closure
             digest.update(b"include %d " % len(name) + name)
             for place in dict.fromkeys((own, *places)):
                 target = os.path.realpath(os.path.join(place, os.fsdecode(name)))
-                found = tree.file(target)
-                if found is not None and target not in files:
-                    files[target] = found
+                included = tree.file(target)
+                if included is not None and target not in files:
+                    files[target] = included
                     numbers[target] = len(numbers)
                 digest.update(b" %d" % numbers.get(target, -1))
             digest.update(b"\n")

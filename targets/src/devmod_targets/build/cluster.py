@@ -114,15 +114,15 @@ class Cluster:
         task
             What a worker calls with a job and its files. It returns an Outcome.
         """
-        ended: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
+        results: queue.SimpleQueue[tuple[int, Future[Outcome]]] = queue.SimpleQueue()
         for number, (job, closure) in enumerate(zip(jobs, closures, strict=True)):
             future = self._executor.submit(task, *pack_files(job, closure))
             self._futures.append(future)
-            future.add_done_callback(lambda done, number=number: ended.put((number, done)))
+            future.add_done_callback(lambda done, number=number: results.put((number, done)))
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
             for _ in jobs:
-                number, future = ended.get()
+                number, future = results.get()
                 yield number, self._outcome(jobs[number], future)
 
         return outcomes()

@@ -28,7 +28,7 @@ class LogProgress(Progress):
         self._total = len(jobs)
         echo(f"{_counted(self._total, 'compile')}, {_counted(workers, 'worker')}", err=True)
 
-    def done(self, result: JobResult) -> None:
+    def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         self._count += 1
         for text in result.warnings:
@@ -64,7 +64,7 @@ class LiveProgress(Progress):
         self._tasks = {target: self._bars.add_task(_plain(target), total=total, state="") for target, total in totals.items()}
         self._bars.start()
 
-    def done(self, result: JobResult) -> None:
+    def add(self, result: JobResult) -> None:
         """Show the result of a job."""
         target = result.job.target
         for text in result.warnings:
@@ -107,9 +107,9 @@ class Annotations(Progress):
         self._inner, self._folder, self._err = inner, folder, err
         self.begin, self.close = inner.begin, inner.close  # type: ignore[method-assign]
 
-    def done(self, result: JobResult) -> None:
+    def add(self, result: JobResult) -> None:
         """Show the result of a job."""
-        self._inner.done(result)
+        self._inner.add(result)
         for text in result.warnings:
             self._write("warning", result.job.source, 0, str(result.job), text)
         if result.failure is not None:

@@ -100,7 +100,7 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes]
 
 def _attempt(job: Job, with_sources: bool) -> Outcome:
     began = _cpu_time()
-    with _lock, warnings.catch_warnings(record=True) as caught:
+    with _lock, warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         problem: Mapping[str, str] = {}
@@ -109,7 +109,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
             data = run_job(job, with_sources=with_sources)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error)
-        texts = tuple(dict.fromkeys(str(each.message) for each in caught))
+        texts = tuple(dict.fromkeys(str(each.message) for each in records))
     return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - began)
 
 

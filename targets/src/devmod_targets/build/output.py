@@ -33,9 +33,9 @@ def constant_files(plan: Plan) -> list[str]:
 
 def is_current(path: str, record: str) -> bool:
     """Return whether a file is the bundle of a record."""
-    stored = _DIGESTS.read(record)
+    digest = _DIGESTS.read(record)
     try:
-        return stored is not None and stored.decode("ascii", "replace") == file_digest(path)
+        return digest is not None and digest.decode("ascii", "replace") == file_digest(path)
     except OSError:
         return False
 

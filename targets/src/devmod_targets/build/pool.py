@@ -67,7 +67,7 @@ class Pool:
         """Start the jobs, and return an iterator of their numbers and outcomes, as they end. A job whose worker was killed is run again."""
         waiting = deque(range(len(jobs)))
         starts = [0] * len(jobs)
-        ended: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]] = queue.SimpleQueue()
+        results: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]] = queue.SimpleQueue()
         self._lanes += [_Lane(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
         idle = list(reversed(self._lanes))
 
@@ -75,12 +75,12 @@ class Pool:
             while idle and waiting:
                 lane, number = idle.pop(), waiting.popleft()
                 starts[number] += 1
-                lane.submit(self._task, jobs[number], number, ended)
+                lane.submit(self._task, jobs[number], number, results)
 
         def outcomes() -> Iterator[tuple[int, Outcome]]:
             left = len(jobs)
             while left:
-                lane, number, future = _take(ended)
+                lane, number, future = _take(results)
                 idle.append(lane)
                 try:
                     outcome = future.result()
@@ -112,15 +112,15 @@ class _Lane:
         self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_start, initargs=(self._folder,))
 
     def submit(
-        self, task: Callable[[Job], Outcome], job: Job, number: int, ended: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]]
+        self, task: Callable[[Job], Outcome], job: Job, number: int, results: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]]
     ) -> None:
-        """Start a job. `ended` receives this lane, the number and the future."""
+        """Start a job. `results` receives this lane, the number and the future."""
         try:
             future = self._executor.submit(task, job)
         except BrokenProcessPool:  # the worker was killed while it had nothing to do
             self.restart()
             future = self._executor.submit(task, job)
-        future.add_done_callback(lambda done: ended.put((self, number, done)))
+        future.add_done_callback(lambda done: results.put((self, number, done)))
 
     def kill(self) -> None:
         """End the process and the programs that it runs."""
@@ -216,10 +216,10 @@ def _kill(process: _Process) -> None:
             process.kill()
 
 
-def _take(ended: queue.SimpleQueue[Any]) -> Any:
+def _take(results: queue.SimpleQueue[Any]) -> Any:
     while True:  # on Windows, a wait without a limit cannot be interrupted
         with suppress(queue.Empty):
-            return ended.get(timeout=1)
+            return results.get(timeout=1)
 
 
 def _crash_message(job: Job) -> str:

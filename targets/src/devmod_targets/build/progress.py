@@ -16,7 +16,7 @@ class Progress:
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
         """Start: some input has changed."""
 
-    def done(self, result: JobResult) -> None:
+    def add(self, result: JobResult) -> None:
         """Take the result of a job."""
 
     def warn(self, text: str) -> None:

@@ -93,9 +93,9 @@ def file_digest(path: str) -> str:
 def _remembered(key: tuple[str, ...], paths: object) -> str:
     cache_of_digests = DiskCache(_DIGESTS)
     name = cache_of_digests.key(*key)
-    stored = cache_of_digests.read(name)
-    if stored is not None:
-        return stored.decode("ascii", "replace")
+    known = cache_of_digests.read(name)
+    if known is not None:
+        return known.decode("ascii", "replace")
     digest = sha256()
     for path in paths():  # type: ignore[operator]
         with open(path, "rb") as file:
