@@ -16,6 +16,10 @@ CACHE = SHARED.parents[1] / "build" / "standin"
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fPIC", "-shared", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations")
 
 
+#: More options of the compiler, such as -fsanitize=address,undefined.
+VARIABLE = "DEVMOD_STANDIN_CFLAGS"
+
+
 class BuildError(Exception):
     """What is missing to build a stand-in driver, or the compiler's errors."""
 
@@ -41,6 +45,7 @@ def build(folder: Path, soname: str, includes: Sequence[Path]) -> Path:
     exports = folder / "exports.map"
     flags = [
         *FLAGS,
+        *os.environ.get(VARIABLE, "").split(),
         *(f"-I{path}" for path in (SHARED, *includes)),
         f"-Wl,-soname,{soname}",
         f"-Wl,--version-script={exports}",
