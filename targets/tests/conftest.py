@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from alone import register as register
 from alone import see_core_alone
 
 

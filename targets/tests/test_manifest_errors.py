@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import devmod
 from devmod._cli import main
-from devmod_targets.build import ManifestError, read_manifest
+from devmod_targets.build import ManifestError, plan_of, read_manifest
 
 OPENCL = 'targets = ["opencl"]\n'
 TWICE = '[kernels.twice]\nsources = ["twice.cl"]\n'
@@ -450,3 +451,20 @@ def test_an_output_that_is_a_folder_or_an_input() -> None:
     assert message_of('output = "sub/../k.devmod"\n' + OPENCL + source) == (
         "devmod.toml:1: output: 'k.devmod' is an input as well; the build would overwrite it"
     )
+
+
+def test_a_kind_without_a_compiler(register: Callable[[str, str, object], None]) -> None:
+    register("devmod.targets", "npu", devmod.TargetSpec("npu", title="NPU", distribution="devmod-npu", formats=["npu"]))
+    assert message_of('targets = ["npu"]\n' + TWICE) == "devmod.toml:1: targets[0]: this release of devmod has no compiler for npu"
+
+
+def test_a_kind_of_another_wheel(register: Callable[[str, str, object], None]) -> None:
+    """Its targets are split by its compiler; if that is broken, by architecture, and its jobs report the reason."""
+    spec = devmod.TargetSpec(
+        "npu", title="NPU", distribution="devmod-npu", formats=["npu"], languages={"npuc": "NPU C"}, compiler="no_such_module:compile"
+    )
+    register("devmod.targets", "npu", spec)
+    Path("k.npuc").write_text("")
+    Path("devmod.toml").write_text('targets = ["npu -arch=a,b -fast=1"]\n[kernels.k]\nsources = ["k.npuc"]\n')
+    assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu -arch=a -fast=1", "npu -arch=b -fast=1"]
+    assert message_of('targets = ["npuu"]\n' + TWICE) == "devmod.toml:1: targets[0]: unknown target 'npuu'. Did you mean 'npu'?"
