@@ -47,6 +47,7 @@ SOURCES = {
     "{{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}\n",
     "c": "void {name}(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) {{ {body} }} }}\n",
 }
+#: The targets, in the order of their sources.
 TARGETS = ["opencl", "metal", "vulkan", "webgpu", "cuda -arch=sm_90", "rocm -arch=gfx1100", "hexagon -arch=v68"]
 #: The kernel that is touched.
 TOUCHED = "k0"
@@ -54,12 +55,13 @@ TOUCHED = "k0"
 
 def write_project(folder: Path, count: int, targets: list[str]) -> None:
     tables = []
+    suffixes = [suffix for suffix, target in zip(SOURCES, TARGETS, strict=True) if target in targets]
     for number in range(count):
         for suffix, text in SOURCES.items():
             body = BODY.format(rounds=number + 2, factor=number, size=1024)
             name = f"k{number}"
             (folder / f"k{number}.{suffix}").write_text(text.format(name=name, factor=number, body=body))
-        names = ", ".join(f'"k{number}.{suffix}"' for suffix in SOURCES)
+        names = ", ".join(f'"k{number}.{suffix}"' for suffix in suffixes)
         tables.append(f"[kernels.k{number}]\nsources = [{names}]\n")
     listed = ", ".join(f'"{each}"' for each in targets)
     (folder / "devmod.toml").write_text(f'output = "k.devmod"\ntargets = [{listed}]\nmixed = true\n' + "".join(tables))
