@@ -345,6 +345,14 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ],
     ),
     (OPENCL + '[kernels.a]\n\n\nsources = [\n "twice.cl",\n # x\n "twice.cl"]\n', [":8: kernels.a.sources[1]: 'twice.cl' is listed twice"]),
+    (
+        OPENCL + '[constants]\nfiles = "w.npy"\n',
+        [":3: constants.files: expected an array of paths, such as [\"weights.npz\"], got the string 'w.npy'"],
+    ),
+    (
+        OPENCL + '[constants]\nfiles = [{ name = "w" }]\n',
+        [':3: constants.files[0]: the file has no path, as in { path = "w.npy", name = "weights" }'],
+    ),
 ]
 
 
