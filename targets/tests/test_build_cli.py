@@ -9,12 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
+from interruptible import interruptible_python
 
 import devmod
+import devmod_targets.build.result
 from devmod._cli import main
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
@@ -196,7 +199,8 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Pa
     compiler.chmod(0o755)
     environment = os.environ | {"TMPDIR": str(temporary), "PATH": f"{programs}:/usr/bin:/bin"}
     before = sorted(path.name for path in project.iterdir())
-    process = subprocess.Popen(COMMAND, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+    command = interruptible_python(*COMMAND[1:])
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, start_new_session=True)
     wait_for(lambda: (tmp_path / "pid").exists() or process.poll() is not None)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate()
@@ -267,7 +271,8 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
 
 def test_watch_builds_again_after_a_change(project: Path, tmp_path: Path) -> None:
     pytest.importorskip("watchfiles", reason="watchfiles is not installed")
-    process = subprocess.Popen([*COMMAND, "--watch"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    command = interruptible_python(*COMMAND[1:], "--watch")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
     assert process.stderr is not None
     lines: list[str] = []
 
@@ -295,6 +300,30 @@ def test_watch_builds_again_after_a_change(project: Path, tmp_path: Path) -> Non
         process.stderr.close()
         process.wait()
     assert process.returncode == 130
+
+
+def test_a_change_while_new_folders_are_added_is_built(project: Path) -> None:
+    """The first build tells the include folders. A change before they are watched has no event of its own."""
+    from devmod_targets.build.watch import watch_manifest
+
+    (project / "include").mkdir()
+    with (project / "devmod.toml").open("a") as file:
+        file.write('include = ["include"]\n')
+    watched, builds = [], []
+
+    def changes(*folders: str, **_: object) -> Iterator[set[object]]:
+        watched.append(folders)
+        yield set()
+        if len(watched) == 2:
+            yield {(1, str(project / "k0.cl"))}
+
+    def build() -> devmod_targets.build.result.BuildResult:
+        builds.append(devmod.build())
+        return builds[-1]
+
+    watch_manifest(project, build, changes=changes)
+    assert watched == [(str(project),), (str(project), str(project / "include"))]
+    assert [each.written for each in builds] == [True, False, False]
 
 
 def test_watch_without_watchfiles_names_the_command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

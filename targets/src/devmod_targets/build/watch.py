@@ -49,9 +49,9 @@ def watch_manifest(
             raise DevmodError(f"--watch cannot be used: {why}") from None
     name = os.fspath(manifest)
     folders = {os.path.abspath(name if os.path.isdir(name) else os.path.dirname(name))}
-    built = False
     while True:
         watched = frozenset(folders)
+        built = False
         # The first, empty batch comes when the folders are watched: no change is lost during the first build.
         assert changes is not None
         for batch in changes(*sorted(watched), watch_filter=_is_input, debounce=200, step=50, rust_timeout=500, yield_on_timeout=True):
@@ -62,9 +62,9 @@ def watch_manifest(
                 continue
             folders |= _build(build)
             built = True
-            echo("Waiting for a change. Ctrl-C ends it.", err=True)
             if folders != watched:
-                break
+                break  # the next pass watches the new folders too, and builds what has changed meanwhile
+            echo("Waiting for a change. Ctrl-C ends it.", err=True)
         else:
             return
 
