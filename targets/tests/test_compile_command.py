@@ -137,3 +137,25 @@ def test_sources_and_targets_that_do_not_fit(capsys: pytest.CaptureFixture[str],
 def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", "twice.cl", "twice.wgsl", "-t", "opencl", "-t", "npu", "-o", "out.devmod"]) == 1
     assert "devmod-npu" in capsys.readouterr().err
+
+
+def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", reason="no library of zstd is installed")
+    source = "@compute @workgroup_size(1) fn k() {}\n" + "// a comment\n" * 200
+    (tmp_path / "k.wgsl").write_text(source)
+    for name, options in {"plain": [], "small": ["--compress", "zstd"]}.items():
+        assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", f"{name}.devmod", *options]) == 0
+    assert (tmp_path / "small.devmod").stat().st_size < (tmp_path / "plain.devmod").stat().st_size - 2000
+    assert devmod.load("small.devmod").inspect_source() == source
+    assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k2.wgsl", "--compress", "zstd"]) == 2
+    assert capfd.readouterr().err.endswith("--compress and --with-sources are for files that end in .devmod, and k2.wgsl is a raw payload\n")
+    assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k.devmod", "--compress", "gzip"]) == 1
+    assert capfd.readouterr().err == "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n"
+    assert not (tmp_path / "k.devmod").exists()
+
+
+def test_the_sources_of_a_binary_payload() -> None:
+    pytest.importorskip("ziglang", reason="ziglang is not installed")
+    Path("k.c").write_text("void k(float *x) { *x = 1; }\n")
+    assert main(["compile", "-q", "k.c", "-t", "hexagon -arch=v66", "-o", "k.devmod", "--with-sources"]) == 0
+    assert {"asm", "obj"} <= set(devmod.load("k.devmod").source)

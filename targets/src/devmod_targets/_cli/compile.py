@@ -47,6 +47,8 @@ Examples:
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
 @click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
               help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
+@click.option("--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level than 3.')
+@click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no error and no warning.")
 @debug_option
@@ -62,6 +64,8 @@ def command(
     name: str | None,
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
+    compress: str | None,
+    with_sources: bool,
     mixed: bool,
     quiet: bool,
 ) -> None:
@@ -73,6 +77,9 @@ def command(
     to_stdout = str(output) == STDOUT
     if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
         raise click.UsageError(f"{output} is a source; writing to it would overwrite it")
+    is_bundle = to_stdout or output.suffix.lower() == ".devmod"
+    if not is_bundle and (compress or with_sources):
+        raise click.UsageError(f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload")
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
     block, local = parse_blocks(blocks), parse_locals(locals_)
     if len(sources) > 1 and (local is not None or isinstance(block, dict)):
@@ -94,11 +101,12 @@ def command(
         for each in assignments
     ]
     _check_names(sources, assignments, modules)
-    if to_stdout:
-        write_standard_output(devmod.dumps(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)))
-        return
-    if output.suffix.lower() == ".devmod":
-        devmod.save(modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed), output)
+    if is_bundle:
+        root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+        if to_stdout:
+            write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
+            return
+        devmod.save(root, output, compress=compress, with_sources=with_sources)
     elif len(modules) > 1:
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
     else:
