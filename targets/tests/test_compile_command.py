@@ -148,9 +148,14 @@ def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert (tmp_path / "small.devmod").stat().st_size < (tmp_path / "plain.devmod").stat().st_size - 2000
     assert devmod.load("small.devmod").inspect_source() == source
     assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k2.wgsl", "--compress", "zstd"]) == 2
-    assert capfd.readouterr().err.endswith("--compress and --with-sources are for files that end in .devmod, and k2.wgsl is a raw payload\n")
+    assert capfd.readouterr().err.endswith(
+        "--compress and --with-sources are for files that end in .devmod, and k2.wgsl is a raw payload\n"
+    )
     assert main(["compile", "-q", "k.wgsl", "-t", "webgpu", "-o", "k.devmod", "--compress", "gzip"]) == 1
-    assert capfd.readouterr().err == "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n"
+    assert (
+        capfd.readouterr().err
+        == "devmod: error: compress: expected 'zstd', 'zstd:LEVEL' with a level from 1 to 22, or 'none', got 'gzip'\n"
+    )
     assert not (tmp_path / "k.devmod").exists()
 
 
