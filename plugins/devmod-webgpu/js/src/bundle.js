@@ -187,6 +187,9 @@ export class Module {
     if (data.length < size) {
       throw new FormatError(`${place} is cut short: ${subject} takes ${size} bytes, and ${data.length} are left`, { kind: this.kind });
     }
+    const result = unpacked && decompress(data, unpacked.size);
+    // The digest of the result needs no check of the frame's own digest, which tells a damaged file from other failures.
+    if (result && sameBytes(await sha256(result), unpacked.digest)) return result;
     if (!sameBytes(await sha256(data), digest)) {
       throw new FormatError(
         `${place}: ${subject} is damaged: its SHA-256 is not the one in the index. ` +
@@ -194,19 +197,16 @@ export class Module {
         { kind: this.kind },
       );
     }
-    return this.#unpack(data, unpacked, `${place}: ${subject}`);
+    if (unpacked) throw this.#unpackingError(unpacked, `${place}: ${subject}`);
+    return data;
   }
 
   /**
-   * @param {Uint8Array} data
-   * @param {FileBytes["unpacked"]} unpacked
+   * @param {NonNullable<FileBytes["unpacked"]>} unpacked
    * @param {string} subject
    */
-  async #unpack(data, unpacked, subject) {
-    if (!unpacked) return data;
-    const result = decompress(data, unpacked.size);
-    if (result && sameBytes(await sha256(result), unpacked.digest)) return result;
-    throw new FormatError(
+  #unpackingError(unpacked, subject) {
+    return new FormatError(
       `${subject} cannot be read: the compressed bytes do not unpack to the ${unpacked.size} bytes with the SHA-256 in the index. ` +
         "Nothing of them was used",
       { kind: this.kind },
@@ -233,7 +233,12 @@ export class Module {
     if (data.length < blob.size || !sameBytes(await sha256(data), blob.digest)) {
       throw new FormatError(`${subject} are damaged: their SHA-256 is not the one in the index. Get the file again`, { kind: this.kind });
     }
-    return readSources(await this.#unpack(data, blob.unpacked, subject), subject, this.kind);
+    const { unpacked } = blob;
+    const text = unpacked ? decompress(data, unpacked.size) : data;
+    if (!text || (unpacked && !sameBytes(await sha256(text), unpacked.digest))) {
+      throw this.#unpackingError(/** @type {NonNullable<typeof unpacked>} */ (unpacked), subject);
+    }
+    return readSources(text, subject, this.kind);
   }
 
   /**
