@@ -59,7 +59,7 @@ def test_the_driver_that_the_variable_names(cuda_driver: str, device: Any) -> No
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     monkeypatch.delenv("DEVMOD_CUDA_DRIVER", raising=False)
-    monkeypatch.setattr(_driver, "find_spec", lambda name: object() if installed and name == "pycuda" else None)
+    monkeypatch.setattr("devmod_driver_api.choice.find_spec", lambda name: object() if installed and name == "pycuda" else None)
     assert _driver.driver_name() == ("pycuda" if installed else "cuda-bindings")
 
 

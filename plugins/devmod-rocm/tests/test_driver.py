@@ -83,7 +83,7 @@ def test_the_driver_that_the_variable_names(rocm_driver: str, device: Any) -> No
 @pytest.mark.parametrize("installed", [True, False])
 def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     monkeypatch.delenv("DEVMOD_ROCM_DRIVER", raising=False)
-    monkeypatch.setattr(_driver, "find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None)
+    monkeypatch.setattr("devmod_driver_api.choice.find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None)
     assert _driver.driver_name() == ("hip-python" if installed else "ctypes")
 
 

@@ -6,12 +6,11 @@ The kernels are stored as PTX (`_samples`), so that the kit needs no compiler. O
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any
 
-from devmod import FunctionInfo, Interface, Member, Param
+from devmod import FunctionInfo
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
 from devmod_cuda._samples import LINEAR, LINEAR_PTX, SHIFT_PTX, TRANSPOSE_PTX
-from devmod_driver_api.conformance import watch_builds
+from devmod_driver_api.conformance import TAGS, shift, shift_info, shift_table, watch_builds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,30 +22,6 @@ _SCALE = """extern "C" __global__ void scale(float *x)
     x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR;
 }
 """
-_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
-
-
-def _shift_info() -> FunctionInfo:
-    members = [Member("amount", "int32", 0), Member("count", "int32", 4)]
-    params = [
-        Param("x", "buffer", "int32", "rw"),
-        Param("how", "scalar", "uint8x8", align=4, members=members),
-        Param("add", "scalar", "float32x3"),
-        Param("twice", "scalar", "bool"),
-    ]
-    return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], _TAGS, (), Interface(params))
-
-
-def _shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:
-    x[: how[1]] += (how[0] + int(sum(add))) * (2 if twice else 1)
-    for place in range(4):
-        x[place::4] += place + 1
-
-
-def _table() -> Any:
-    import numpy as np
-
-    return np.array([1, 2, 3, 4], "uint8")
 
 
 class CudaConformance(Conformance):
@@ -59,24 +34,24 @@ class CudaConformance(Conformance):
         Sample(
             LINEAR_PTX.encode(),
             "ptx",
-            linear_functions(_TAGS),
+            linear_functions(TAGS),
             source={"cuda": LINEAR},
             calls=[axpy_call(), count_call()],
         ),
         Sample(
             TRANSPOSE_PTX.encode(),
             "ptx",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS)},
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], TAGS)},
             calls=[transpose_call()],
         ),
         Sample(
             SHIFT_PTX.encode(),
             "ptx",
-            {"shift": _shift_info()},
+            {"shift": shift_info()},
             calls=[
-                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], _shift, grid=2, block=32),
+                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], shift, grid=2, block=32),
             ],
-            global_arrays={"table": _table},
+            global_arrays={"table": shift_table},
         ),
         Sample.compiled(
             _SCALE,
@@ -89,9 +64,9 @@ class CudaConformance(Conformance):
         Sample(b"", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x00\xff", "ptx", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b".version 6.4\n.target sm_52\n.address_size 64\n.visible .entry k(", "ptx", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(_TAGS)),
-        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(_TAGS)),
-        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(_TAGS)),
+        Sample(LINEAR_PTX.replace("mov.u32 %r3,", "mov.u32 %r3").encode(), "ptx", linear_functions(TAGS)),
+        Sample(LINEAR_PTX.replace("6.4", "99.0").encode(), "ptx", linear_functions(TAGS)),
+        Sample(LINEAR_PTX.replace("sm_52", "sm_999").encode(), "ptx", linear_functions(TAGS)),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("other", ["handle"])}),
         Sample(LINEAR_PTX.encode(), "ptx", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"no ELF file", "cubin", {"k": FunctionInfo("k", ["handle"])}),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from importlib.util import find_spec
 
 from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
 from devmod.errors import DeviceNotFoundError
+from devmod_cuda._api import CUDA
+from devmod_driver_api.choice import choose_driver
 from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
@@ -55,22 +56,7 @@ def driver_name() -> str:
     DeviceNotFoundError
         The variable has another value.
     """
-    name = environment_text(VARIABLE)
-    if not name:
-        return "pycuda" if _is_installed("pycuda") else "cuda-bindings"
-    if name not in _NAMES:
-        raise DeviceNotFoundError(
-            f"no CUDA device can be used: {VARIABLE}={name!r} names no driver; set it to 'cuda-bindings' or 'pycuda', or unset it",
-            kind="cuda",
-        )
-    return name
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # another finder raises an error for it
-        return False
+    return choose_driver(CUDA, VARIABLE, environment_text(VARIABLE), _NAMES, ("pycuda",))
 
 
 def _open() -> CudaDriver:

@@ -6,11 +6,10 @@ The code objects are stored (`_samples`), one for each processor, so that the ki
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any
 
-from devmod import FunctionInfo, Interface, Member, Param
+from devmod import FunctionInfo, Interface, Param
 from devmod_conformance import Call, Conformance, Sample, axpy_call, count_call, linear_functions, transpose_call
-from devmod_driver_api.conformance import watch_builds
+from devmod_driver_api.conformance import TAGS, shift, shift_info, shift_table, watch_builds
 from devmod_rocm._samples import SOURCE, bundle, code_objects
 
 TYPE_CHECKING = False
@@ -25,34 +24,10 @@ extern "C" __global__ void scale(float *x)
     x[blockIdx.x * blockDim.x + threadIdx.x] *= FACTOR;
 }
 """
-_TAGS = ("blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z")
 
 
 def _scale_info() -> FunctionInfo:
-    return FunctionInfo("scale", ["handle"], _TAGS, (), Interface([Param("x", "buffer", "float32", "rw")]))
-
-
-def _shift_info() -> FunctionInfo:
-    members = [Member("amount", "int32", 0), Member("count", "int32", 4)]
-    params = [
-        Param("x", "buffer", "int32", "rw"),
-        Param("how", "scalar", "uint8x8", align=4, members=members),
-        Param("add", "scalar", "float32x3"),
-        Param("twice", "scalar", "bool"),
-    ]
-    return FunctionInfo("shift", ["handle", "uint8x8", "float32x3", "bool"], _TAGS, (), Interface(params))
-
-
-def _shift(x: Any, how: tuple[int, int], add: tuple[float, ...], twice: bool) -> None:
-    x[: how[1]] += (how[0] + int(sum(add))) * (2 if twice else 1)
-    for place in range(4):
-        x[place::4] += place + 1
-
-
-def _table() -> Any:
-    import numpy as np
-
-    return np.array([1, 2, 3, 4], "uint8")
+    return FunctionInfo("scale", ["handle"], TAGS, (), Interface([Param("x", "buffer", "float32", "rw")]))
 
 
 def _damaged(at: int, value: int) -> bytes:
@@ -69,21 +44,21 @@ class RocmConformance(Conformance):
     driver_modules = ("hip", "rocm.bindings")
     driver_libraries = ("libamdhip64",)
     samples = (
-        Sample(bundle(), "hsaco", linear_functions(_TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
+        Sample(bundle(), "hsaco", linear_functions(TAGS), source={"hip": SOURCE}, calls=[axpy_call(), count_call()]),
         Sample(
             bundle(),
             "hsaco",
-            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], _TAGS)},
+            {"transpose": FunctionInfo("transpose", ["handle", "handle", "int32", "int32"], TAGS)},
             calls=[transpose_call()],
         ),
         Sample(
             bundle(),
             "hsaco",
-            {"shift": _shift_info()},
+            {"shift": shift_info()},
             calls=[
-                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], _shift, grid=2, block=32),
+                Call("shift", lambda rng: [rng.integers(0, 99, 64, "int32"), (5, 40), (1.0, 2.5, 0.5), True], shift, grid=2, block=32),
             ],
-            global_arrays={"table": _table},
+            global_arrays={"table": shift_table},
         ),
         Sample(
             _SCALE.encode(),
@@ -97,12 +72,12 @@ class RocmConformance(Conformance):
         Sample(b"", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"no ELF file", "hsaco", {"k": FunctionInfo("k", ["handle"])}),
         Sample(b"\x7fELF" + bytes(60), "hsaco", {"k": FunctionInfo("k", ["handle"])}),
-        Sample(code_objects()["gfx1100"][:4000], "hsaco", linear_functions(_TAGS)),
-        Sample(_damaged(18, 62), "hsaco", linear_functions(_TAGS)),
-        Sample(_damaged(8, 0), "hsaco", linear_functions(_TAGS)),
-        Sample(_damaged(48, 0xFF), "hsaco", linear_functions(_TAGS)),
-        Sample(bundle()[:5000], "hsaco", linear_functions(_TAGS)),
-        Sample(b"CCOB\x02\0\1\0" + bytes(16), "hsaco", linear_functions(_TAGS)),
+        Sample(code_objects()["gfx1100"][:4000], "hsaco", linear_functions(TAGS)),
+        Sample(_damaged(18, 62), "hsaco", linear_functions(TAGS)),
+        Sample(_damaged(8, 0), "hsaco", linear_functions(TAGS)),
+        Sample(_damaged(48, 0xFF), "hsaco", linear_functions(TAGS)),
+        Sample(bundle()[:5000], "hsaco", linear_functions(TAGS)),
+        Sample(b"CCOB\x02\0\1\0" + bytes(16), "hsaco", linear_functions(TAGS)),
         Sample(bundle(), "hsaco", {"k": FunctionInfo("other", ["handle"])}),
         Sample(bundle(), "hsaco", {"k": FunctionInfo("axpy", ["handle"])}),
         Sample(b"//devmod: -fplugin=x.so\n", "hip", {"k": FunctionInfo("k", ["handle"])}),

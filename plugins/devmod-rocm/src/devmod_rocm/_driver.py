@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 
 from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
 from devmod.errors import DeviceNotFoundError
+from devmod_driver_api.choice import choose_driver
 from devmod_driver_api.errors import DriverError
+from devmod_rocm._api import HIP
 from devmod_rocm._library import is_same, open_library
 
 TYPE_CHECKING = False
@@ -56,22 +57,7 @@ def driver_name() -> str:
     DeviceNotFoundError
         The variable has another value.
     """
-    name = environment_text(VARIABLE)
-    if not name:
-        return "hip-python" if any(map(_is_installed, _MODULES)) else "ctypes"
-    if name not in _NAMES:
-        raise DeviceNotFoundError(
-            f"no ROCm device can be used: {VARIABLE}={name!r} names no driver; set it to 'ctypes' or 'hip-python', or unset it",
-            kind="rocm",
-        )
-    return name
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except (ImportError, ValueError):  # another finder raises an error for it
-        return False
+    return choose_driver(HIP, VARIABLE, environment_text(VARIABLE), _NAMES, _MODULES)
 
 
 def _open() -> HipDriver:
