@@ -1,7 +1,7 @@
-"""Arrays and streams of other libraries as devmod's, without a copy.
+"""Use arrays and streams of other libraries as devmod's, without a copy.
 
-An array comes with the stream in which its library queues its work, so that a launch in that stream needs no wait. PyTorch and CuPy have a
-current stream. Other libraries order their work before devmod's stream by DLPack, and the call waits.
+An array is adopted with the stream in which its library queues its work, so a launch in that stream needs no wait. PyTorch and CuPy have
+a current stream. Other libraries order their work before devmod's stream by DLPack, and the call waits.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ class Adoption:
         """Adopt an array by DLPack."""
         device = self.device(int(value.__dlpack_device__()[1]))
         stream = self.current_stream(value, device)
-        # A known stream needs no order here: the launch runs in it, or core orders the streams.
+        # A stream of the library needs no order here: the launch runs in it, or core orders the streams.
         order = device.current_stream if stream is None else None
         assert order is None or isinstance(order, DriverStream)
         capsule = export(value, -1 if order is None else order.handle)
         tensor = DeviceTensor(capsule)
         if not tensor.contiguous:
-            raise strided(value)
+            raise strided_error(value)
         array = self.array(device, tensor.address, tensor.shape, dtype_name(tensor.dtype), (value, capsule), read_only=tensor.read_only)
         return array, stream
 
@@ -114,7 +114,7 @@ class Adoption:
         *,
         read_only: bool = False,
     ) -> DeviceArray:
-        """Return the array over checked memory; without a device, on that of the address."""
+        """Return the array over memory that `check_pointer` accepts. Without a device, it is on the device of the address."""
         if array_bytes(parse_dtype(dtype), shape) == 0:
             device = device or self.devices()[0]
             return DeviceArray(device, device.allocate(1), shape, dtype, owner, read_only=read_only)
@@ -175,10 +175,10 @@ class Adoption:
         items = self.devices()
         driver = items[0].driver
         if handle in self.api.legacy_handles or handle == PER_THREAD_STREAM:
-            # These handles mean a stream of each device: that of the object, else of the thread's current context.
-            index = getattr(value, "device_index", getattr(value, "device_id", None))
-            if isinstance(index, int) and 0 <= index < len(items):
-                return items[index]
+            # Each device has a stream with such a handle: use the device of the object, else that of the thread's current context.
+            own = self.device_attribute(value)
+            if own is not None:
+                return own
             current = driver.current_context()
             if current == driver.no_context:
                 return items[0]
@@ -197,14 +197,20 @@ class Adoption:
             argument="stream",
         )
 
+    def device_attribute(self, value: Any) -> DriverDevice | None:
+        """Return the device that a stream's attribute ``device_index`` (PyTorch) or ``device_id`` (CuPy) names; None without one."""
+        items = self.devices()
+        index = getattr(value, "device_index", getattr(value, "device_id", None))
+        return items[index] if isinstance(index, int) and 0 <= index < len(items) else None
+
 
 def library_of(value: object) -> str:
     """Return the name of the library that an object belongs to."""
     return type(value).__module__.partition(".")[0]
 
 
-def strided(value: object) -> ConversionError:
-    """Return the error for an array whose elements have gaps."""
+def strided_error(value: object) -> ConversionError:
+    """Return the error for an array with gaps between its elements."""
     library, name = library_of(value), type(value).__name__
     advice = {"torch": "pass tensor.contiguous()", "cupy": "pass cupy.ascontiguousarray(array)"}.get(library, "pass array.copy()")
     return ConversionError(f"is a strided {library} {name}; {advice}")

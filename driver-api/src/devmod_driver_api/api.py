@@ -1,4 +1,4 @@
-"""The description of one vendor's driver API: its words, the names of its errors, and its functions."""
+"""The description of one vendor's driver API: its names in messages, its error codes, and its functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Function(NamedTuple):
     name : str
         The name in messages and in the vendor's documentation.
     results, parameters : tuple
-        The types of ctypes: of the results, which the function writes to its pointers, and of the other parameters.
+        The ctypes types of the results, which the function writes through pointers, and of the other parameters.
     symbol : str
         The symbol of the library, if it is not the name.
     results_last : bool
@@ -66,21 +66,21 @@ class Api(NamedTuple):
     sticky : frozenset of str
         The errors after which the driver refuses every later call of the process on the device.
     legacy_stream : int
-        The handle of the legacy default stream, which no library creates and which is not captured.
+        The handle of the legacy default stream. No library creates this stream, and the driver does not capture it.
     legacy_handles : tuple of int
-        All its handles.
+        All handles of the legacy default stream.
     dlpack_type : int
-        DLPack's type of a device.
+        DLPack's device type of a device.
     dlpack_types : tuple of int
-        DLPack's types of the memory that kernels can use.
+        DLPack's device types of the memory that kernels can use.
     dlpack_streams : mapping
-        The handle of each number that DLPack gives a special stream. Other numbers over 2 are handles.
+        DLPack's numbers of special streams, each with its handle. Other numbers over 2 are handles.
     dlpack_stream_text : str
-        What a consumer of DLPack may pass as ``stream=``, for the message.
+        The values of ``stream=`` that a consumer of DLPack may pass, for the message.
     pageable_bytes : int
         The most bytes that the driver copies from pageable memory before the call returns.
     parameters_end : int
-        The mark behind the parameters of a launch in ``extra``.
+        The constant that ends ``extra``, the array with the parameters of a launch.
     """
 
     kind: str

@@ -61,11 +61,11 @@ class Calls(Symbols, ABC):
 
     @abstractmethod
     def context_functions(self, context: int) -> tuple[Callable[[], object], Callable[[object, object, object], None]]:
-        """Return the functions for the start and the end of a ``with`` statement in which a context is the thread's current one."""
+        """Return ``__enter__`` and ``__exit__`` of a ``with`` statement whose body runs with a context as the thread's current one."""
 
     @abstractmethod
     def elapsed_symbol(self) -> str:
-        """Return the symbol of the function with the time between two events."""
+        """Return the symbol of the function that returns the time between two events."""
 
     def exchange_capture_mode(self, mode: int) -> int:
         """Set the thread's capture mode and return the one before. In the relaxed mode, calls do not invalidate captures of others."""
@@ -103,7 +103,7 @@ class Calls(Symbols, ABC):
     # -- contexts
 
     def retain_primary_context(self, device: int) -> int:
-        """Return the primary context of a device. It is never released: the process's end does it."""
+        """Return the primary context of a device. It is released when the process ends."""
         return int(self.call("retain_primary_context", device))
 
     def current_context(self) -> int:

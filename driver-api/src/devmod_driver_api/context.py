@@ -31,13 +31,13 @@ class Context:
     memory, host_memory, streams, events, modules, graphs
         The handles of each kind. Graphs are executable.
     captures : dict
-        The captures of batches that are active, by themselves. Handles are not destroyed meanwhile: a captured launch may use them.
+        The active captures of batches, as keys. While there is one, no handle is destroyed: a captured launch may use it.
     """
 
     def __new__(cls, driver: Driver, device: int) -> Context:
-        """Return an object of a class of its own, whose ``__enter__`` and ``__exit__`` are the driver's functions: with CUDA, of C.
+        """Return an object of a new subclass whose ``__enter__`` and ``__exit__`` are the driver's functions.
 
-        An interrupt at the start or the end of a function of Python would leave the context current, each time.
+        CUDA's are functions of C. An interrupt at the start or the end of a Python function would leave the context current.
         """
         handle = driver.retain_primary_context(device)
         push, pop = driver.context_functions(handle)

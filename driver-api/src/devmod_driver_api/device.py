@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
 _INTERFACE_LEGACY = 1
-#: The last number that DLPack keeps for special streams.
+#: The last number that DLPack reserves for special streams.
 _LAST_SPECIAL = 2
 
 
@@ -172,7 +172,17 @@ class DriverDevice(Device):
         return int(memory), 0
 
     def share(self, stream: object) -> int | None:
-        """Delay the later work of the consumer's stream until the work of all streams. -1: the consumer orders the work itself.
+        """Order the later work of a consumer's stream after the present work of all streams.
+
+        Parameters
+        ----------
+        stream
+            The number of the stream in DLPack. None: the legacy default stream. -1: the consumer orders the work.
+
+        Returns
+        -------
+        int or None
+            The number of the stream in ``__cuda_array_interface__``; None if the consumer orders the work.
 
         Raises
         ------

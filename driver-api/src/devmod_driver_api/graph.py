@@ -106,7 +106,7 @@ class Capture:
 
     def _begin(self) -> None:
         context = self.stream.device.context
-        # First: memory that the body frees may be in a captured launch. An interrupt finds a capture that the next operation ends.
+        # Registered before it begins, so that memory of captured launches is not freed. The next operation ends an interrupted capture.
         context.captures[self] = None
         try:
             with context:
@@ -116,7 +116,7 @@ class Capture:
             raise driver_error(f"{self.stream.device} cannot begin a batch", error, self.stream.device) from error
 
     def _submit(self) -> None:
-        """End the capture, and queue its graph, once. After an interrupt, the next call completes it."""
+        """End the capture and queue its graph once. After an interrupt, the next call completes both."""
         context = self.stream.device.context
         driver, stream = context.driver, self.stream.handle
         try:

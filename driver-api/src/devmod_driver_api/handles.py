@@ -1,7 +1,7 @@
 """Handles of the driver that are destroyed with the objects that use them, in any thread.
 
-KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle, and one call of C creates a handle and stores
-it in the lease's list; another one removes it from there and destroys it. The next handle repeats what an interrupt has prevented.
+KeyboardInterrupt may be raised between any two calls. So a lease exists before its handle. One call of C creates a handle and stores it in
+the lease's list; another one removes it from there and destroys it. The creation of the next handle completes interrupted work.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Handles:
         self._context = context
         self._driver = context.driver
         self._create, self._destroy, self._last = create, destroy, last
-        #: The leases of all handles. The value of each is a list: the driver's result with the handle, until it is destroyed.
+        #: The leases of all handles. The value of each is a list with the driver's result, empty after the handle is destroyed.
         self._leases: dict[int, Lease] = {}
         #: Leases whose users were collected.
         self._ended: deque[Lease] = deque()
@@ -100,7 +100,7 @@ class Handles:
                 self._driver.exchange_capture_mode(mode)
 
     def drain(self) -> None:
-        """Destroy what an interrupt or the capture of a batch has left."""
+        """Destroy the handles that are still alive because of an interrupt or of the capture of a batch."""
         for _ in range(0 if self._context.captures else len(self._ended)):
             try:
                 lease = self._ended.popleft()

@@ -69,6 +69,6 @@ class DriverLauncher(Launcher):
         images, interface = self.images.specialize(constants), self.info.interface
         if interface is None or interface.block is None:
             return type(self)(self.info, images)
-        # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
+        # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
         fixed = type(self)(self.info, images).kernel(self.default_device()).fixed
         return type(self)(self.info, images, interface.replace(block=fixed))

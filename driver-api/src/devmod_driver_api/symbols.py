@@ -1,7 +1,7 @@
 """The functions of a driver's library by ctypes: calls of its symbols, and handles in lists.
 
-KeyboardInterrupt may be raised within a function of a vendor's package, after the driver has returned: such a package makes the status
-by a function of Python. A ctypes function is left only when its result is in its place. So handles are created here for every driver.
+A vendor's package converts the status in Python code, so KeyboardInterrupt may be raised there after the driver has created a handle.
+A ctypes function returns only after its result is stored. So this module creates the handles for every driver.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Symbols:
         return (text.value or b"").decode()
 
     def prototype(self, operation: str) -> tuple[Any, tuple[Any, ...], bool]:
-        """Return ctypes' function, the types of its results, and whether they are behind the parameters."""
+        """Return ctypes' function, the types of its results, and whether their pointers come after the other parameters."""
         prototype = self._prototypes.get(operation)
         if prototype is None:
             name, results, parameters, symbol, is_last = self.api.functions[operation]

@@ -1,4 +1,4 @@
-"""Arrays and streams of other libraries as devmod's, without a copy: PyTorch, CuPy, JAX, Numba, pycuda, cuda.core.
+"""Use arrays and streams of PyTorch, CuPy, JAX, Numba, pycuda and cuda.core as devmod's, without a copy.
 
 ``__cuda_array_interface__`` names the stream of an array's work. pycuda and cuda.core have objects for untyped memory.
 """
@@ -11,7 +11,7 @@ from devmod.backend import ConversionError, dtype_name_of
 from devmod.errors import FormatError
 from devmod_cuda._api import CUDA, LEGACY_STREAM
 from devmod_cuda._device import devices
-from devmod_driver_api.adoption import Adoption, library_of, strided
+from devmod_driver_api.adoption import Adoption, library_of, strided_error
 from devmod_driver_api.dlpack import is_contiguous
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ class CudaAdoption(Adoption):
             raise ConversionError(f"has elements of a type that devices do not support: {error}") from None
         strides = interface.get("strides")
         if strides is not None and not is_contiguous(shape, tuple(strides), dtype.itemsize):
-            raise strided(value)
+            raise strided_error(value)
         array = self.array(None, int(address or 0), shape, name, value, read_only=bool(read_only))
         handle = interface.get("stream")
         if handle is None and library_of(value) == "pycuda":

@@ -1,4 +1,4 @@
-"""CUDA's driver API: its words, the names of its errors, its functions."""
+"""CUDA's driver API: its names in messages, its error codes, its functions."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class CudaDriver(Driver):
 
     def __init__(self, library: Any) -> None:
         super().__init__(library)
-        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
+        #: It has no parameter types, because the prepared arguments of a launch are ctypes objects.
         self._launch = self.symbol("cuLaunchKernelEx")
 
     # -- implemented by each driver

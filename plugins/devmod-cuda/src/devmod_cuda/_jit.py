@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 #: The command that installs the compiler of the receiver.
 INSTALL = 'pip install "devmod-cuda[jit]"'
 _CACHE = DiskCache("cuda")
-#: The version of the cache entries: the format of the image, a line break, and the image.
+#: The contents of a cache entry: the format of the image, a line break, and the image. The text is a part of the key.
 _FORM = "format and image"
-#: The distributions whose versions determine what NVRTC makes.
+#: The distributions whose versions determine NVRTC's output.
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
 
 
@@ -93,7 +93,7 @@ def _choose(archs: tuple[str, ...], device_arch: str) -> str:
 
 
 def _nearest(arch: str, supported: Sequence[str]) -> str:
-    """Return the architecture whose PTX a device runs that NVRTC does not support."""
+    """Return the newest architecture of `supported` whose PTX runs on a device of `arch`, which NVRTC does not support."""
     number = int("".join(filter(str.isdigit, arch)) or 0)
     older = [int(name.removeprefix("compute_")) for name in supported if name.startswith("compute_") and name[-1].isdigit()]
     fitting = [each for each in older if each <= number]

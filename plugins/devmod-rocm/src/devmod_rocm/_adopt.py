@@ -1,7 +1,8 @@
-"""Arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's, without a copy."""
+"""Use arrays and streams of PyTorch for ROCm, CuPy for ROCm, JAX and hip-python as devmod's, without a copy."""
 
 from __future__ import annotations
 
+from devmod.errors import ArgumentError
 from devmod_driver_api.adoption import Adoption, library_of
 from devmod_driver_api.errors import DriverError
 from devmod_rocm._api import HIP
@@ -31,15 +32,13 @@ class RocmAdoption(Adoption):
             return items[0]
         try:
             return super().device_of_stream(value, handle)
-        except Exception as error:
+        except ArgumentError as error:
+            # HIP 5 cannot return the device of a stream. PyTorch's and CuPy's objects have it.
             cause = error.__cause__
-            if not isinstance(cause, DriverError) or cause.name != HIP.not_supported:
+            device = self.device_attribute(value) if isinstance(cause, DriverError) and cause.name == HIP.not_supported else None
+            if device is None:
                 raise
-            # HIP 5 does not return the device of a stream. PyTorch's and CuPy's objects have it.
-            index = getattr(value, "device_index", getattr(value, "device_id", None))
-            if isinstance(index, int) and 0 <= index < len(items):
-                return items[index]
-            raise
+            return device
 
 
 _adoption = RocmAdoption(HIP, devices)

@@ -1,4 +1,4 @@
-"""HIP's runtime API: its words, the names of its errors, its functions."""
+"""HIP's runtime API: its names in messages, its error codes, its functions."""
 
 from __future__ import annotations
 

@@ -59,8 +59,3 @@ def devices() -> list[RocmDevice]:
 
     result: list[RocmDevice] = _once.get("devices", find)
     return result
-
-
-def open_devices() -> list[RocmDevice]:
-    """Return the devices if they have been listed, else []. Nothing is opened."""
-    return devices() if "devices" in _once else []

@@ -39,7 +39,7 @@ class HipPythonDriver(HipDriver):
             raise DriverError(self.api.not_supported, f"this hip-python has no {name}", name) from None
         except RuntimeError:  # the symbol is missing
             raise DriverError(self.api.not_supported, "this driver has no such function", name) from None
-        except ValueError as error:  # an error code that this hip-python does not know
+        except ValueError as error:  # an error code that is unknown to this hip-python
             raise DriverError("hipErrorUnknown", str(error), name) from None
         if status:
             raise self.error(name, int(status))

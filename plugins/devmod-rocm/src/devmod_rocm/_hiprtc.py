@@ -25,7 +25,7 @@ TIMEOUT = 600.0
 #: The name of the source in messages.
 _NAME = "kernel.hip"
 _CACHE = DiskCache("rocm")
-#: The version of the cache entries: the code object.
+#: The contents of a cache entry. The text is a part of the key: other contents need another text.
 _FORM = "code object"
 _ERROR = re.compile(r"\b(?:fatal )?error: ")
 #: The file to which hiprtc writes the source, as its messages name it.
@@ -105,7 +105,7 @@ def _candidates(library: str) -> list[str]:
 
 
 def _identity(path: str) -> str:
-    """Return the file of a library with its size and the time of its last change; the path alone if the linker searches for it."""
+    """Return a text that differs for another file of a library: its path, size and time; only the path if the linker searches for it."""
     try:
         status = os.stat(path)
     except OSError:

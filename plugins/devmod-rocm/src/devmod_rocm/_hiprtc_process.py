@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Headers that programs include, and that hiprtc has without a name: an empty file of the name makes the include valid.
+#: Headers that programs include, and whose contents hiprtc predefines. An empty file of the name makes the include valid.
 _BUILT_IN = ("hip/hip_runtime.h", "hip/hip_fp16.h")
 
 
@@ -21,7 +21,7 @@ def main(request: dict[str, Any]) -> None:
     """Compile the source of a request, and answer with the result of `compile_request`."""
     answer = answer_writer()
     answer(compile_request(request))
-    os._exit(0)  # the destructors of hiprtc are of no use here
+    os._exit(0)  # skips the destructors of hiprtc, which take time
 
 
 def compile_request(request: dict[str, Any]) -> dict[str, str]:

@@ -77,7 +77,7 @@ def read_image(code: Binary, device: Device, names: Collection[str]) -> Image:
     FormatError
         The payload is damaged, the device cannot run it, or it has no kernel of such a name.
     ToolchainNotFoundError
-        A container is compressed, and Python has no decompressor.
+        A container is compressed, and the package that decompresses it is not installed.
     """
     check_payload("hsaco", code)
     data = bytes(_choose(code, device, names) if is_container(code) else code)
@@ -138,7 +138,7 @@ def _rules() -> tuple[Callable[[str, Binary], str], Callable[[str, str], int | N
 
 
 def _choose(code: Binary, device: Device, names: Collection[str]) -> memoryview:
-    """Return the best code object of a container for a device, of those with the kernels.
+    """Return the best code object of a container for a device. Among equal ones, one with all kernels.
 
     Raises
     ------

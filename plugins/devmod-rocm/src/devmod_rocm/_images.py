@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devmod_rocm._device import RocmDevice
     from devmod_rocm._image import Image
 
-#: A HIP that loads code objects of a version: its own compiler writes them. Older ones may load them too.
+#: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it. Older ones may load it too.
 _LOADED_BY = {5: 60000000, 6: 70000000}
 #: The errors for a code object that a driver does not support.
 _REFUSALS = ("hipErrorNoBinaryForGpu", "hipErrorInvalidImage", "hipErrorInvalidKernelFile", "hipErrorSharedObjectInitFailed")

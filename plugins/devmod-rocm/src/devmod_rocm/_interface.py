@@ -53,7 +53,7 @@ class HipDriver(Driver):
 
     def __init__(self, library: Any) -> None:
         super().__init__(library)
-        #: Without parameter types: the prepared arguments of a launch are of ctypes already.
+        #: It has no parameter types, because the prepared arguments of a launch are ctypes objects.
         self._launch = self.symbol("hipModuleLaunchKernel")
         #: The memory of the images: the runtime may read it until the module is unloaded.
         self._images: dict[int, object] = {}
@@ -124,7 +124,7 @@ class HipDriver(Driver):
             if error.name == "hipErrorInvalidValue":  # HIP 5 has no memory type for an unknown address
                 return 0, 0, 0
             raise
-        # HIP 6 begins to count at 0 for unknown memory, and HIP 5 for the host's. Managed memory is 3 or 4.
+        # hipMemoryType: in HIP 6, 0 is unknown memory and 1 the host's; in HIP 5, 0 is the host's. Managed memory is 3 or 4.
         kind = attributes.type if self.version >= _HIP_6 else attributes.type + 1
         if attributes.is_managed:
             kind = DEVICE
@@ -193,7 +193,7 @@ _nothing = "".format
 
 
 class _CurrentDevice:
-    """Sets a device as the thread's current one, and restores the device before. Bodies may be nested."""
+    """Sets a device as the thread's current one, and restores the previous device. Bodies may be nested."""
 
     _saved = local()
 
@@ -213,7 +213,7 @@ class _CurrentDevice:
         stack.append(previous)
 
     def leave(self, *_: object) -> None:
-        """Restore the device before."""
+        """Restore the previous device."""
         previous = self._saved.stack.pop()
         if previous != self._device:
             self._driver.set_context(previous)

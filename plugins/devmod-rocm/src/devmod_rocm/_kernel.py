@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from devmod_driver_api.images import LoadedImage
     from devmod_targets.amdgpu import CodeObjectKernel
 
-#: The threads of a grid in one dimension that the packet of a launch can count.
+#: The most threads of a grid in one dimension: the packet of a launch has them in 32 bits.
 _MAX_GRID_THREADS = (1 << 32) - 1
-#: The most threads of a chosen block.
+#: The most threads of a block that the backend chooses.
 _CHOSEN_THREADS = 256
 
 

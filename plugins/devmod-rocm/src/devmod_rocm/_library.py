@@ -1,4 +1,4 @@
-"""Finding and opening libamdhip64, HIP's runtime. A process uses one: PyTorch for ROCm brings one of its own."""
+"""Find and open libamdhip64, HIP's runtime. A process uses only one, and PyTorch for ROCm has its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-#: The names of the library: that of the development files, which is the version in use, then the versions.
+#: The names of the library. The first is a link of the development files to the version in use; the others name a version.
 NAMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
 #: The folder of ROCm, unless an environment variable names another one.
 _ROCM, _VARIABLES = "/opt/rocm", ("ROCM_PATH", "HIP_PATH")
@@ -23,7 +23,7 @@ _WHEEL = "_rocm_sdk_core"
 
 
 def open_library(preferred: str = "") -> Any:
-    """Open libamdhip64 and return ctypes' object of it: that which the process has loaded, else the first one of the search.
+    """Return ctypes' object of libamdhip64: the one that the process has loaded, else the first one that the search finds.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def open_library(preferred: str = "") -> Any:
 
 
 def is_same(library: Any, path: str) -> bool:
-    """Return whether a path or a name is that of an opened library. It is opened."""
+    """Open a path or a name, and return whether it is an opened library."""
     try:
         other = ctypes.CDLL(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""The parameters of ROCm's kernels, at the places that the metadata of the code object has. Hidden arguments are the driver's."""
+"""The parameters of ROCm's kernels. The metadata of the code object has their places. The driver sets the hidden arguments."""
 
 from __future__ import annotations
 
