@@ -1,4 +1,4 @@
-"""Whether the preprocessor's conditions in a program have the values of NVRTC when libclang reads it."""
+"""Check that the preprocessor's conditions in a program have the same values for libclang as for NVRTC."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def include_names(text: str) -> list[str]:
 
 
 def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:
-    """Return whether the conditions use only macros that have the compiler's values here.
+    """Return whether the conditions use only macros whose values are the same for libclang and NVRTC.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""NVIDIA's headers: which names they have, and those of one program in memory.
+"""NVIDIA's headers: a check of their names, and the headers of one program in memory.
 
-NVRTC writes the folder of a header into line information and into the messages of ``assert``. With the headers in memory it writes their
-names alone.
+NVRTC writes the folder of a header into line information and into the messages of ``assert``. With the headers in memory it writes only
+their names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def has_header(name: str, folders: Sequence[str]) -> bool:
 
 
 def missing_header(name: str, folders: Sequence[str], install: str) -> str:
-    """Return the sentence that says how to get a header that NVRTC did not find. `install` installs the compiler and its headers."""
+    """Return a sentence with the remedy for a header that NVRTC did not find. `install` installs the compiler and its headers."""
     if any(os.path.isfile(os.path.join(folder, "cuda", "std", name)) for folder in folders):
         return f"NVRTC has no headers of the host's compiler; <cuda/std/{name}> has the same names in the namespace cuda::std"
     for prefixes, distribution in _DISTRIBUTIONS:

@@ -36,6 +36,11 @@ _INTEGERS = {8: ("signed char", "unsigned char", "SCHAR", "UCHAR"), 16: ("signed
 }
 
 
+def math_functions() -> list[str]:
+    """Return the names of the functions of math.h that NVRTC declares."""
+    return [*_MATH_FUNCTIONS.split(), *_FLOAT_FUNCTIONS.split()]
+
+
 def _std(names: Iterable[str]) -> str:
     return f"namespace std {{ {' '.join(f'using ::{name};' for name in names)} }}\n"
 
@@ -84,7 +89,6 @@ def host_headers() -> Mapping[str, str]:
         "stdbool.h": "",
         "time.h": "",
     }
-    functions = [*_MATH_FUNCTIONS.split(), *_FLOAT_FUNCTIONS.split()]
     headers = {
         "cstddef": "#include <stddef.h>\nnamespace std { using nullptr_t = decltype(nullptr); }\n"
         + _std(["size_t", "ptrdiff_t", "max_align_t"]),
@@ -92,7 +96,7 @@ def host_headers() -> Mapping[str, str]:
         "cinttypes": "#include <cstdint>\n",
         "climits": "#include <limits.h>\n",
         "cfloat": "#include <float.h>\n",
-        "cmath": "#include <math.h>\n" + _std(functions),
+        "cmath": "#include <math.h>\n" + _std(math_functions()),
         "cstdlib": "#include <stdlib.h>\n" + _std(["size_t", "malloc", "free", "abs"]),
         "cstdio": "#include <stdio.h>\n" + _std(["size_t", "printf"]),
         "cstring": "#include <string.h>\n" + _std(["size_t", "memcpy", "memset", "strlen", "strcmp", "memcmp"]),

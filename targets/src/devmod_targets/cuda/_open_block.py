@@ -1,7 +1,7 @@
 """Find the CUDA kernels that give the same result with every block of threads.
 
-The only use of the block that such a kernel may have is the number of its thread, ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the
-usual forms. Each is replaced by a function that the search recognizes (`devmod_targets.authoring`).
+Such a kernel uses the block only to compute the number of its thread: ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the usual forms.
+Each form is replaced by a function that the search recognizes (`devmod_targets.authoring`).
 """
 
 from __future__ import annotations

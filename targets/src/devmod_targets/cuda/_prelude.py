@@ -14,7 +14,7 @@ from devmod_targets.cuda._device_types import (
     small_float_headers,
     vector_declarations,
 )
-from devmod_targets.cuda._host_headers import host_headers
+from devmod_targets.cuda._host_headers import host_headers, math_functions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,15 +52,8 @@ _MACROS = """
 #define NULL 0
 """
 
-#: Functions that `using` declarations and constant expressions name.
-_FUNCTIONS = (
-    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax fmin fmod "
-    "frexp ilogb isfinite isinf isnan ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf nearbyint "
-    "nextafter pow hypot remainder remquo rint round scalbln scalbn signbit sin sinh sqrt tan tanh tgamma trunc "
-    "acosf acoshf asinf asinhf atan2f atanf atanhf "
-    "cbrtf ceilf copysignf cosf coshf erfcf erff exp2f expf expm1f fabsf fdimf floorf fmaf fmaxf fminf fmodf hypotf log10f log1pf log2f "
-    "logf nearbyintf powf rintf roundf sinf sinhf sqrtf tanf tanhf tgammaf truncf printf malloc free memcpy memset min max __ldg"
-)
+#: Functions that `using` declarations and constant expressions name, besides those of math.h.
+_FUNCTIONS = ("printf", "malloc", "free", "memcpy", "memset", "min", "max", "__ldg")
 
 _TYPES = """
 typedef unsigned long size_t;
@@ -106,7 +99,10 @@ iostream vector string array memory
 def text() -> str:
     """Return the prelude without the macros that depend on the compiler and the architecture."""
     lines = [_MACROS, _TYPES, vector_declarations()]
-    lines += [f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}" for name in _FUNCTIONS.split()]
+    lines += [
+        f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
+        for name in (*math_functions(), *_FUNCTIONS)
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,8 @@
 """Read the signatures of the kernels of a CUDA C++ program.
 
-libclang reads the types in the source. The image (PTX) has the symbols, the sizes of the parameters and the limits of the block and the
-cluster, and all types are compared with it. Where libclang lacks a header, NVRTC spells the types: a second program of the same text has
-``&devmod_signature<decltype(k)>`` as a name expression, and the mangled name of that variable contains the types of the parameters.
+libclang reads the types in the source. The image (PTX) has the symbols, the sizes of the parameters, and the limits of the block and the
+cluster. All types are compared with it. If libclang lacks a header, NVRTC returns the types: it compiles the text a second time with the
+name expression ``&devmod_signature<decltype(k)>``. The mangled name of that variable contains the types of the parameters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Compile CUDA C++ with NVRTC, the compiler library of the wheel nvidia-cuda-nvrtc. No driver and no toolkit is needed.
 
-The result depends on the arguments and the versions of the wheels alone: NVRTC neither reads its cache in the home directory nor asks
-the driver, it searches no folder of the system or of the current directory, and the standard headers that it lacks come from this
-module's memory.
+The result depends only on the arguments and the versions of the wheels. NVRTC does not read its cache in the home directory and does not
+call the driver. It searches no folder of the system or of the current directory. `_host_headers` has the standard headers that it lacks.
 """
 
 from __future__ import annotations
