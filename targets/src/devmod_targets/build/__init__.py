@@ -2,6 +2,15 @@
 
 - `read_manifest` reads and checks ``devmod.toml``, or ``[tool.devmod]`` of a pyproject.toml.
 - `plan_of` returns the jobs: one for each source and variant, in the order of the file.
+
+The files, in the order of a build:
+
+- `read`: `document` (the file), `toml_lines` (line numbers), `tables` and `sections` (types), `checks` (files, languages, targets),
+  `manifest` (the values). `matrix` selects the settings and the sources of a kernel for a target.
+- `plan`: the jobs. `build` runs them: `tasks`, `closure` (include files), `toolchains` (versions), `cache` and `cache_url`.
+- `jobs` compiles one job, in a process of `pool` or on a `cluster`.
+- `constants` and `output`: the file. `progress`, `display` and `result`: the report.
+- `watch`, `skeleton` (``devmod init``) and `inputs` (source distributions) use these files. `packages`: errors of optional imports.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from devmod_targets.build import toolchains
 from devmod_targets.build.cache import open_entries
 from devmod_targets.build.cache_url import CacheError
 from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import is_current, keep_record, record_of, save_bundle
+from devmod_targets.build.output import is_current, record_of, save_bundle, store_record
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.jobs import Outcome
     from devmod_targets.build.plan import Plan
 
-    #: Groups of tasks that one compile serves, and the outcomes by the number of the group.
+    #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
     _Compiles = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
 
 
@@ -111,6 +111,8 @@ def default_workers() -> int:
 
 
 class _Build:
+    """One run of a build: its tasks with their results, its cache, and the warnings so far."""
+
     def __init__(self, plan: Plan, output: str, workers: int, progress: Progress) -> None:
         self._plan, self._output, self._workers, self._progress = plan, output, workers, progress
         self._tasks = [Task(job) for job in plan.jobs]
@@ -139,7 +141,7 @@ class _Build:
                 raise
             if self._entries is not None:
                 self._entries.close()
-                self._report(getattr(self._entries, "problem", ""))
+                self._report(self._entries.problem)
         return self._write(partial, record)
 
     # -- inputs
@@ -189,11 +191,11 @@ class _Build:
     # -- jobs
 
     def _build(self, cluster: Cluster | None) -> None:
-        """Take what is stored, and compile the rest. Workers start first: they import their compilers meanwhile."""
+        """Use the cached results, and compile the rest. Workers start first: they import their compilers in the meantime."""
         entries = self._read_entries()
         with ExitStack() as stack:
             compiles = self._start([task for task in self._tasks if not entries.get(task.key)], cluster, stack)
-            damaged_tasks = self._take_stored(entries)
+            damaged_tasks = self._use_cached(entries)
             self._finish(compiles)
             self._finish(self._start(damaged_tasks, cluster, stack))
 
@@ -209,8 +211,8 @@ class _Build:
         with ThreadPoolExecutor(entries.threads) as threads:
             return dict(zip(keys, threads.map(entries.read, keys), strict=True))
 
-    def _take_stored(self, entries: dict[str, bytes | None]) -> list[Task]:
-        """End the tasks that are stored, and return those whose entries are damaged."""
+    def _use_cached(self, entries: dict[str, bytes | None]) -> list[Task]:
+        """Complete the tasks with an entry in the cache. Return those with a damaged entry."""
         result = []
         for task in self._tasks:
             data = entries.get(task.key)
@@ -246,6 +248,7 @@ class _Build:
         return members, stack.enter_context(Pool(self._workers, call)).run([task.job for task in leaders])
 
     def _finish(self, compiles: _Compiles) -> None:
+        """Wait for the compiles. Complete their tasks, and write the results to the cache."""
         members, outcomes = compiles
         for number, outcome in outcomes:
             for task in members[number]:
@@ -267,6 +270,7 @@ class _Build:
             self._entries.write(task.key, outcome.data)
 
     def _end(self, task: Task, status: str, outcome: Outcome | None = None, failure: tuple[str, str, str] | None = None) -> None:
+        """Set the result of a task and report it. `failure` is the exception's class, the message and the log."""
         task.result = JobResult(
             task.job,
             status,
@@ -296,5 +300,5 @@ class _Build:
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            keep_record(self._output, record)
+            store_record(self._output, record)
         return result

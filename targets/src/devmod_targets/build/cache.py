@@ -1,7 +1,7 @@
 """The cache of a build: the ``.devmod`` file of each job, by the key of all its inputs.
 
-Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` returns what is
-stored; the caller checks its digests, because whoever can write to a cache can write anything.
+Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` does not check an
+entry. The caller checks the digests in it, because another writer of the cache can write any bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from devmod_targets.build.plan import Job
 
     class Entries(Protocol):
-        """The entries of a cache. No method raises because of the disk or the network but those that say so."""
+        """The entries of a cache. The methods do not raise for errors of the disk or the network."""
 
-        #: The number of threads that may use it at once: more than one where a call waits for a network.
+        #: The number of threads that may use it at once: more than one if its calls wait for a network.
         threads: int
+        #: Why the cache is no longer used; "" while it works.
+        problem: str
 
         def read(self, key: str) -> bytes | None:
             """Return an entry; None if there is none."""
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
             """Store an entry."""
 
         def close(self, *, cancel: bool = False) -> None:
-            """End the writes, and remove the oldest entries over the bound. `cancel` drops what was not written yet."""
+            """Complete the writes, and remove the oldest entries over the size bound. `cancel` drops entries that are not written."""
 
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
@@ -41,7 +43,7 @@ VARIABLE = "DEVMOD_BUILD_CACHE"
 _FORMAT = "devmod build 1"
 _SUFFIX = ".devmod"
 _NAME = "build"
-#: The fields of a job on which its result does not depend, or only by the files that they name.
+#: The fields of a job on which its result does not depend, and those with paths, whose files are in the digest of the closure.
 _IGNORED = ("kernel", "folder", "source", "include")
 
 
@@ -88,6 +90,7 @@ class FolderEntries:
     """The entries in a folder, in its subfolder ``build``. Only this user can write to it."""
 
     threads = 1
+    problem = ""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -98,7 +101,7 @@ class FolderEntries:
         return read_private(self._path(key), size_bound(), touch=True)
 
     def write(self, key: str, data: bytes) -> None:
-        """Store an entry. The least recently used entries go if the bound is exceeded."""
+        """Store an entry. Above the size bound, the least recently used entries are removed."""
         bound = size_bound()
         if len(data) <= bound and write_private(self._path(key), data):
             enforce_bound(self._base, len(data), bound)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 from devmod.backend import size_bound
-from devmod.errors import DevmodError, describe_error, not_installed
+from devmod.errors import DevmodError, describe_error
+from devmod_targets.build.packages import import_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class CacheError(DevmodError, RuntimeError):
 
 
 class UrlEntries:
-    """The entries below a URL. Who can write there can change what later builds contain.
+    """The entries below a URL. Everyone who can write there can change the contents of later builds.
 
     After an error of the network, the rest of the build works without the cache; `problem` has the reason.
 
@@ -57,13 +58,13 @@ class UrlEntries:
             data = self._files.cat_file(self._path(key))
         except FileNotFoundError:
             return None
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
             self._fail("read", error)
             return None
         return bytes(data)
 
     def write(self, key: str, data: bytes) -> None:
-        """Store an entry, in another thread. A reader that gets part of it finds a wrong digest."""
+        """Store an entry in another thread. A reader that gets only a part of it finds a wrong digest."""
         if self.problem or len(data) > size_bound():
             return
         if self._threads is None:
@@ -78,13 +79,13 @@ class UrlEntries:
         try:
             self._files.pipe_file(path, data)
             self._written = True
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
             self._fail("written", error)
 
     def close(self, *, cancel: bool = False) -> None:
-        """End the writes, and remove the oldest entries over the bound.
+        """Complete the writes, and remove the oldest entries over the size bound.
 
-        Most stores have no time of the last use, so the time of the write counts.
+        The age is that of the write: most stores have no time of the last use.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class UrlEntries:
                     return
                 self._files.rm_file(each["name"])
                 total -= each.get("size") or 0
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
             self._fail("listed", error)
 
     def _path(self, key: str) -> str:
@@ -127,11 +128,7 @@ def _import_fsspec(url: str) -> Any:
         It is not installed.
     """
     try:
-        fsspec: Any = import_module("fsspec")
+        return import_module("fsspec")
     except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
-            install = not_installed("fsspec, which reads URLs,", 'pip install "devmod-core[remote]"')
-        else:
-            install = f"fsspec cannot be imported: {describe_error(error)}"
-        raise CacheError(f"the build cache {url!r} cannot be used: {install}") from None
-    return fsspec
+        why = import_problem(error, "fsspec", 'pip install "devmod-core[remote]"', subject="fsspec, which reads URLs,")
+        raise CacheError(f"the build cache {url!r} cannot be used: {why}") from None

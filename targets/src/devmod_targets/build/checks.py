@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: Languages of compilers' output. Several kinds take them, and a file is for one kind.
 _LOW_LEVEL = ("ll", "bc", "s", "o")
-#: The language whose functions are named by `name`: the entry point of each shader is `main`.
+#: The names of GLSL. The entry point of each shader is `main`, so the function has the name of the file or of the key ``name``.
 _NAMED_BY_FILE = ("GLSL", "comp", "glsl")
 
 
@@ -52,7 +52,7 @@ class Checks:
         for kernel in self._manifest.kernels:
             self._check_targets(kernel.targets, ("kernels", kernel.name, "targets"))
         self._check_files()
-        if self._problems:  # what follows would only repeat them in other words
+        if self._problems:  # the later checks would report the same mistakes again
             return
         self._check_target_tables()
         self._check_output()
@@ -68,7 +68,7 @@ class Checks:
     def _check_targets(self, targets: Sequence[str], keys: KeyPath) -> None:
         seen: dict[str, str] = {}
         for index, text in enumerate(targets):
-            if not text:  # it is a mistake already
+            if not text:  # the reader has added this mistake
                 continue
             try:
                 target = Target.parse(text)

@@ -1,7 +1,7 @@
 """The files that a compile reads: a source and everything that it may include, found by the text alone.
 
 The result has at least the files that a preprocessor reads. Conditions are not evaluated, and a name is looked up in every folder
-that any compiler searches. Where the text does not name the file, as in ``#include MACRO``, all files of the folders count.
+that any compiler searches. If the text does not name a file, as in ``#include MACRO``, all files in the folders are in the result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _INCLUDE = re.compile(
     rb"(?:(?:\#|%:|\?\?=)" + _BLANK + rb"(?:include_next|include|import|embed)\b|__has_(?:include_next|include|embed)" + _BLANK + rb"\()"
     + _BLANK + rb'(?:"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>)?'
 )  # fmt: skip
-#: Words that every text with an include has, and the assembler's, whose file no pattern finds reliably.
+#: Every text with an include contains one of these names.
 _WORDS = (b"include", b"import", b"embed")
+#: The assembler's directive that includes a file. No pattern finds the name of its file reliably.
 _INCBIN = b"incbin"
 _SPLICE = re.compile(rb"\\[^\S\n]*\n")
 #: Files of these folders and suffixes are never included: the history of the project, and the results of builds.
@@ -50,7 +51,7 @@ class SourceFile:
     opaque
         Whether it includes a file that its text does not name.
     state
-        The state of the file before it was read: its size, its time, its number.
+        The result of `state_of` before the file was read.
     """
 
     __slots__ = ("data", "digest", "includes", "opaque", "state")
@@ -162,7 +163,7 @@ def closure_of(source: str, include: Sequence[str], tree: SourceTree) -> Closure
     numbers = {source: 0}
     digest = sha256()
     opaque = False
-    for path in _growing(files):
+    for path in _growing_keys(files):
         file = files[path]
         opaque = opaque or file.opaque
         digest.update(f"file {file.digest}\n".encode())
@@ -190,13 +191,13 @@ def closure_of(source: str, include: Sequence[str], tree: SourceTree) -> Closure
 
 
 def state_of(path: str) -> tuple[int, int, int]:
-    """Return the size, the time of the last change and the number of a file."""
+    """Return the size, the modification time in nanoseconds and the inode number of a file."""
     about = os.stat(path)
     return about.st_size, about.st_mtime_ns, about.st_ino
 
 
-def _growing(files: dict[str, SourceFile]) -> Iterator[str]:
-    """Yield the paths, also those that are added meanwhile."""
+def _growing_keys(files: dict[str, SourceFile]) -> Iterator[str]:
+    """Yield the paths, also those that the caller adds during the iteration."""
     position = 0
     while position < len(files):
         batch = list(files)[position:]
@@ -221,11 +222,12 @@ def _includes(data: bytes) -> tuple[tuple[bytes, ...], bool]:
             names[name] = None
         else:
             unnamed = True
-    # A comment may have the word as well. The exact reader is slow, so it reads only such texts.
+    # The match may be in a comment. The exact reader is slow, so it reads only texts with such a match.
     return tuple(names), opaque or (unnamed and _has_unnamed(data))
 
 
 def _has_unnamed(data: bytes) -> bool:
+    """Return whether a text has an include that does not name its file, or a spelling that `scan` does not read."""
     text = data.decode("utf-8", "replace")
     if "%:" in text or "??=" in text or "__has_" in text:
         return True

@@ -1,7 +1,7 @@
 """The jobs of a build on a Dask cluster, through the executor of its client.
 
-The workers need no file of this machine: each job brings the text of its source and of everything that it may include. A worker that is
-lost loses the jobs that it runs; the scheduler starts them on another one.
+The workers need no file of this machine: each job contains the text of its source and of everything that it may include. If a worker is
+lost, the scheduler starts its jobs on another one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import queue
 from contextlib import suppress
 from importlib import import_module
 
-from devmod.errors import DevmodError, describe_error, not_installed
+from devmod.errors import DevmodError, describe_error
 from devmod_targets.build.jobs import Outcome, pack_files
+from devmod_targets.build.packages import import_problem
 from devmod_targets.build.toolchains import toolchain_of
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Seconds until a scheduler that does not answer counts as unreachable.
 _CONNECT_TIMEOUT = 10
-#: Seconds until the first worker must be there.
+#: Seconds until the first worker must answer.
 _WORKER_TIMEOUT = 300
 
 
@@ -34,7 +35,7 @@ class ClusterError(DevmodError, RuntimeError):
 
 
 class Cluster:
-    """A Dask cluster for one build. The end of the context cancels what has not ended.
+    """A Dask cluster for one build. The end of the context cancels the jobs that are not done.
 
     Parameters
     ----------
@@ -54,10 +55,7 @@ class Cluster:
         try:
             distributed: Any = import_module("distributed")
         except ImportError as error:
-            if isinstance(error, ModuleNotFoundError) and error.name in ("distributed", "dask"):
-                why = not_installed("distributed", 'pip install "devmod-targets[build-dask]"')
-            else:
-                why = f"distributed cannot be imported: {describe_error(error)}"
+            why = import_problem(error, "distributed", 'pip install "devmod-targets[build-dask]"', parts=("dask",))
             raise ClusterError(f"the Dask cluster {address!r} cannot be used: {why}") from None
         place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
         try:
@@ -141,6 +139,7 @@ class Cluster:
 
 
 def _settings(job: Job) -> tuple[object, ...]:
+    """Return the fields of a job on which its toolchain depends."""
     return job.target, job.options
 
 

@@ -1,4 +1,4 @@
-"""What a build shows while it runs: a log, a live display in a terminal, and annotations of GitHub."""
+"""The output of a build while it runs: a log, a live display in a terminal, and annotations of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class LiveProgress(Progress):
 
 
 class Annotations(Progress):
-    """Adds the annotations of GitHub Actions to another progress: the failures then stand beside the lines of the sources.
+    """Adds the annotations of GitHub Actions to another progress: GitHub shows the failures beside the lines of the sources.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _MAX_SHOWN = 20
 
 
 class Problem(NamedTuple):
-    """A mistake in a manifest: the line (0 if it has none), the key, and what is wrong."""
+    """A mistake in a manifest: the line (0 if it has none), the key, and the description."""
 
     line: int
     key: str

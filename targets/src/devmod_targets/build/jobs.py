@@ -1,4 +1,4 @@
-"""One job, in this process or in a worker: strings, bytes and numbers go in and come out."""
+"""The compile of one job, in this process or in a worker. Its input and its result are strings, bytes and numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
     seconds
         The CPU time of the compiler and of the programs that it ran.
     toolchain
-        The versions of what the job ran, on a worker of another machine; "" here.
+        The result of `toolchain_of` on a worker of another machine; "" on this machine.
     """
 
     data: bytes = b""
@@ -60,7 +60,7 @@ def run_job(job: Job, *, with_sources: bool = False) -> bytes:
 
 
 def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources: bool = False) -> Outcome:
-    """Compile a job in a worker. No exception of the job is raised: it may come from a package that the other side lacks.
+    """Compile a job in a worker. An exception of the job is in the result: its class may be in a package that the caller lacks.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def attempt(job: Job, files: tuple[tuple[str, bytes], ...] = (), *, with_sources
 
 
 def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes], ...]]:
-    """Return a job whose paths are relative to a folder that a worker makes, and the files to write there."""
+    """Return a job with paths relative to a folder that a worker creates, and the files to write there."""
     source, folders = os.path.realpath(job.path), [os.path.realpath(each) for each in job.include_paths]
     base = os.path.commonpath([os.path.dirname(source), *folders, *map(os.path.dirname, closure.files)])
 
@@ -99,7 +99,7 @@ def pack_files(job: Job, closure: Closure) -> tuple[Job, tuple[tuple[str, bytes]
 
 
 def _attempt(job: Job, with_sources: bool) -> Outcome:
-    began = _cpu_time()
+    start = _cpu_time()
     with _lock, warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
@@ -110,7 +110,7 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error)
         texts = tuple(dict.fromkeys(str(each.message) for each in records))
-    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - began)
+    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - start)
 
 
 def describe_failure(error: Exception) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Which settings and which sources a kernel has for a target."""
+"""The settings and the sources of a kernel for a target."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def kernel_targets(manifest: Manifest, kernel: KernelEntry) -> list[Target]:
 
 @cache
 def parse_target(text: str) -> Target:
-    """Return `Target.parse`. A manifest has few targets, and asks for each again and again."""
+    """Return the result of `Target.parse`, cached: a manifest has few targets, and each is parsed for every kernel."""
     return Target.parse(text)
 
 
 def variants(target: Target) -> tuple[Target, ...]:
-    """Return the targets of single payloads. Without the compiler of the target, one for each architecture; its jobs report the reason."""
+    """Return the targets of single payloads. If the compiler is missing, one for each architecture: the jobs then report the reason."""
     if target.kind in KINDS and not target.options:  # without options, core's kinds join no architectures: no compiler is imported
         return _split(target)
     try:

@@ -1,4 +1,4 @@
-"""The file of a build: writing it, and knowing whether it is current."""
+"""Write the file of a build, and check whether it is current."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod_targets.build.plan import Plan
 
-#: The digests of bundles, by what they were built from.
+#: The digests of bundles, by `record_of` their inputs.
 _DIGESTS = DiskCache("build")
 
 
@@ -40,8 +40,8 @@ def is_current(path: str, record: str) -> bool:
         return False
 
 
-def keep_record(path: str, record: str) -> None:
-    """Store the digest of a bundle that was written."""
+def store_record(path: str, record: str) -> None:
+    """Store the digest of a written bundle under its record."""
     _DIGESTS.write(record, file_digest(path).encode())
 
 

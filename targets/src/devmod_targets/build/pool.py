@@ -1,7 +1,7 @@
-"""Worker processes on this machine: one pool of `concurrent.futures` for each, so that a killed worker ends no other.
+"""Worker processes on this machine. Each has its own executor of `concurrent.futures`, because a killed process breaks its executor.
 
-A worker is a new process (spawn), in a session of its own. Ctrl-C in the terminal reaches the build alone, which then ends the workers
-and the compilers that they run. A worker whose build is killed ends too.
+A worker is a new process (spawn) in its own session. Ctrl-C in the terminal interrupts only the build, which then ends the workers and
+the compilers that they run. If the build is killed, the workers end too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pool:
     def __init__(self, workers: int, task: Callable[[Job], Outcome]) -> None:
         self._workers = workers
         self._task = task
-        self._lanes: list[_Lane] = []
+        self._lanes: list[_Worker] = []
         self._folder = ""
 
     def __enter__(self) -> Pool:
@@ -64,11 +64,11 @@ class Pool:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        """Start the jobs, and return an iterator of their numbers and outcomes, as they end. A job whose worker was killed is run again."""
+        """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The job of a killed worker is run again."""
         waiting = deque(range(len(jobs)))
         starts = [0] * len(jobs)
-        results: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]] = queue.SimpleQueue()
-        self._lanes += [_Lane(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
+        results: queue.SimpleQueue[tuple[_Worker, int, Future[Outcome]]] = queue.SimpleQueue()
+        self._lanes += [_Worker(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
         idle = list(reversed(self._lanes))
 
         def start() -> None:
@@ -92,32 +92,32 @@ class Pool:
                         continue
                     outcome = Outcome(error="WorkerError", message=_crash_message(jobs[number]))
                 left -= 1
-                start()  # before the caller looks at the outcome
+                start()  # before the yield: the worker compiles while the caller uses the outcome
                 yield number, outcome
 
         start()
         return outcomes()
 
 
-class _Lane:
-    """One worker process at a time."""
+class _Worker:
+    """A worker process. `restart` replaces a killed one."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.restart()
 
     def restart(self) -> None:
-        """Continue with a new process, which starts with the next job."""
+        """Use a new process, which starts with the next job."""
         self._context = _Context()
-        self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_start, initargs=(self._folder,))
+        self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_initialize_worker, initargs=(self._folder,))
 
     def submit(
-        self, task: Callable[[Job], Outcome], job: Job, number: int, results: queue.SimpleQueue[tuple[_Lane, int, Future[Outcome]]]
+        self, task: Callable[[Job], Outcome], job: Job, number: int, results: queue.SimpleQueue[tuple[_Worker, int, Future[Outcome]]]
     ) -> None:
-        """Start a job. `results` receives this lane, the number and the future."""
+        """Start a job. `results` receives this worker, the number and the future."""
         try:
             future = self._executor.submit(task, job)
-        except BrokenProcessPool:  # the worker was killed while it had nothing to do
+        except BrokenProcessPool:  # the process was killed while it was idle
             self.restart()
             future = self._executor.submit(task, job)
         future.add_done_callback(lambda done: results.put((self, number, done)))
@@ -155,7 +155,7 @@ class _Context(SpawnContext):
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Replace the module ``__main__`` by an empty one, from whose lack of a file spawn sees that there is nothing to run."""
+    """Replace the module ``__main__`` by an empty one. Spawn runs the file of ``__main__`` in the new process, and this one has none."""
     with _main_lock:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
@@ -167,7 +167,7 @@ def _without_main() -> Iterator[None]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Block SIGINT. A new process inherits that, until it has a session of its own."""
+    """Block SIGINT. A new process inherits the mask, and unblocks the signal when it has its own session."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -178,7 +178,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _start(folder: str) -> None:
+def _initialize_worker(folder: str) -> None:
     """Prepare a worker process."""
     from multiprocessing import parent_process
 
@@ -186,19 +186,20 @@ def _start(folder: str) -> None:
     if hasattr(os, "setsid"):
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    # The temporary files of compilers go with the build, also if this process is killed.
+    # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
-    # A runtime's module has the same bytes, and its import would take longer.
+    # The fallback saves the same bytes as the runtime's module, and the import of a runtime takes time.
     os.environ.update(DEVMOD_COMPILE_FORCE_FALLBACK="1")
     with suppress(OSError):
         os.dup2(2, 1)  # standard output belongs to the build
     parent = parent_process()
     if parent is not None:
-        Thread(target=_end_with, args=(parent, folder), daemon=True).start()
+        Thread(target=_exit_with_parent, args=(parent, folder), daemon=True).start()
 
 
-def _end_with(parent: Any, folder: str) -> None:
+def _exit_with_parent(parent: Any, folder: str) -> None:
+    """Wait for the end of the parent, then end this process and the programs that it runs."""
     parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     if hasattr(os, "killpg"):
@@ -212,7 +213,7 @@ def _kill(process: _Process) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)
-        else:  # it has not begun
+        else:  # it has no session of its own yet
             process.kill()
 
 

@@ -1,4 +1,4 @@
-"""The receiver of a build's results. `devmod_targets.build.display` has those that show something."""
+"""The receiver of a build's results. `devmod_targets.build.display` has the subclasses with output."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Receives the results of a build as they come. This class shows nothing."""
+    """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
 
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
-        """Start: some input has changed."""
+        """Receive the jobs, before the first result. The build does not call it if no input has changed."""
 
     def add(self, result: JobResult) -> None:
-        """Take the result of a job."""
+        """Receive the result of a job."""
 
     def warn(self, text: str) -> None:
-        """Take a warning about the build itself."""
+        """Receive a warning about the build itself."""
 
     def close(self) -> None:
-        """End, also after an exception."""
+        """Release resources. The build calls it after `begin`, also after an exception."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _COMPRESS = re.compile(r"zstd(:[0-9]{1,2})?", re.ASCII)
 _MOVED = "; it belongs to one kernel: [kernels.NAME]"
+#: Likely mistakes at the top of a manifest, each with the end of the message about an unknown key.
 _HINTS = {
     "kernel": ". Did you mean 'kernels', as in [kernels.twice]?",
     "sources": _MOVED,

@@ -1,4 +1,4 @@
-"""The result of a build: what each job became, and where a failed one failed."""
+"""The result of a build: the status of each job, and the place of each error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job became.
+    """The result of a job.
 
     Attributes
     ----------

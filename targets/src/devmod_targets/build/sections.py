@@ -1,4 +1,4 @@
-"""Reads of the settings of a kernel, a target or the whole manifest."""
+"""Read the settings of a kernel, of a target or of the whole manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w\s,.]*\))?", re.ASCII)
 _SIZE = re.compile(r"([1-9][0-9]{0,17})(/thread)?", re.ASCII)
 _THREADS = "expected the threads of a block, an integer of 1 or more, or an array of up to three for x, y, z"
-#: Words that other tools use for a key.
+#: Likely mistakes in the name of a key, each with the end of the message about an unknown key.
 _HINTS = {
     "source": ". Did you mean 'sources'?",
     "files": ". Did you mean 'sources'?",
@@ -171,7 +171,7 @@ def _functions(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _types_of(interface: Any) -> list[Any]:
-    """Return the types of the arguments that the params of an interface have. Errors are found when the interface is read."""
+    """Return the types of the arguments in the params of an interface; [] for an invalid one, which the later check reports."""
     params = interface.get("params") if isinstance(interface, dict) else None
     if not isinstance(params, list) or not all(isinstance(each, dict) for each in params):
         return []

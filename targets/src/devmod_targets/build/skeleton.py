@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: The file with the JSON schema beside a manifest, which its first line names for editors.
 SCHEMA_NAME = "devmod.schema.json"
-#: What the text of a source contains if it has a kernel, by suffix. Other files of these suffixes are headers.
+#: By suffix, the pattern of a source with a kernel. Files of these suffixes without a match are headers.
 _ENTRIES = {
     "cu": "__global__",
     "hip": "__global__",
@@ -33,8 +33,8 @@ _ENTRIES = {
     "hlsl": r"\[\s*numthreads\b",
     "wgsl": r"@\s*compute\b",
 }
-#: Suffixes of sources that are found only for a target that was asked for: most such files are no kernels.
-_ASKED_FOR = ("c", "cpp", "ll", "bc", "s", "o", "spv")
+#: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
+_AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
 #: Architectures for kinds that need some.
 _ARCHITECTURES = {"cuda": "cuda -arch=sm_80,sm_90,compute_90", "rocm": "rocm -arch=gfx90a,gfx1100", "hexagon": "hexagon -arch=v68"}
 _SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
@@ -54,10 +54,10 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> list[str]:
     folder
         The folder. Hidden folders, and folders of builds and environments, are left out.
     kinds
-        The kinds whose sources to find. Default: those of all kinds whose files are kernels by their suffix.
+        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files.
     """
     specs = _specs(kinds)
-    suffixes = {suffix for spec in specs for suffix in spec.languages if kinds or suffix not in _ASKED_FOR}
+    suffixes = {suffix for spec in specs for suffix in spec.languages if kinds or suffix not in _AMBIGUOUS_SUFFIXES}
     result = []
     for number, path in enumerate(_files(folder)):
         if number >= _MAX_FILES:
@@ -125,7 +125,7 @@ def _has_kernel(folder: str, path: str) -> bool:
 
 
 def _kernels(sources: Iterable[str]) -> dict[str, list[str]]:
-    """Return the sources by kernel: those with one stem are one kernel, unless two of them have one language."""
+    """Return the sources by kernel. Sources with the same stem are one kernel, unless two of them have the same language."""
     groups: dict[str, list[str]] = {}
     for source in sources:
         groups.setdefault(source.rpartition("/")[2].rpartition(".")[0], []).append(source)

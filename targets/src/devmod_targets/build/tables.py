@@ -1,4 +1,4 @@
-"""Typed reads of a manifest's tables. Mistakes are collected, so that one message lists all of them."""
+"""Read values of a manifest's tables and check their types. Mistakes are collected, so that one message lists all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devmod.errors import did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from devmod_targets.build.document import Document, Problem
     from devmod_targets.build.toml_lines import KeyPath
@@ -112,7 +112,7 @@ class Table:
         for name in self.data:
             if name not in self._known:
                 hint = (hints or {}).get(name) or did_you_mean(name, self._known)
-                self.add(f"unknown key{hint or f'; the keys here are {list_keys(self._known)}'}", name)
+                self.add(f"unknown key{hint or f'; the keys here are {list_names(dict.fromkeys(self._known))}'}", name)
 
 
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -142,7 +142,7 @@ def check_finite(table: Table, value: float, *keys: str | int) -> bool:
 
 
 def describe(value: object) -> str:
-    """Return a value with its type in TOML's words."""
+    """Return a value for a message, with TOML's name of its type."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, str):
@@ -156,8 +156,3 @@ def describe(value: object) -> str:
     if isinstance(value, list):
         return "an array"
     return "a table"
-
-
-def list_keys(names: Iterable[str]) -> str:
-    """Return names for a message, each in quotes."""
-    return list_names(dict.fromkeys(names))

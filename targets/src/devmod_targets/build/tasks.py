@@ -1,4 +1,4 @@
-"""The jobs of one build with their state, and the dry run, which shows it."""
+"""The jobs of one build with their state, and the dry run, which returns the state without a compile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Task:
             The entry is damaged, or it is the result of another job.
         """
         module = devmod.loads(data)
-        module.wire_parts()  # which checks the digest
+        module.wire_parts()  # checks the digest
         own = self.closure.files.get(os.path.realpath(self.job.path)) if self.closure else None
         sources = module.origin.sources if module.origin is not None else {}
         digest = sources.get(os.path.basename(self.job.source))

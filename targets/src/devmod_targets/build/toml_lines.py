@@ -54,7 +54,7 @@ class _Scanner:
         return self._lines
 
     def _path_of_header(self, names: list[str], is_array: bool) -> KeyPath:
-        """Return the path of a header. A name of an array of tables stands for its last table."""
+        """Return the path of a header. The name of an array of tables refers to its last table."""
         path: KeyPath = ()
         for number, name in enumerate(names, 1):
             path = (*path, name)

@@ -1,6 +1,6 @@
 """The versions of everything that a compile runs, found without an import of a compiler and without a process.
 
-Wheels count by the names of their metadata folders, programs of the system by the digest of their files.
+The version of a wheel is in the name of its metadata folder. The version of a program of the system is the digest of its file.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _OWN_CLANG = ("rocm", "hexagon")
 _DEVICE_LIBS = ("ocml.bc", "ockl.bc", "ocml.amdgcn.bc", "ockl.amdgcn.bc")
 _DEVELOPMENT = re.compile(r"\.dev\d*")
 #: Digests of files, by their state. Hashing a compiler takes longer than a build in which nothing changed.
-_DIGESTS = "build"
+_DIGESTS = DiskCache("build")
 
 
 def toolchain_of(job: Job) -> str:
-    """Return the versions of what a job runs, as one text; "" if they are unknown, and its result cannot be stored.
+    """Return the versions of what a job runs, as one text; "" if they are unknown: its result is then not cached.
 
     A compiler of another distribution may have a function ``toolchain_key(target, options)`` in its module: it returns such a text.
     """
-    return _toolchain_of(job.kind, job.target, _relevant(job.options))
+    return _toolchain_of(job.kind, job.target, _toolchain_options(job.options))
 
 
-def _relevant(options: Sequence[str]) -> tuple[str, ...]:
+def _toolchain_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(option for option in options if option.startswith(("-toolchain=", "-device-libs=")))
 
 
@@ -60,49 +60,49 @@ def _relevant(options: Sequence[str]) -> tuple[str, ...]:
 def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
     parts = [f"{name} {version}" for name, version in _own_versions()]
     if kind not in _WHEELS:
-        own = _foreign(kind, target, options)
+        own = _plugin_toolchain(kind, target, options)
         return "\n".join([*parts, own]) if own else ""
     if kind == "metal" and "metallib" in target:
-        return ""  # Xcode has no version that could be read without running it
+        return ""  # the version of Xcode cannot be read without running it
     installed = _installed()
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
     parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := shutil.which(name))]
     if kind in _OWN_CLANG:
-        named = _value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
+        named = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
         parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in _clang_files(named)]
     if kind == "rocm":
-        folder = _value(options, "-device-libs=") or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
+        folder = _option_value(options, "-device-libs=") or environment_text("DEVMOD_ROCM_DEVICE_LIBS")
         paths = [os.path.join(folder, name) for name in _DEVICE_LIBS] if folder else []
         parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in paths if os.path.isfile(path)]
     return "\n".join(parts)
 
 
 def clear() -> None:
-    """Forget the versions: the environment may have changed, as between two builds of one process."""
+    """Clear the cached versions: the environment may change between two builds of one process."""
     for each in (_toolchain_of, _own_versions, _installed):
         each.cache_clear()
 
 
 def file_digest(path: str) -> str:
-    """Return the SHA-256 of a file. It is stored with the file's state, so a file is hashed once."""
+    """Return the SHA-256 of a file. The digest is cached on the disk by the file's state, so an unchanged file is hashed once."""
     path = os.path.realpath(path)
     about = os.stat(path)
-    return _remembered(("file", path, _state(about)), lambda: [path])
+    return _cached_digest(("file", path, _state(about)), [path])
 
 
-def _remembered(key: tuple[str, ...], paths: object) -> str:
-    cache_of_digests = DiskCache(_DIGESTS)
-    name = cache_of_digests.key(*key)
-    known = cache_of_digests.read(name)
+def _cached_digest(state: tuple[str, ...], paths: Sequence[str]) -> str:
+    """Return the SHA-256 of files, one after the other. Another text in `state` means other contents."""
+    name = _DIGESTS.key(*state)
+    known = _DIGESTS.read(name)
     if known is not None:
         return known.decode("ascii", "replace")
     digest = sha256()
-    for path in paths():  # type: ignore[operator]
+    for path in paths:
         with open(path, "rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     result = digest.hexdigest()
-    cache_of_digests.write(name, result.encode())
+    _DIGESTS.write(name, result.encode())
     return result
 
 
@@ -110,8 +110,8 @@ def _state(about: os.stat_result) -> str:
     return f"{about.st_size} {about.st_mtime_ns} {about.st_ctime_ns} {about.st_dev} {about.st_ino}"
 
 
-def _foreign(kind: str, target: str, options: tuple[str, ...]) -> str:
-    """Return the versions of a kind that another distribution compiles; "" if its compiler does not give them."""
+def _plugin_toolchain(kind: str, target: str, options: tuple[str, ...]) -> str:
+    """Return the versions for a kind that another distribution compiles; "" if its compiler has no function for them."""
     spec = find_spec(kind)
     claim = registered("devmod.targets").get(kind)
     if spec is None or claim is None or not spec.compiler:
@@ -124,7 +124,8 @@ def _foreign(kind: str, target: str, options: tuple[str, ...]) -> str:
     return f"{claim.provider}\n{key}" if key and isinstance(key, str) else ""
 
 
-def _value(options: Sequence[str], prefix: str) -> str:
+def _option_value(options: Sequence[str], prefix: str) -> str:
+    """Return the value of the last option with a prefix; "" without one."""
     return next((option.removeprefix(prefix) for option in reversed(options) if option.startswith(prefix)), "")
 
 
@@ -141,7 +142,7 @@ def _clang_files(name: str) -> list[str]:
 
 @cache
 def _own_versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions of devmod's own distributions. A development version counts by its files."""
+    """Return the versions of devmod's own distributions. A development version has a digest of its files too."""
     import devmod
     import devmod_targets
 
@@ -157,7 +158,7 @@ def _own_versions() -> tuple[tuple[str, str], ...]:
 def _tree_digest(folder: str) -> str:
     files = sorted(_files(folder))
     state = "\n".join(f"{path} {_state(os.stat(path))}" for path in files)
-    return _remembered(("folder", folder, state), lambda: files)
+    return _cached_digest(("folder", folder, state), files)
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -172,7 +173,7 @@ def _files(folder: str) -> Iterator[str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """Return the version of each installed distribution, from the names of the metadata folders. The first in sys.path counts."""
+    """Return the version of each installed distribution, from the names of the metadata folders. The first one in sys.path is used."""
     result: dict[str, str] = {}
     for folder in sys.path:
         try:

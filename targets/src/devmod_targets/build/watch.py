@@ -6,7 +6,8 @@ import os
 from importlib import import_module
 
 from devmod.commands import echo
-from devmod.errors import DevmodError, describe_error, not_installed
+from devmod.errors import DevmodError, describe_error
+from devmod_targets.build.packages import import_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +43,7 @@ def watch_manifest(
         try:
             changes = import_module("watchfiles").watch
         except ImportError as error:
-            if isinstance(error, ModuleNotFoundError) and error.name == "watchfiles":
-                why = not_installed("watchfiles", 'pip install "devmod-targets[build-watch]"')
-            else:
-                why = f"watchfiles cannot be imported: {describe_error(error)}"
+            why = import_problem(error, "watchfiles", 'pip install "devmod-targets[build-watch]"')
             raise DevmodError(f"--watch cannot be used: {why}") from None
     name = os.fspath(manifest)
     folders = {os.path.abspath(name if os.path.isdir(name) else os.path.dirname(name))}

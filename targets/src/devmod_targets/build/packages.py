@@ -1,0 +1,24 @@
+"""The reason why an optional package of a build cannot be imported."""
+
+from __future__ import annotations
+
+from devmod.errors import describe_error, not_installed
+
+
+def import_problem(error: ImportError, package: str, install: str, *, subject: str = "", parts: tuple[str, ...] = ()) -> str:
+    """Return why a package cannot be imported: it is not installed, or its import fails.
+
+    Parameters
+    ----------
+    error
+        The exception of the import.
+    package, install
+        The package, and the command that installs it.
+    subject
+        The package with its purpose, as the subject of the sentence. Default: its name.
+    parts
+        Further packages that the same command installs.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name in (package, *parts):
+        return not_installed(subject or package, install)
+    return f"{package} cannot be imported: {describe_error(error)}"
