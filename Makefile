@@ -61,7 +61,7 @@ cuda-wheels: setup  ## fetch the wheels for such a machine without a network: bu
 	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR))
 
 test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit, with both drivers
-	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests
+	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests driver-api/tests
 
 pythons: setup  ## tests of core, the build side and the kit with each Python of 3.11 to 3.13 here
 	@$(BIN)/python tools/pythons.py

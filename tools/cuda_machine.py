@@ -36,7 +36,7 @@ PACKAGES = (
 OWN = ("devmod_core", "devmod_targets", "devmod_conformance", "devmod_driver_api", "devmod_cuda")
 DRIVERS = ("cuda-bindings", "pycuda")
 #: The tests; the environment variable DEVMOD_TEST_CUDA=hardware makes them use the real driver.
-TESTS = ("plugins/devmod-cuda/tests", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
+TESTS = ("plugins/devmod-cuda/tests", "driver-api/tests", "targets/tests/test_interop.py", "targets/tests/test_interop_offload.py")
 BENCHMARKS = ("bench_launch_cuda.py", "cuda_on_gpu.py", "bench_cuda_compile.py")
 LIMIT = 540.0
 

@@ -6,59 +6,27 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from standin_cuda import Standin, child_environment, missing_driver, on_hardware, standin
+from standin_cuda import CUDA, Standin
 
-from devmod.backend import Once
 from devmod_conformance.checks import first_device
-
-DRIVERS = ("cuda-bindings", "pycuda")
-#: What devmod-cuda remembers of a driver and its devices, one for each driver of Python: a process of a user has one of the two.
-_MEMORIES: dict[str, tuple[Once, Once]] = {}
 
 
 @pytest.fixture(name="standin")
 def standin_fixture() -> Iterator[Standin]:
     """The stand-in driver of this process, with its devices. A test fails if it has noticed a violation."""
-    if on_hardware():
-        pytest.skip("reads what the stand-in driver has noticed; DEVMOD_TEST_CUDA=hardware runs with the real one")
-    driver = standin()
-    driver.reset()
-    driver.show()
-    yield driver
-    violations = driver.violations
-    if driver.failed:  # what it leaves behind would fail every later test
-        _MEMORIES.clear()
-        driver.forget_failures()
-    driver.reset()
-    driver.hide()
-    driver.skip_launches(False)
-    assert not violations
+    yield from CUDA.shown_standin()
 
 
 @pytest.fixture
 def cuda_environment() -> dict[str, str]:
     """The environment variables by which a child process finds the driver of the tests."""
-    return {} if on_hardware() else child_environment()
+    return CUDA.environment()
 
 
-@pytest.fixture(params=DRIVERS)
+@pytest.fixture(params=CUDA.drivers)
 def cuda_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a driver of Python: each test that uses it runs with both."""
-    name: str = request.param
-    reason = missing_driver(name)
-    if reason:
-        pytest.skip(reason)
-    if not on_hardware():
-        request.getfixturevalue("standin")
-        for variable, value in child_environment().items():
-            monkeypatch.setenv(variable, value)
-    monkeypatch.setenv("DEVMOD_CUDA_DRIVER", name)
-    from devmod_cuda import _device, _driver
-
-    driver_memory, device_memory = _MEMORIES.setdefault(name, (Once(), Once()))
-    monkeypatch.setattr(_driver, "_once", driver_memory)
-    monkeypatch.setattr(_device, "_once", device_memory)
-    return name
+    return CUDA.use_driver(request.param, request, monkeypatch)
 
 
 @pytest.fixture

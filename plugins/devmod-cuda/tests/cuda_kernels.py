@@ -16,6 +16,7 @@ extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
     if (i < n) c[i] = a[i] + b[i];
 }
 extern "C" __global__ void twice(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] *= 2; }
+extern "C" __global__ void step(int *x, int a) { x[threadIdx.x] = 2 * x[threadIdx.x] + a; }
 extern "C" __global__ void fault(float *x) { *(int *)16 = x[0]; }
 """
 TAGS = ["blockIdx.x", "threadIdx.x"]
@@ -34,7 +35,8 @@ def add_info() -> FunctionInfo:
 
 
 def adder() -> devmod.Module:
-    """Return a new module with `add`, `twice`, which doubles an array, and `fault`, which writes to an invalid address."""
+    """Return a new module with `add`, `twice`, `step` (x = 2 x + a) and `fault`, which writes to an invalid address."""
     x = [Param("x", "buffer", "float32", "rw")]
-    fmap = {"add": add_info(), "twice": info_of("twice", x), "fault": info_of("fault", x)}
+    step = [Param("x", "buffer", "int32", "rw"), Param("a", "scalar", "int32")]
+    fmap = {"add": add_info(), "twice": info_of("twice", x), "step": info_of("step", step), "fault": info_of("fault", x)}
     return devmod.create("cuda", ptx_of(ADD).encode(), "ptx", fmap)

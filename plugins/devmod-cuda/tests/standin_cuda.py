@@ -1,92 +1,107 @@
-"""The stand-in CUDA driver for tests: building and loading it, its settings, and what it has noticed.
+"""CUDA for tests: the names in its messages, the stand-in CUDA driver, and kernels.
 
 `DEVMOD_TEST_CUDA=hardware` runs the tests with the real driver.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import suppress
-from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pytest
-from standin_build import BuildError, build
-from standin_driver import PREFIX, StandinDriver
+from standin_build import BuildError
+from standin_driver import StandinDriver as Standin
+from vendor import Vendor, library_class, python_command
 
-FOLDER = Path(__file__).resolve().parent
-SONAME = "libcuda.so.1"
+if TYPE_CHECKING:
+    import devmod
 
-
-def on_hardware() -> bool:
-    """Return whether the tests run with the real driver."""
-    return os.environ.get("DEVMOD_TEST_CUDA") == "hardware"
+__all__ = ["CUDA", "Standin", "child_environment", "library", "missing_driver", "on_hardware", "standin", "worker"]
 
 
-def _headers() -> Path:
-    """Return the folder of cuda.h, in the wheel nvidia-cuda-runtime."""
-    with suppress(metadata.PackageNotFoundError):
-        for file in metadata.files("nvidia-cuda-runtime") or ():
-            if file.name == "cuda.h":
-                return Path(str(file.locate())).resolve().parent
-    raise BuildError("cuda.h is not installed, which the stand-in driver needs: pip install nvidia-cuda-runtime")
+class Cuda(Vendor):
+    """NVIDIA's driver: cuda-bindings, cuda.core and pycuda load libcuda by its soname."""
 
-
-@cache
-def _built() -> Path | BuildError:
-    try:
-        return build(FOLDER / "standin", SONAME, [_headers()])
-    except BuildError as error:
-        return error
-
-
-def library() -> Path:
-    """Build the stand-in driver and return its path, or skip the test with the reason."""
-    result = _built()
-    if isinstance(result, Path):
-        return result
-    if "does not compile" in str(result):
-        raise result
-    pytest.skip(str(result))
-
-
-def worker() -> str:
-    """Return the command of the interpreter, as the stand-in driver takes it."""
-    return "\x1f".join([sys.executable, str(FOLDER / "ptx_interpreter")])
-
-
-def child_environment(**settings: object) -> dict[str, str]:
-    """Return the environment variables by which a child process finds the stand-in driver, with settings such as ``devices=2``."""
-    paths = [str(library().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return {
-        "LD_LIBRARY_PATH": os.pathsep.join(paths),
-        PREFIX + "WORKER": worker(),
-        "CUDA_FORCE_PTX_JIT": "1",  # a source is compiled to PTX: the stand-in driver runs no cubins
-        **{PREFIX + name.upper(): str(value) for name, value in settings.items()},
+    kind, title, api, maker = "cuda", "CUDA", "CUDA", "NVIDIA"
+    drivers = ("cuda-bindings", "pycuda")
+    format = "ptx"
+    library = "libcuda.so.1"
+    device = "cuda device 0 (stand-in driver (no GPU))"
+    dlpack_type = 2
+    legacy_stream = 1
+    functions = {
+        "allocate": "cuMemAlloc",
+        "allocate_host": "cuMemHostAlloc",
+        "begin_capture": "cuStreamBeginCapture",
+        "copy_to_device": "cuMemcpyHtoDAsync",
+        "copy_to_host": "cuMemcpyDtoHAsync",
+        "create_event": "cuEventCreate",
+        "create_stream": "cuStreamCreate",
+        "destroy_event": "cuEventDestroy",
+        "destroy_executable": "cuGraphExecDestroy",
+        "destroy_stream": "cuStreamDestroy",
+        "elapsed": "cuEventElapsedTime",
+        "free": "cuMemFree",
+        "instantiate_graph": "cuGraphInstantiateWithFlags",
+        "is_event_done": "cuEventQuery",
+        "launch": "cuLaunchKernelEx",
+        "launch_graph": "cuGraphLaunch",
+        "synchronize_context": "cuCtxSynchronize",
+        "synchronize_event": "cuEventSynchronize",
+        "synchronize_stream": "cuStreamSynchronize",
+        "unload_module": "cuModuleUnload",
+        "wait_event": "cuStreamWaitEvent",
     }
 
+    def error(self, text: str) -> str:
+        return f"CUDA_ERROR_{text.upper().replace(' ', '_')} ({text})"
 
-def missing_driver(name: str) -> str:
-    """Return why a driver's package cannot be used ("" if it can): pycuda is built by `make test-setup`, where that works."""
-    module = {"pycuda": "pycuda", "cuda-bindings": "cuda.bindings"}[name]
-    if find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None:
-        return ""
-    return f"{name} is not installed" + (
-        " (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)" if name == "pycuda" else ""
-    )
+    def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
+        if library == "own":  # the protocol of cuda.core
+            return library_class("Stream", "cuda.core", __cuda_stream__=lambda self: (0, self.handle))(handle=handle)
+        attribute = {"torch": "cuda_stream", "cupy": "ptr"}[library]
+        return library_class("Stream", f"{library}.cuda")(**{attribute: handle, **values})
+
+    def missing_driver(self, name: str) -> str:
+        """Return why a driver's package cannot be used: pycuda is built by `make test-setup`, where that works."""
+        module = {"pycuda": "pycuda", "cuda-bindings": "cuda.bindings"}[name]
+        if find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None:
+            return ""
+        return f"{name} is not installed" + (
+            " (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)" if name == "pycuda" else ""
+        )
+
+    def needs_execution(self) -> None:
+        """Return: the interpreter of PTX is always there."""
+
+    def kernels(self, *, executes: bool = True) -> devmod.Module:
+        from cuda_kernels import adder
+
+        return adder()
+
+    def payload(self, source: str) -> bytes:
+        from ptx_sources import ptx_of
+
+        return ptx_of(source).encode()
+
+    def worker(self) -> str:
+        return python_command(str(self.folder / "ptx_interpreter"))
+
+    def includes(self) -> list[Path]:
+        """Return the folder of cuda.h, in the wheel nvidia-cuda-runtime."""
+        with suppress(metadata.PackageNotFoundError):
+            for file in metadata.files("nvidia-cuda-runtime") or ():
+                if file.name == "cuda.h":
+                    return [Path(str(file.locate())).resolve().parent]
+        raise BuildError("cuda.h is not installed, which the stand-in driver needs: pip install nvidia-cuda-runtime")
+
+    def child_environment(self, **settings: object) -> dict[str, str]:
+        # A source is compiled to PTX: the stand-in driver runs no cubins.
+        return {**super().child_environment(**settings), "CUDA_FORCE_PTX_JIT": "1"}
 
 
-class Standin(StandinDriver):
-    """The stand-in CUDA driver in this process: cuda-bindings, cuda.core and pycuda load the library by its soname, and get this one."""
-
-    def __init__(self) -> None:
-        super().__init__(library(), worker())
-
-
-@cache
-def standin() -> Standin:
-    """Return the stand-in driver of this process, loaded with the first call."""
-    return Standin()
+CUDA = Cuda(Path(__file__).resolve().parent)
+on_hardware, missing_driver, child_environment = CUDA.on_hardware, CUDA.missing_driver, CUDA.child_environment
+library, worker, standin = CUDA.built_library, CUDA.worker, CUDA.standin

@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 import standin_hiprtc
-from standin_rocm import Standin, child_environment, missing_driver, needs_emulator, on_hardware, standin
+from standin_rocm import ROCM, Standin, needs_emulator, on_hardware
 
 from devmod.backend import Once
 from devmod_conformance.checks import first_device
-
-DRIVERS = ("ctypes", "hip-python")
-#: What devmod-rocm remembers of a driver and its devices, one for each driver of Python: a process of a user has one of the two.
-_MEMORIES: dict[str, tuple[Once, Once]] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,46 +23,19 @@ def _no_garbage() -> None:
 @pytest.fixture(name="standin")
 def standin_fixture() -> Iterator[Standin]:
     """The stand-in runtime of this process, with its devices. A test fails if it has noticed a violation."""
-    if on_hardware():
-        pytest.skip("reads what the stand-in runtime has noticed; DEVMOD_TEST_ROCM=hardware runs with the real one")
-    driver = standin()
-    driver.reset()
-    driver.show()
-    yield driver
-    violations = driver.violations
-    if driver.failed:  # what it leaves behind would fail every later test
-        _MEMORIES.clear()
-        driver.forget_failures()
-    driver.reset()
-    driver.hide()
-    driver.skip_launches(False)
-    assert not violations
+    yield from ROCM.shown_standin()
 
 
 @pytest.fixture
 def rocm_environment() -> dict[str, str]:
     """The environment variables by which a child process finds the runtime of the tests."""
-    return {} if on_hardware() else child_environment()
+    return ROCM.environment()
 
 
-@pytest.fixture(params=DRIVERS)
+@pytest.fixture(params=ROCM.drivers)
 def rocm_driver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a driver of Python: each test that uses it runs with both."""
-    name: str = request.param
-    reason = missing_driver(name)
-    if reason:
-        pytest.skip(reason)
-    if not on_hardware():
-        request.getfixturevalue("standin")
-        for variable, value in child_environment().items():
-            monkeypatch.setenv(variable, value)
-    monkeypatch.setenv("DEVMOD_ROCM_DRIVER", name)
-    from devmod_rocm import _device, _driver
-
-    driver_memory, device_memory = _MEMORIES.setdefault(name, (Once(), Once()))
-    monkeypatch.setattr(_driver, "_once", driver_memory)
-    monkeypatch.setattr(_device, "_once", device_memory)
-    return name
+    return ROCM.use_driver(request.param, request, monkeypatch)
 
 
 @pytest.fixture

@@ -1,31 +1,117 @@
-"""The stand-in HIP runtime for tests: building and loading it, its settings, and what it has noticed.
+"""ROCm for tests: the names in its messages, the stand-in HIP runtime, and kernels.
 
 `DEVMOD_TEST_ROCM=hardware` runs the tests with the real runtime.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rdna3_worker.emulator import TARGET
 from rdna3_worker.emulator import missing as missing_emulator
-from standin_build import BuildError, build
-from standin_driver import PREFIX, StandinDriver
+from standin_driver import StandinDriver as Standin
+from vendor import Vendor, library_class, python_command
 
-FOLDER = Path(__file__).resolve().parent
-#: The name by which hip-python loads the runtime, and the first name that devmod-rocm tries.
-SONAME = "libamdhip64.so"
+if TYPE_CHECKING:
+    import devmod
+
+__all__ = [
+    "FOLDER",
+    "ROCM",
+    "SONAME",
+    "Standin",
+    "child_environment",
+    "device_arch",
+    "library",
+    "missing_driver",
+    "needs_emulator",
+    "on_hardware",
+    "standin",
+    "worker",
+]
 
 
-def on_hardware() -> bool:
-    """Return whether the tests run with the real runtime."""
-    return os.environ.get("DEVMOD_TEST_ROCM") == "hardware"
+class Rocm(Vendor):
+    """HIP's runtime: devmod-rocm and hip-python load libamdhip64 by its name."""
+
+    kind, title, api, maker = "rocm", "ROCm", "HIP", "AMD"
+    drivers = ("ctypes", "hip-python")
+    format = "hsaco"
+    #: The name by which hip-python loads the runtime, and the first name that devmod-rocm tries.
+    library = "libamdhip64.so"
+    device = "rocm device 0 (stand-in runtime (no GPU))"
+    dlpack_type = 10
+    legacy_stream = 0
+    functions = {
+        "allocate": "hipMalloc",
+        "allocate_host": "hipHostMalloc",
+        "begin_capture": "hipStreamBeginCapture",
+        "copy_to_device": "hipMemcpyHtoDAsync",
+        "copy_to_host": "hipMemcpyDtoHAsync",
+        "create_event": "hipEventCreateWithFlags",
+        "create_stream": "hipStreamCreateWithFlags",
+        "destroy_event": "hipEventDestroy",
+        "destroy_executable": "hipGraphExecDestroy",
+        "destroy_stream": "hipStreamDestroy",
+        "elapsed": "hipEventElapsedTime",
+        "free": "hipFree",
+        "instantiate_graph": "hipGraphInstantiateWithFlags",
+        "is_event_done": "hipEventQuery",
+        "launch": "hipModuleLaunchKernel",
+        "launch_graph": "hipGraphLaunch",
+        "synchronize_context": "hipDeviceSynchronize",
+        "synchronize_event": "hipEventSynchronize",
+        "synchronize_stream": "hipStreamSynchronize",
+        "unload_module": "hipModuleUnload",
+        "wait_event": "hipStreamWaitEvent",
+    }
+    c_types = {**Vendor.c_types, "float16": "_Float16"}
+
+    def error(self, text: str) -> str:
+        return f"hipError{text.title().replace(' ', '')} ({text})"
+
+    def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
+        if library == "own":
+            return library_class("ihipStream_t", "rocm.bindings.hip", __int__=lambda self: self.handle)(handle=handle)
+        name, attribute = {"torch": ("Stream", "cuda_stream"), "cupy": ("ExternalStream", "ptr")}[library]
+        return library_class(name, f"{library}.cuda")(**{attribute: handle, **values})
+
+    def missing_driver(self, name: str) -> str:
+        """Return why a driver of Python cannot be used: the one by ctypes is a part of devmod-rocm."""
+        if find_spec("devmod_rocm") is None:  # a machine with a GPU of another vendor
+            return "devmod-rocm is not installed"
+        return "" if name == "ctypes" or find_spec("hip") is not None else f"{name} is not installed"
+
+    def needs_execution(self) -> None:
+        """Skip the test, with the reason, if no machine code of gfx1100 can be executed here."""
+        reason = "" if self.on_hardware() else missing_emulator()
+        if reason:
+            pytest.skip(reason)
+
+    def kernels(self, *, executes: bool = True) -> devmod.Module:
+        from rocm_kernels import module
+
+        return module(executes=executes)
+
+    def payload(self, source: str) -> bytes:
+        from hip_modules import code_object
+
+        return code_object(source)
+
+    def worker(self) -> str:
+        return python_command("-W", "ignore", str(self.folder / "rdna3_worker"))
+
+
+ROCM = Rocm(Path(__file__).resolve().parent)
+FOLDER, SONAME = ROCM.folder, ROCM.library
+on_hardware, missing_driver, child_environment = ROCM.on_hardware, ROCM.missing_driver, ROCM.child_environment
+library, worker, standin, needs_emulator = ROCM.built_library, ROCM.worker, ROCM.standin, ROCM.needs_execution
 
 
 @cache
@@ -38,64 +124,3 @@ def device_arch() -> str:
     if process.returncode:
         pytest.skip(f"this machine has no ROCm device: {process.stderr.strip().splitlines()[-1]}")
     return process.stdout.strip()
-
-
-@cache
-def _built() -> Path | BuildError:
-    try:
-        return build(FOLDER / "standin", SONAME, [])
-    except BuildError as error:
-        return error
-
-
-def library() -> Path:
-    """Build the stand-in runtime and return its path, or skip the test with the reason."""
-    result = _built()
-    if isinstance(result, Path):
-        return result
-    if "does not compile" in str(result):
-        raise result
-    pytest.skip(str(result))
-
-
-def worker() -> str:
-    """Return the command of the worker, as the stand-in runtime takes it."""
-    return "\x1f".join([sys.executable, "-W", "ignore", str(FOLDER / "rdna3_worker")])
-
-
-def child_environment(**settings: object) -> dict[str, str]:
-    """Return the environment variables by which a child process finds the stand-in runtime, with settings such as ``devices=2``."""
-    paths = [str(library().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return {
-        "LD_LIBRARY_PATH": os.pathsep.join(paths),
-        PREFIX + "WORKER": worker(),
-        **{PREFIX + name.upper(): str(value) for name, value in settings.items()},
-    }
-
-
-def needs_emulator() -> None:
-    """Skip the test, with the reason, if no machine code of gfx1100 can be executed here."""
-    reason = "" if on_hardware() else missing_emulator()
-    if reason:
-        pytest.skip(reason)
-
-
-def missing_driver(name: str) -> str:
-    """Return why a driver of Python cannot be used ("" if it can): the one by ctypes is a part of devmod-rocm."""
-    if name == "ctypes" or find_spec("hip") is not None:
-        return ""
-    return f"{name} is not installed"
-
-
-class Standin(StandinDriver):
-    """The stand-in HIP runtime in this process: devmod-rocm and hip-python load the library by its name, and get this one."""
-
-    def __init__(self) -> None:
-        super().__init__(library(), worker())
-
-
-@cache
-def standin() -> Standin:
-    """Return the stand-in runtime of this process, loaded with the first call."""
-    assert not on_hardware(), "the stand-in runtime would take the name of the real one in this process"
-    return Standin()

@@ -1,4 +1,4 @@
-"""CUDA graphs: batches of a stream, graphs of prepared launches, launches on a stream that is being captured."""
+"""Graphs of the driver, for each vendor: batches of a stream, graphs of prepared launches, launches on a stream that is being captured."""
 
 from __future__ import annotations
 
@@ -8,28 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ptx_sources import ptx_of
+from standin_driver import StandinDriver
+from vendor import Vendor
 
 import devmod
-from devmod import FunctionInfo, Interface, Param
-
-#: x = 2 x + a: the result depends on the order of the launches.
-STEP = 'extern "C" __global__ void step(int *x, int a) { x[threadIdx.x] = 2 * x[threadIdx.x] + a; }'
-
-
-@pytest.fixture
-def step(device: Any) -> Any:
-    params = [Param("x", "buffer", "int32", "rw"), Param("a", "scalar", "int32")]
-    info = FunctionInfo("step", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"], (), Interface(params))
-    return devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": info})["step"]
-
-
-@pytest.fixture
-def stream(device: Any) -> Any:
-    # A module of the other driver's tests is unloaded when it is collected, after a wait for the context, which ends a capture. A process of
-    # a user has one driver, and that one unloads nothing within a batch.
-    gc.collect()
-    return device.stream()
 
 
 def run(step: Any, x: Any, *values: int, stream: Any = None) -> None:
@@ -38,36 +20,40 @@ def run(step: Any, x: Any, *values: int, stream: Any = None) -> None:
 
 
 @pytest.mark.row("R37")
-def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
+    device: Any, stream: Any, step: Any, standin: StandinDriver, vendor: Vendor
+) -> None:
     x = device.zeros(4, "int32")
     run(step, x, 1, stream=stream)
     launch = step.bind(x, 4, grid=1, block=4, stream=stream)
-    graphs, launches = standin.calls("cuGraphLaunch"), standin.launches
+    graphs, launches = vendor.calls("launch_graph"), standin.launches
     with stream.batch():
         run(step, x, 2, 3, stream=stream)
         launch()
         launch()
-        assert standin.calls("cuGraphLaunch") == graphs
-    assert standin.calls("cuGraphLaunch") == graphs + 1
+        assert vendor.calls("launch_graph") == graphs
+    assert vendor.calls("launch_graph") == graphs + 1
     stream.synchronize()
     assert x.numpy().tolist() == [(((((1 * 2) + 2) * 2 + 3) * 2 + 4) * 2 + 4)] * 4
     assert standin.launches >= launches
     run(step, x, 0, stream=stream)  # after the batch launches are queued at once
-    assert standin.calls("cuGraphLaunch") == graphs + 1
+    assert vendor.calls("launch_graph") == graphs + 1
 
 
 @pytest.mark.row("R37")
 def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any) -> None:
     x = device.zeros(4, "int32")
+    launch = step.bind(x, 4, grid=1, block=4, stream=stream)
     with stream.batch():
         pass
     with stream.batch():
         run(step, x, 1, stream=stream)
         with stream.batch():
             run(step, x, 2, stream=stream)
+            launch()
         run(step, x, 3, stream=stream)
     stream.synchronize()
-    assert x.numpy().tolist() == [11] * 4
+    assert x.numpy().tolist() == [((1 * 2 + 2) * 2 + 4) * 2 + 3] * 4
 
 
 @pytest.mark.row("R37")
@@ -100,7 +86,7 @@ WAITS: dict[str, Callable[[Any, Any, Any], object]] = {
 
 @pytest.mark.row("R37")
 @pytest.mark.parametrize("name", WAITS)
-def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     with stream, stream.batch():
         run(step, x, 1)
@@ -112,35 +98,35 @@ def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: 
         run(step, y, 5)  # a host array: copied in and back
         assert y.tolist() == [5] * 4
         run(step, x, 3)
-        graphs = standin.calls("cuGraphLaunch")
-    assert standin.calls("cuGraphLaunch") == graphs + 1  # the launches after the operation are one graph again
+        graphs = vendor.calls("launch_graph")
+    assert vendor.calls("launch_graph") == graphs + 1  # the launches after the operation are one graph again
     stream.synchronize()
     assert x.numpy().tolist() == [11] * 4
 
 
-def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     result = device.zeros(4, "int32")
     gc.collect()  # what tests with the other driver left: a process of a user has one driver
     with stream.batch():
         x = device.zeros(4, "int32")
         run(step, x, 1, 2, stream=stream)
-        freed = standin.calls("cuMemFree")
+        freed = vendor.calls("free")
         del x
         gc.collect()
-        assert standin.calls("cuMemFree") == freed
+        assert vendor.calls("free") == freed
         run(step, result, 7, stream=stream)
     device.synchronize()
-    assert standin.calls("cuMemFree") > freed
+    assert vendor.calls("free") > freed
     assert result.numpy().tolist() == [7] * 4
 
 
-def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, step: Any, standin: Any) -> None:
+def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
-    graphs = standin.calls("cuGraphLaunch")
+    graphs = vendor.calls("launch_graph")
     with device.default_stream.batch():
         run(step, x, 1, 2)
     assert x.numpy().tolist() == [4] * 4
-    assert standin.calls("cuGraphLaunch") == graphs
+    assert vendor.calls("launch_graph") == graphs
 
 
 def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stream: Any, step: Any) -> None:
@@ -154,17 +140,17 @@ def test_a_launch_with_a_wrong_argument_leaves_the_batch_valid(device: Any, stre
     assert x.numpy().tolist() == [4] * 4
 
 
-def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, standin: StandinDriver, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
-    for call, text in (
-        ("cuStreamBeginCapture", "cannot begin a batch"),
-        ("cuGraphInstantiateWithFlags", "refused the launches of a batch"),
-        ("cuGraphLaunch", "refused the launches of a batch"),
+    for operation, text in (
+        ("begin_capture", "cannot begin a batch"),
+        ("instantiate_graph", "refused the launches of a batch"),
+        ("launch_graph", "refused the launches of a batch"),
     ):
-        standin.set("fail", f"{call}=801")
+        standin.set("fail", f"{vendor.functions[operation]}=801")
         with pytest.raises(devmod.LaunchError) as caught, stream.batch():
             run(step, x, 1, stream=stream)
-        assert str(caught.value) == f"{device} {text}: CUDA_ERROR_NOT_SUPPORTED (not supported)"
+        assert str(caught.value) == f"{device} {text}: {vendor.error('not supported')}"
         standin.set("fail", None)
     with stream.batch():
         run(step, x, 3, stream=stream)
@@ -176,7 +162,7 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
 
 
 @pytest.mark.row("R37")
-def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     first, second = (step.bind(x, a, grid=1, block=4, stream=stream) for a in (1, 2))
     graph = stream.graph([first, second])
@@ -184,21 +170,21 @@ def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step
     assert x.numpy().tolist() == [0] * 4
     del first, second
     gc.collect()
-    calls = standin.calls("cuLaunchKernelEx")
+    calls = vendor.calls("launch")
     graph()
     graph()
     stream.synchronize()
     assert x.numpy().tolist() == [4 * 4 + 4] * 4
-    assert standin.calls("cuLaunchKernelEx") == calls
+    assert vendor.calls("launch") == calls
     with stream.batch():  # a graph within a batch
         run(step, x, 0, stream=stream)
         graph()
     stream.synchronize()
     assert x.numpy().tolist() == [40 * 4 + 4] * 4
-    destroyed = standin.calls("cuGraphExecDestroy")
+    destroyed = vendor.calls("destroy_executable")
     del graph
     gc.collect()
-    assert standin.calls("cuGraphExecDestroy") == destroyed + 1
+    assert vendor.calls("destroy_executable") == destroyed + 1
 
 
 def test_a_graph_that_is_made_within_a_batch(device: Any, stream: Any, step: Any) -> None:
@@ -212,7 +198,7 @@ def test_a_graph_that_is_made_within_a_batch(device: Any, stream: Any, step: Any
     assert x.numpy().tolist() == [11] * 4
 
 
-def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: Any) -> None:
+def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     other = step.bind(x, 1, grid=1, block=4)
     with pytest.raises(devmod.ArgumentError) as caught:
@@ -228,7 +214,7 @@ def test_a_graph_takes_launches_of_its_stream(device: Any, stream: Any, step: An
     with pytest.raises(devmod.ArgumentError) as caught:
         device.default_stream.graph([other])
     assert str(caught.value) == (
-        "the default stream of a cuda device has no graphs: CUDA does not capture it. Create a stream with device.stream(), and bind the "
+        f"the default stream of a {vendor.kind} device has no graphs: {vendor.api} does not capture it. Create a stream with device.stream(), and bind the "
         "launches with stream= it"
     )
 
@@ -241,15 +227,18 @@ def test_a_graph_of_no_launches(device: Any, stream: Any, step: Any) -> None:
 
 # -- streams that others capture
 
+#: The operations that wait.
+WAITING = ("synchronize_stream", "synchronize_context", "synchronize_event")
+
 
 @pytest.mark.row("R37")
-def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     driver, context = device.driver, device.context
     x = device.zeros(4, "int32")
     launch = step.bind(x, 2, grid=1, block=4, stream=stream)
     with context:
         driver.begin_capture(stream.handle)
-    waits = sum(map(standin.calls, ("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize")))
+    waits = sum(map(vendor.calls, WAITING))
     run(step, x, 1, stream=stream)
     launch()
     with stream.batch():  # its launches are in the capture of the other library
@@ -257,7 +246,7 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
     with context:
         graph = driver.end_capture(stream.handle)
         executable = driver.instantiate_graph(graph)
-    assert sum(map(standin.calls, ("cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize"))) == waits
+    assert sum(map(vendor.calls, WAITING)) == waits
     assert x.numpy().tolist() == [0] * 4
     with context:
         driver.launch_graph(executable, stream.handle)
@@ -270,17 +259,19 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
 
 
 @pytest.mark.row("R37")
-def test_memory_that_is_freed_does_not_invalidate_the_capture_of_another_library(device: Any, stream: Any, step: Any, standin: Any) -> None:
+def test_memory_that_is_freed_does_not_invalidate_the_capture_of_another_library(
+    device: Any, stream: Any, step: Any, vendor: Vendor
+) -> None:
     driver, context = device.driver, device.context
     x, y, other = device.zeros(4, "int32"), device.zeros(4, "int32"), device.stream()
     gc.collect()
     with context:
-        driver.begin_capture(stream.handle, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch
+        driver.begin_capture(stream.handle, 0)  # the global mode, the default of PyTorch
     run(step, x, 1, stream=stream)
-    freed = standin.calls("cuMemFree")
+    freed = vendor.calls("free")
     del y, other
     gc.collect()
-    assert standin.calls("cuMemFree") == freed + 1
+    assert vendor.calls("free") == freed + 1
     with context:
         graph = driver.end_capture(stream.handle)
         driver.destroy_graph(graph)

@@ -1,0 +1,262 @@
+"""One vendor whose driver has CUDA's model, as tests see it: the names in its messages, its stand-in driver, and kernels.
+
+The tests of devmod-driver-api run for each vendor. `standin_cuda.py` and `standin_rocm.py` of the plugins' tests describe one each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from standin_build import BuildError, build
+from standin_driver import PREFIX, StandinDriver
+
+if TYPE_CHECKING:
+    import devmod
+    from devmod import Param
+    from devmod.backend import Once
+
+#: The launch values of a kernel in three dimensions.
+DIMENSIONS = ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"]
+
+
+class Vendor(ABC):
+    """What tests need of one vendor. Every name is written out, so that a test does not compare the product with itself.
+
+    Attributes
+    ----------
+    kind, title, api, maker : str
+        The kind, its platform and its API in messages, and the vendor of a device: "rocm", "ROCm", "HIP" and "AMD".
+    drivers : tuple of str
+        The drivers of Python.
+    format : str
+        The format of `payload`.
+    library : str
+        The name by which programs load the driver's library.
+    device : str
+        The text of the first device of the stand-in driver.
+    dlpack_type : int
+        DLPack's type of a device.
+    legacy_stream : int
+        The handle of the default stream, as `Stream.handle` has it.
+    functions : mapping
+        The vendor's function for each operation of `devmod_driver_api` that tests count or let fail.
+    c_types : mapping
+        The name in C of each element type that scalars and arrays can have.
+    """
+
+    kind: str
+    title: str
+    api: str
+    maker: str
+    drivers: tuple[str, ...]
+    format: str
+    library: str
+    device: str
+    dlpack_type: int
+    legacy_stream: int
+    functions: Mapping[str, str]
+    c_types: Mapping[str, str] = {
+        "int8": "signed char",
+        "uint8": "unsigned char",
+        "int16": "short",
+        "uint16": "unsigned short",
+        "int32": "int",
+        "uint32": "unsigned int",
+        "int64": "long long",
+        "uint64": "unsigned long long",
+        "float32": "float",
+        "float64": "double",
+    }
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # What the wheel remembers of a driver and its devices, one for each driver of Python: a process of a user has one of them.
+        self._memories: dict[str, tuple[Once, Once]] = {}
+
+    def __repr__(self) -> str:
+        return self.kind
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that names the driver of Python."""
+        return f"DEVMOD_{self.kind.upper()}_DRIVER"
+
+    def on_hardware(self) -> bool:
+        """Return whether the tests run with the real driver."""
+        return os.environ.get(f"DEVMOD_TEST_{self.kind.upper()}") == "hardware"
+
+    # -- messages and objects of the vendor
+
+    @abstractmethod
+    def error(self, text: str) -> str:
+        """Return an error code in messages: its name, which is made from the text, and the text."""
+
+    @abstractmethod
+    def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
+        """Return a stream object of a library: "torch", "cupy", or "own" for the vendor's package."""
+
+    def adopt_stream(self, value: Any) -> Any:
+        """Return the stream of devmod over another library's."""
+        return import_module(f"devmod_{self.kind}._adopt").adopt_stream(value)
+
+    def adopt_array(self, value: Any) -> Any:
+        """Return the array of devmod over another library's, and the stream of its work."""
+        return import_module(f"devmod_{self.kind}._adopt").adopt_array(value)
+
+    # -- drivers of Python and kernels
+
+    @abstractmethod
+    def missing_driver(self, name: str) -> str:
+        """Return why a driver of Python cannot be used; "" if it can."""
+
+    @abstractmethod
+    def needs_execution(self) -> None:
+        """Skip the test, with the reason, if kernels cannot be executed here."""
+
+    @abstractmethod
+    def kernels(self, *, executes: bool = True) -> devmod.Module:
+        """Return a new module with the functions `add`, `twice`, `step` (x = 2 x + a) and `fault`, which writes to an invalid address.
+
+        The test is skipped if nothing executes kernels here, unless `executes` is false.
+        """
+
+    @abstractmethod
+    def payload(self, source: str) -> bytes:
+        """Return a source of kernels compiled for the device, in `format`."""
+
+    def module(self, source: str, functions: Mapping[str, devmod.FunctionInfo]) -> devmod.Module:
+        """Return a new module of a source."""
+        import devmod
+
+        return devmod.create(self.kind, self.payload(source), self.format, dict(functions))
+
+    def kernel(self, source: str, params: Sequence[Param], tags: Sequence[str] = (), **interface: Any) -> devmod.Function:
+        """Return the kernel `k` of a source, with a declared interface."""
+        from devmod import FunctionInfo, Interface
+
+        types = ["handle" if param.kind == "buffer" else param.type for param in params]
+        info = FunctionInfo("k", types, [*DIMENSIONS, *tags], (), Interface(list(params), **interface))
+        return self.module(source, {"k": info})["k"]
+
+    # -- the stand-in driver
+
+    @abstractmethod
+    def worker(self) -> str:
+        """Return the command of the interpreter, as the stand-in driver takes it."""
+
+    def includes(self) -> list[Path]:
+        """Return the folders of the headers that the stand-in driver needs."""
+        return []
+
+    @cached_property
+    def _built(self) -> Path | BuildError:
+        try:
+            return build(self.folder / "standin", self.library, self.includes())
+        except BuildError as error:
+            return error
+
+    def built_library(self) -> Path:
+        """Build the stand-in driver and return its path, or skip the test with the reason."""
+        result = self._built
+        if isinstance(result, Path):
+            return result
+        if "does not compile" in str(result):
+            raise result
+        pytest.skip(str(result))
+
+    def child_environment(self, **settings: object) -> dict[str, str]:
+        """Return the environment variables by which a child process finds the stand-in driver, with settings such as ``devices=2``."""
+        paths = [str(self.built_library().parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        return {
+            "LD_LIBRARY_PATH": os.pathsep.join(paths),
+            PREFIX + "WORKER": self.worker(),
+            **{PREFIX + name.upper(): str(value) for name, value in settings.items()},
+        }
+
+    @cached_property
+    def _standin(self) -> StandinDriver:
+        return StandinDriver(self.built_library(), self.worker())
+
+    def standin(self) -> StandinDriver:
+        """Return the stand-in driver of this process, loaded with the first call: libraries that load it by its name get this one."""
+        assert not self.on_hardware(), "the stand-in driver would take the name of the real one in this process"
+        return self._standin
+
+    def calls(self, operation: str) -> int:
+        """Return how often the function of an operation was called."""
+        return self.standin().calls(self.functions[operation])
+
+    # -- fixtures
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables by which a child process finds the driver of the tests."""
+        return {} if self.on_hardware() else self.child_environment()
+
+    def driver_environment(self, name: str) -> dict[str, str]:
+        """Return the environment of a child process that uses a driver of Python and imports modules of the tests, or skip the test."""
+        self._require(name)
+        paths = [str(self.folder), str(Path(__file__).resolve().parent)]
+        return {**self.environment(), self.variable: name, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def shown_standin(self) -> Iterator[StandinDriver]:
+        """Yield the stand-in driver with its devices, and fail the test if it has noticed a violation."""
+        if self.on_hardware():
+            pytest.skip(f"reads what the stand-in driver has noticed; DEVMOD_TEST_{self.kind.upper()}=hardware runs with the real one")
+        driver = self.standin()
+        driver.reset()
+        driver.show()
+        yield driver
+        violations = driver.violations
+        if driver.failed:  # what it leaves behind would fail every later test
+            self._memories.clear()
+            driver.forget_failures()
+        driver.reset()
+        driver.hide()
+        driver.skip_launches(False)
+        assert not violations
+
+    def use_driver(self, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+        """Let this process use a driver of Python during a test, or skip the test with the reason; return its name."""
+        self._require(name)
+        if not self.on_hardware():
+            request.getfixturevalue("standin")
+            for variable, value in self.child_environment().items():
+                monkeypatch.setenv(variable, value)
+        monkeypatch.setenv(self.variable, name)
+        driver_memory, device_memory = self._memories.setdefault(name, _new_memories())
+        monkeypatch.setattr(import_module(f"devmod_{self.kind}._driver"), "_once", driver_memory)
+        monkeypatch.setattr(import_module(f"devmod_{self.kind}._device"), "_once", device_memory)
+        return name
+
+    def _require(self, name: str) -> None:
+        reason = self.missing_driver(name)
+        if reason:
+            pytest.skip(reason)
+
+
+def _new_memories() -> tuple[Once, Once]:
+    from devmod.backend import Once
+
+    return Once(), Once()
+
+
+def library_class(name: str, library: str, **attributes: Any) -> Callable[..., Any]:
+    """Return a class of a library that is not installed here. Its objects have the attributes that they are made with."""
+
+    def __init__(self: Any, **values: Any) -> None:
+        vars(self).update(values)
+
+    return type(name, (), {"__module__": library, "__init__": __init__, **attributes})
+
+
+def python_command(*arguments: str) -> str:
+    """Return a command with this Python, as a stand-in driver takes it."""
+    return "\x1f".join([sys.executable, *arguments])
