@@ -147,11 +147,11 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
         ("instantiate_graph", "refused the launches of a batch"),
         ("launch_graph", "refused the launches of a batch"),
     ):
-        standin.set("fail", f"{vendor.functions[operation]}=801")
+        vendor.fail(operation, 801)
         with pytest.raises(devmod.LaunchError) as caught, stream.batch():
             run(step, x, 1, stream=stream)
         assert str(caught.value) == f"{device} {text}: {vendor.error('not supported')}"
-        standin.set("fail", None)
+        vendor.succeed()
     with stream.batch():
         run(step, x, 3, stream=stream)
     stream.synchronize()

@@ -94,10 +94,10 @@ ERRORS = [
 @pytest.mark.parametrize(("operation", "work", "what"), ERRORS, ids=[operation for operation, _, _ in ERRORS])
 def test_an_error_of_the_driver(device: Any, standin: StandinDriver, vendor: Vendor, operation: str, work: Any, what: str) -> None:
     device.default_stream.synchronize()
-    standin.set("fail", f"{vendor.functions[operation]}=1")
+    vendor.fail(operation, 1)
     with pytest.raises(devmod.LaunchError) as caught:
         work(device)
-    standin.set("fail", None)
+    vendor.succeed()
     assert str(caught.value) == f"{device} {what}: {vendor.error('invalid value')}"
     work(device)
 

@@ -46,6 +46,10 @@ class Vendor(ABC):
         DLPack's type of a device.
     legacy_stream : int
         The handle of the default stream, as `Stream.handle` has it.
+    dlpack_streams : tuple
+        For each number that DLPack gives a special stream, the number that the consumer gets.
+    pageable_bytes : int
+        The most bytes that a copy reads from pageable memory before it returns.
     functions : mapping
         The vendor's function for each operation of `devmod_driver_api` that tests count or let fail.
     c_types : mapping
@@ -62,6 +66,8 @@ class Vendor(ABC):
     device: str
     dlpack_type: int
     legacy_stream: int
+    dlpack_streams: tuple[tuple[int | None, int], ...]
+    pageable_bytes: int
     functions: Mapping[str, str]
     c_types: Mapping[str, str] = {
         "int8": "signed char",
@@ -193,6 +199,14 @@ class Vendor(ABC):
     def calls(self, operation: str) -> int:
         """Return how often the function of an operation was called."""
         return self.standin().calls(self.functions[operation])
+
+    def fail(self, operation: str, code: int) -> None:
+        """Let each call of an operation's function return an error, until `succeed` or the end of the test."""
+        self.standin().set("fail", f"{self.functions[operation]}={code}")
+
+    def succeed(self) -> None:
+        """Let all calls succeed again."""
+        self.standin().set("fail", None)
 
     # -- fixtures
 

@@ -31,10 +31,13 @@ class Cuda(Vendor):
     device = "cuda device 0 (stand-in driver (no GPU))"
     dlpack_type = 2
     legacy_stream = 1
+    dlpack_streams = ((None, 1), (1, 1), (2, 2))
+    pageable_bytes = 64 << 10
     functions = {
         "allocate": "cuMemAlloc",
         "allocate_host": "cuMemHostAlloc",
         "begin_capture": "cuStreamBeginCapture",
+        "copy_on_device": "cuMemcpyDtoDAsync",
         "copy_to_device": "cuMemcpyHtoDAsync",
         "copy_to_host": "cuMemcpyDtoHAsync",
         "create_event": "cuEventCreate",
@@ -43,6 +46,7 @@ class Cuda(Vendor):
         "destroy_executable": "cuGraphExecDestroy",
         "destroy_stream": "cuStreamDestroy",
         "elapsed": "cuEventElapsedTime",
+        "fill": "cuMemsetD8Async",
         "free": "cuMemFree",
         "instantiate_graph": "cuGraphInstantiateWithFlags",
         "is_event_done": "cuEventQuery",

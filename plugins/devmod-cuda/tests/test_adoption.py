@@ -1,21 +1,19 @@
-"""Arrays of other libraries as arguments, without a copy, and devmod's arrays in other libraries."""
+"""Arrays of libraries for CUDA alone: `__cuda_array_interface__`, pycuda, memory of other contexts. driver-api/tests has DLPack."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import sys
-import types
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_kernels import adder
+from foreign_arrays import Tensor, check_foreign_array, of_library
 from foreign_context import foreign_context
-from standin_cuda import Standin
+from standin_cuda import CUDA, Standin
 
 import devmod
-from devmod_cuda._adopt import adopt_array
 
 STRIDES = {"shape": (8, 8), "typestr": "<f4", "strides": (4, 32)}
 
@@ -35,34 +33,11 @@ def c(device: Any) -> Any:
     return device.zeros(64, "float32")
 
 
-class Tensor:
-    """An array of a library with DLPack. It is a view of one of devmod's."""
-
-    kind = 2
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-        self.streams: list[Any] = []
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.kind, self.array.device.index
-
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> object:
-        self.streams.append(stream)
-        return self.array.__dlpack__(stream=stream, max_version=max_version)
-
-
-class OldTensor(Tensor):
-    """An array of a library that is older than DLPack 1."""
-
-    def __dlpack__(self, *, stream: Any = None) -> object:  # type: ignore[override]
-        return super().__dlpack__(stream=stream)
-
-
 class ManagedTensor(Tensor):
     """An array in managed memory."""
 
-    kind = 13
+    def __init__(self, array: Any) -> None:
+        super().__init__(array, kind=13)
 
 
 class Described:
@@ -75,83 +50,9 @@ class Described:
         self.__cuda_array_interface__ = {**array.__cuda_array_interface__, **values}
 
 
-def of_library(kind: type, module: str, array: Any, **values: Any) -> Any:
-    """Return an array of a class that another library could have."""
-    return type("ndarray", (kind,), {"__module__": module})(array, **values)
-
-
-@pytest.mark.parametrize("kind", [Tensor, OldTensor, ManagedTensor, Described])
-def test_an_array_of_another_library(device: Any, add: Any, b: Any, c: Any, kind: Any, standin: Standin) -> None:
-    root = device.from_numpy(np.arange(72, dtype="float32"))
-    view = kind(root[8:])
-    copies = standin.calls("cuMemcpyHtoDAsync") + standin.calls("cuMemcpyDtoHAsync")
-    add(view, b, c, 64, grid=1, block=64)
-    launch = add.bind(kind(root[:64]), b, kind(c), 64, grid=1, block=64)
-    assert standin.calls("cuMemcpyHtoDAsync") + standin.calls("cuMemcpyDtoHAsync") == copies
-    np.testing.assert_array_equal(c.numpy(), np.arange(8, 72) + 1)
-    del root, view
-    gc.collect()
-    launch()
-    np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
-
-
-def test_the_array_of_a_capsule_lives_as_long_as_the_launch(device: Any, add: Any, b: Any, c: Any) -> None:
-    gc.collect()
-    add.bind(Tensor(b), b, c, 64, grid=1, block=64)  # an export frees the capsules of earlier tests
-    gc.collect()
-    count = len(device.context.memory)
-    launch = add.bind(Tensor(device.zeros(64, "float32")), b, c, 64, grid=1, block=64)
-    gc.collect()
-    assert len(device.context.memory) == count + 1
-    launch()
-    assert c.numpy().tolist() == [1] * 64
-    del launch
-    gc.collect()
-    device.zeros(1, "uint8").__dlpack__()
-    gc.collect()
-    assert len(device.context.memory) <= count + 1
-
-
-def test_a_library_without_a_current_stream_orders_its_work_and_the_call_waits(
-    device: Any, add: Any, b: Any, c: Any, standin: Standin
-) -> None:
-    tensor = Tensor(device.zeros(64, "float32"))
-    waits = standin.calls("cuStreamSynchronize")
-    add(tensor, b, c, 64, grid=1, block=64)
-    assert standin.calls("cuStreamSynchronize") == waits + 1
-    with device.stream() as stream:
-        add(tensor, b, c, 64, grid=1, block=64)
-        add(tensor, b, c, 64, grid=1, block=64, stream=stream)
-    assert standin.calls("cuStreamSynchronize") == waits + 2  # with stream= the caller orders the work
-    assert tensor.streams == [1, stream.handle, stream.handle]
-
-
-@pytest.mark.parametrize("library", ["torch", "cupy"])
-@pytest.mark.parametrize("is_default", [True, False])
-def test_the_current_stream_of_another_library(
-    device: Any, add: Any, b: Any, c: Any, library: str, is_default: bool, standin: Standin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = device.stream()
-    handle = 0 if is_default else own.handle
-    name = {"torch": "cuda_stream", "cupy": "ptr"}[library]
-    cuda = types.SimpleNamespace(
-        current_stream=lambda index: types.SimpleNamespace(**{name: handle}),
-        get_current_stream=lambda index: types.SimpleNamespace(**{name: handle}),
-    )
-    monkeypatch.setitem(sys.modules, library, types.SimpleNamespace(cuda=cuda))
-    tensor = of_library(Tensor, library, device.zeros(64, "float32"))
-    waits = standin.calls("cuStreamSynchronize")
-    add(tensor, b, c, 64, grid=1, block=64)
-    assert standin.calls("cuStreamSynchronize") == waits
-    assert tensor.streams == [-1]
-    adopted = adopt_array(tensor)
-    assert adopted is not None
-    assert adopted[1] is device.default_stream if is_default else adopted[1].handle == own.handle
-    with device.stream() as other:
-        add(tensor, b, c, 64, grid=1, block=64)  # core orders the library's stream before `other`, and waits
-    assert standin.calls("cuStreamSynchronize") == waits + 1
-    del other
-    assert c.numpy().tolist() == [1] * 64
+@pytest.mark.parametrize("kind", [ManagedTensor, Described])
+def test_an_array_of_another_library(device: Any, add: Any, kind: Any, standin: Standin) -> None:
+    check_foreign_array(CUDA, device, add, kind)
 
 
 def test_the_stream_of_an_array_interface(device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
@@ -176,8 +77,7 @@ def test_untyped_memory_and_empty_arrays(device: Any, add: Any, b: Any, c: Any) 
     add(Buffer(), b, c, 64, grid=1, block=64)
     np.testing.assert_array_equal(c.numpy(), np.arange(64) + 1)
     empty = device.empty((0, 4), "float32")
-    for kind in (Tensor, Described):
-        add(kind(empty), kind(empty), kind(empty), 0, grid=1, block=64)
+    add(Described(empty), Described(empty), Described(empty), 0, grid=1, block=64)
 
 
 def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -> None:
@@ -229,19 +129,6 @@ def test_elements_that_no_device_supports(device: Any, add: Any, b: Any, c: Any)
     with pytest.raises(devmod.ArgumentError) as caught:
         add(Described(device.zeros(64, "float32"), typestr=">f4"), b, c, 64, grid=1, block=64)
     assert str(caught.value).startswith("the cuda function 'add': argument 1 'a' has elements of a type that devices do not support: ")
-
-
-def test_a_tensor_that_its_library_does_not_export(device: Any, add: Any, b: Any, c: Any) -> None:
-    class Gradient(Tensor):
-        def __dlpack__(self, **_: Any) -> object:
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-
-    with pytest.raises(devmod.ArgumentError) as caught:
-        add(Gradient(device.zeros(64, "float32")), b, c, 64, grid=1, block=64)
-    assert str(caught.value) == (
-        "the cuda function 'add': argument 1 'a' is not exported by its library: Can't export tensors that require gradient, use "
-        "tensor.detach()"
-    )
 
 
 def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> None:
@@ -309,30 +196,6 @@ def test_pycuda_takes_devmods_arrays(pycuda_context: Any, device: Any, b: Any) -
 # -- devmod's arrays in other libraries
 
 
-def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
-    own, other = device.stream(), device.stream()
-    add(b, b, c, 64, grid=1, block=64, stream=own)
-    waits = standin.calls("cuStreamSynchronize") + standin.calls("cuCtxSynchronize")
-    for stream, expected in ((None, 1), (1, 1), (2, 2), (other.handle, other.handle)):
-        ordered = standin.calls("cuStreamWaitEvent")
-        c.__dlpack__(stream=stream)
-        assert standin.calls("cuStreamWaitEvent") > ordered
-        assert device.share(stream) == expected
-    ordered = standin.calls("cuStreamWaitEvent")
-    c.__dlpack__(stream=-1)
-    assert device.share(-1) is None
-    assert standin.calls("cuStreamWaitEvent") == ordered
-    interface = c.__cuda_array_interface__
-    assert (interface["stream"], interface["version"], interface["data"]) == (1, 3, (int(c.memory), False))
-    assert standin.calls("cuStreamSynchronize") + standin.calls("cuCtxSynchronize") == waits
-    # The consumer's copy in its stream is after the launch.
-    back = np.zeros(64, "float32")
-    with device.context:
-        device.driver.copy_to_host(back.ctypes.data, interface["data"][0], 256, interface["stream"])
-        device.driver.synchronize_stream(interface["stream"])
-    assert back.tolist() == [2] * 64
-
-
 @pytest.mark.parametrize("stream", [0, -2, "1", 1.0, True])
 def test_a_stream_that_dlpack_does_not_have(device: Any, c: Any, stream: Any) -> None:
     with pytest.raises(BufferError) as caught:
@@ -341,19 +204,3 @@ def test_a_stream_that_dlpack_does_not_have(device: Any, c: Any, stream: Any) ->
         f"stream={stream!r} is no stream of CUDA in DLPack: expected None, 1 (the legacy default stream), 2 (the thread's default stream), "
         "the handle of a stream, or -1 for no order"
     )
-
-
-def test_dlpack_of_a_device_array(device: Any, c: Any) -> None:
-    assert c.__dlpack_device__() == (2, 0)
-    np.testing.assert_array_equal(np.from_dlpack(_OnHost(c)), np.zeros(64))
-
-
-class _OnHost:
-    def __init__(self, array: Any) -> None:
-        self._array = array
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-    def __dlpack__(self, **options: Any) -> object:
-        return self._array.__dlpack__(**{**options, "dl_device": (1, 0)})

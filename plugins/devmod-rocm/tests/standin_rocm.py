@@ -48,10 +48,13 @@ class Rocm(Vendor):
     device = "rocm device 0 (stand-in runtime (no GPU))"
     dlpack_type = 10
     legacy_stream = 0
+    dlpack_streams = ((None, 1), (0, 1))
+    pageable_bytes = 0  # HIP documents none
     functions = {
         "allocate": "hipMalloc",
         "allocate_host": "hipHostMalloc",
         "begin_capture": "hipStreamBeginCapture",
+        "copy_on_device": "hipMemcpyDtoDAsync",
         "copy_to_device": "hipMemcpyHtoDAsync",
         "copy_to_host": "hipMemcpyDtoHAsync",
         "create_event": "hipEventCreateWithFlags",
@@ -60,6 +63,7 @@ class Rocm(Vendor):
         "destroy_executable": "hipGraphExecDestroy",
         "destroy_stream": "hipStreamDestroy",
         "elapsed": "hipEventElapsedTime",
+        "fill": "hipMemsetD8Async",
         "free": "hipFree",
         "instantiate_graph": "hipGraphInstantiateWithFlags",
         "is_event_done": "hipEventQuery",
