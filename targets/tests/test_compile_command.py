@@ -164,3 +164,31 @@ def test_the_sources_of_a_binary_payload() -> None:
     Path("k.c").write_text("void k(float *x) { *x = 1; }\n")
     assert main(["compile", "-q", "k.c", "-t", "hexagon -arch=v66", "-o", "k.devmod", "--with-sources"]) == 0
     assert {"asm", "obj"} <= set(devmod.load("k.devmod").source)
+
+
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry fill(.param .u64 out, .param .f32 value, .param .u32 n) { ret; }\n"
+
+
+def test_functions_of_an_image() -> None:
+    Path("k.ptx").write_text(PTX)
+    for text, name in (("fill(handle, float32,int32)", "fill"), ("ns::f(int*, int)=fill(handle,float32,int32)", "ns::f(int*, int)")):
+        assert main(["compile", "-q", "k.ptx", "-t", "cuda", "--function", text, "-o", "k.devmod"]) == 0
+        info = devmod.load("k.devmod").functions[name]
+        assert (info.name, info.arg_types) == ("fill", ("handle", "float32", "int32"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["fill"], "--function fill: expected a name and the types of the arguments, such as 'scale(handle, float32)'"),
+        (["f(int32)", "f(int32)"], "--function f(int32): f is given twice"),
+        (
+            ["f(floaty)"],
+            "--function f(floaty): 'floaty' is not a type: expected a name such as 'float32', 'int64', 'uint8', 'bool', 'bfloat16', "
+            "'handle', or one with lanes such as 'float16x4'",
+        ),
+    ],
+)
+def test_invalid_functions(capsys: pytest.CaptureFixture[str], texts: list[str], message: str) -> None:
+    Path("k.ptx").write_text(PTX)
+    assert usage_error(capsys, "k.ptx", "-t", "cuda", *(word for text in texts for word in ("--function", text))) == message

@@ -499,5 +499,5 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert "libclang is not installed" in refused(SAXPY, "cuda -arch=sm_90", devmod.ToolchainNotFoundError)
     fmap = {"saxpy": devmod.FunctionInfo("saxpy", ("float32",))}
     assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == (
-        "the declared fmap has 1 arguments for the cuda function 'saxpy'; its PTX has 3"
+        "the declared fmap has 1 arguments for the cuda function 'saxpy'; its image has 3"
     )

@@ -1,14 +1,20 @@
-"""The options --block and --local of `devmod compile`."""
+"""The options --block, --local and --function of `devmod compile`."""
 
 from __future__ import annotations
 
+import re
+
 import click
 
-from devmod import Local
+from devmod import FunctionInfo, Local
+from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: ``name(types)`` or ``name=symbol(types)``. The name of an overload contains brackets and commas.
+_FUNCTION = re.compile(r"(?:(?P<name>.+)=)?(?P<symbol>[^=()]+)\((?P<types>[^()]*)\)")
 
 
 def parse_blocks(texts: Sequence[str]) -> tuple[int, ...] | dict[str, tuple[int, ...]] | None:
@@ -58,4 +64,29 @@ def parse_locals(texts: Sequence[str]) -> dict[str, Local | dict[str, Local]] | 
         if not isinstance(group, dict) or parameter in group:
             raise click.UsageError(f"--local {text}: {names} is given twice")
         group[parameter] = default
+    return result or None
+
+
+def parse_functions(texts: Sequence[str]) -> dict[str, FunctionInfo] | None:
+    """Return the argument `fmap` of `devmod.compile`.
+
+    Raises
+    ------
+    click.UsageError
+        A text is invalid, or a name is given twice.
+    """
+    result: dict[str, FunctionInfo] = {}
+    for text in texts:
+        match = _FUNCTION.fullmatch(text.strip())
+        if match is None:
+            raise click.UsageError(f"--function {text}: expected a name and the types of the arguments, such as 'scale(handle, float32)'")
+        types = [each.strip() for each in match["types"].split(",")] if match["types"].strip() else []
+        symbol = match["symbol"].strip()
+        name = (match["name"] or symbol).strip()
+        if name in result:
+            raise click.UsageError(f"--function {text}: {name} is given twice")
+        try:
+            result[name] = FunctionInfo(symbol, types)
+        except FormatError as error:
+            raise click.UsageError(f"--function {text}: {error}") from None
     return result or None

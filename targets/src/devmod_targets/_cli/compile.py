@@ -10,7 +10,7 @@ import devmod
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod_targets._cli._assignment import Assignment, assign
-from devmod_targets._cli._defaults import parse_blocks, parse_locals
+from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
 from devmod_targets.authoring import decode_source
 
 
@@ -25,6 +25,7 @@ Examples:
   devmod compile softmax.cl blur.cl -t opencl -o kernels.devmod    # several sources, one file
   devmod compile k.cl k.comp -t opencl -t vulkan    # each source for the targets that take its language
   devmod compile k.cl -t opencl -o out/k.cl                        # the raw payload and its metadata
+  devmod compile k.ptx -t cuda --function 'scale(handle, float32, int32)'   # an image of another compiler
   devmod compile - -t opencl -o - < k.cl > k.devmod                # standard input and output
 """,
 )
@@ -47,6 +48,9 @@ Examples:
               help="The default block of threads, for calls that give none. Without FUNCTION, of all functions.")  # fmt: skip
 @click.option("--local", "locals_", multiple=True, metavar="[FUNCTION.]PARAMETER=BYTES[/thread]",
               help="The default size of a parameter of local memory: in all, or for each thread of a block.")  # fmt: skip
+@click.option("--function", "functions", multiple=True, metavar="NAME[=SYMBOL](TYPE,...)",
+              help="A function and the types of its arguments, as in --function 'scale(handle, float32, int32)'. For sources that "
+                   "contain no types, such as PTX, where it also selects the functions.")  # fmt: skip
 @click.option("--compress", metavar="METHOD", help='Compress payloads: "zstd", or "zstd:19" for another level than 3.')
 @click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--mixed", is_flag=True, help="Allow candidates that take different arguments in a function of one name.")
@@ -64,6 +68,7 @@ def command(
     name: str | None,
     blocks: tuple[str, ...],
     locals_: tuple[str, ...],
+    functions: tuple[str, ...],
     compress: str | None,
     with_sources: bool,
     mixed: bool,
@@ -82,8 +87,11 @@ def command(
         raise click.UsageError(f"--compress and --with-sources are for files that end in .devmod, and {output} is a raw payload")
     macros = {key: value if mark else None for key, mark, value in (define.partition("=") for define in defines)}
     block, local = parse_blocks(blocks), parse_locals(locals_)
-    if len(sources) > 1 and (local is not None or isinstance(block, dict)):
-        raise click.UsageError("--local and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile")
+    fmap = parse_functions(functions)
+    if len(sources) > 1 and (local is not None or isinstance(block, dict) or fmap):
+        raise click.UsageError(
+            "--local, --function and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile"
+        )
     assignments = assign(sources, targets, language)
     texts = _read_sources(sources)
     modules = [
@@ -92,6 +100,7 @@ def command(
             each.target,
             name=name,
             language=each.language,
+            fmap=fmap,
             options=options,
             defines=macros,
             include=include,

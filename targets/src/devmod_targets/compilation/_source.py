@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import find_spec
+from devmod.backend import detect_form, find_spec
 from devmod.errors import CompileError
 from devmod.targets import KINDS
 from devmod_targets.authoring import check_source_text, decode_source
@@ -25,10 +25,17 @@ def read_source(
     """Return the text of a source, its bytes if it is not text, and its file's name, folder and suffix ("" without a file)."""
     binary = _binary_languages(spec)
     if isinstance(source, (bytes, bytearray, memoryview)) and binary:
+        data = bytes(source)
+        payload = spec.compiled_as.get(detect_form(data), "")
+        other = next((suffix for suffix in binary if suffix in _BINARY_SUFFIXES), next(iter(binary)))
+        suffix = payload if payload in spec.languages and payload not in spec.source_formats else other
+        if (language is None and suffix not in binary) or language in _payload_texts(spec):
+            # A text payload as bytes, as compilers return it: with a zero byte at its end.
+            return decode_source(data.rstrip(b"\0"), "<bytes>", spec.kind), None, "", "", suffix
         if language not in (None, *binary, *binary.values()):
             expected = ", ".join(binary.values())
             raise CompileError(f"the source is bytes, which are {expected} and not {language}", kind=spec.kind)
-        return "", bytes(source), "", "", next(iter(binary))
+        return "", data, "", "", suffix
     if isinstance(source, str):
         if language in (*binary, *binary.values()):
             raise CompileError(f"{language} is not text: pass its bytes, or its file as a pathlib.Path", kind=spec.kind)
@@ -91,6 +98,12 @@ def _binary_languages(spec: TargetSpec) -> dict[str, str]:
         for suffix, language in spec.languages.items()
         if suffix in _BINARY_SUFFIXES or spec.suffixes.get(suffix, "") in set(spec.formats) - spec.text_formats
     }
+
+
+def _payload_texts(spec: TargetSpec) -> set[str]:
+    """Return the names of the languages that are payloads in text, such as PTX."""
+    own = {suffix: language for suffix, language in spec.languages.items() if suffix in set(spec.text_formats) - set(spec.source_formats)}
+    return {*own, *own.values()}
 
 
 def _suffixes(spec: TargetSpec) -> set[str]:

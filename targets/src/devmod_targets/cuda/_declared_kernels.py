@@ -1,48 +1,130 @@
-"""The kernels of a program whose types the caller declares, without a reader of the source."""
+"""The kernels of an image whose source is not read.
+
+The caller declares their types, or the image has them: in the mangled name of a C++ kernel, or as the types of PTX's parameters.
+"""
 
 from __future__ import annotations
 
 from devmod import Param
+from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_targets.authoring import ReflectedFunction
-from devmod_targets.nvidia import read_ptx
+from devmod_targets.authoring._mangled import parse_function
+from devmod_targets.cuda._reflect_types import Argument, mangled_argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from devmod import FunctionInfo
     from devmod_targets.authoring import CompileRequest
+    from devmod_targets.authoring._mangled_type import TypeNode
+    from devmod_targets.nvidia import KernelEntry, ParamPlace
+
+_POINTER_BYTES = 8
+#: PTX's types of numbers. Compilers write unsigned types for signed integers too. ``.b32`` may be any number, ``.u64`` also a pointer.
+_TYPES = {
+    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "int8", "u16": "int16", "u32": "int32",
+    "f16": "float16", "f16x2": "float16x2", "bf16": "bfloat16", "bf16x2": "bfloat16x2", "f32": "float32", "f64": "float64",
+}  # fmt: skip
 
 
-def declared_kernels(request: CompileRequest, ptx: str, lowered: Mapping[str, str]) -> dict[str, ReflectedFunction]:
-    """Return the kernels of a PTX text by their symbols, or by their name expressions. The types come from the declared fmap.
+def declared_kernels(
+    request: CompileRequest, entries: Iterable[KernelEntry], lowered: Mapping[str, str] | None = None
+) -> dict[str, ReflectedFunction]:
+    """Return the kernels of an image by name, with the types of the declared fmap.
+
+    Parameters
+    ----------
+    request
+        The request.
+    entries
+        The kernels of the image.
+    lowered
+        The symbol of each name expression of a source. The other names are symbols, and types that are not declared are "". None: there
+        is no source. Names are qualified C++ names, and a kernel that is not declared has the types that its image contains.
 
     Raises
     ------
     CompileError
         The declared fmap has another number of arguments for a kernel.
     """
-    expressions = {symbol: expression for expression, symbol in lowered.items()}
+    expressions = {symbol: expression for expression, symbol in (lowered or {}).items()}
     declared = {info.name: info for info in (request.fmap or {}).values()}
-    kernels = {}
-    for symbol, entry in read_ptx(ptx).items():
-        name = expressions.get(symbol, symbol)
-        places = entry.params or ()
-        types = _declared_types(declared, symbol, len(places))
-        params = [Param("", "buffer" if type_ == "handle" else "scalar", "" if type_ == "handle" else type_) for type_ in types]
-        kernels[name] = ReflectedFunction(symbol, types, params, entry.block, request.name)
-    return kernels
+    kernels: dict[str, list[tuple[str, ReflectedFunction]]] = {}
+    for entry in entries:
+        parts = parse_function(entry.name) if lowered is None else None
+        nodes = parts.params if parts is not None else None
+        arguments = _with_declared(declared.get(entry.name), entry, _arguments(entry, nodes, is_source=lowered is not None))
+        types, params = [each.type for each in arguments], [each.param for each in arguments]
+        function = with_entry(ReflectedFunction(entry.name, types, params, location=request.name), entry)
+        name = parts.name if parts is not None else expressions.get(entry.name, entry.name)
+        kernels.setdefault(name, []).append((parts.signature() if parts is not None else name, function))
+    return {
+        name if len(overloads) == 1 else signature: function for name, overloads in kernels.items() for signature, function in overloads
+    }
 
 
-def _declared_types(declared: Mapping[str, FunctionInfo], symbol: str, count: int) -> tuple[str, ...]:
-    info = declared.get(symbol)
+def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunction:
+    """Return a function with what its image contains: the block, the limits of a launch, and the use of dynamic shared memory."""
+    extra: dict[str, object] = {}
+    if entry.max_threads:
+        extra["max_threads"] = entry.max_threads
+    if entry.cluster is not None and entry.cluster != (1, 1, 1):
+        extra["cluster"] = list(entry.cluster)
+    tags = (DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else ()
+    return function.replace(block=entry.block, open_block=function.open_block and entry.block is None, extra=extra, tags=tags)
+
+
+def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool) -> list[Argument]:
+    """Return the arguments of a kernel. The type of one is "" if the image does not contain it."""
+    places = entry.params or ()
+    if is_source:
+        return [Argument("", Param("", "scalar")) for _ in places]
+    if nodes is None or len(nodes) != len(places):
+        return [_place_argument(place) for place in places]
+    return [_mangled_argument(node, place) for node, place in zip(nodes, places, strict=True)]
+
+
+def _place_argument(place: ParamPlace) -> Argument:
+    """Return the argument by the type of a parameter in PTX."""
+    if place.is_pointer:
+        return Argument("handle", Param("", "buffer", "", "rw"))
+    if place.type == "b8":
+        return _bytes_argument(place)
+    dtype = _TYPES.get(place.type, "")
+    return Argument(dtype, Param("", "scalar", dtype))
+
+
+def _mangled_argument(node: TypeNode, place: ParamPlace) -> Argument:
+    """Return the argument by its type in a mangled name, which has no sizes of structs."""
+    argument = mangled_argument("", node)
+    if argument.type_name and argument.type != "handle":
+        return _bytes_argument(place)
+    size = _POINTER_BYTES if argument.type == "handle" else array_bytes(parse_dtype(argument.type)) if argument.type else 0
+    return argument if size == place.size else _place_argument(place)
+
+
+def _bytes_argument(place: ParamPlace) -> Argument:
+    dtype = f"uint8x{place.size}" if place.size > 1 else "uint8"
+    return Argument(dtype, Param("", "scalar", dtype, align=place.align or 1))
+
+
+def _with_declared(info: FunctionInfo | None, entry: KernelEntry, arguments: list[Argument]) -> list[Argument]:
+    """Return the arguments with the declared types."""
     if info is None or not info.arg_types:
-        return ("",) * count
-    if len(info.arg_types) != count:
+        return arguments
+    if entry.params is not None and len(info.arg_types) != len(entry.params):
         raise CompileError(
-            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {symbol!r}; its PTX has {count}",
+            f"the declared fmap has {len(info.arg_types)} arguments for the cuda function {entry.name!r}; its image has "
+            f"{len(entry.params)}",
             kind="cuda",
-            function=symbol,
+            function=entry.name,
         )
-    return info.arg_types
+    own = arguments or [Argument("", Param("", "scalar"))] * len(info.arg_types)
+    return [each if each.type == type_ else _declared(type_) for type_, each in zip(info.arg_types, own, strict=True)]
+
+
+def _declared(type_: str) -> Argument:
+    is_buffer = type_ == "handle"
+    return Argument(type_, Param("", "buffer", "", "rw") if is_buffer else Param("", "scalar", type_))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from devmod import Param
-from devmod.backend import DYNAMIC_SHARED_MEMORY, array_bytes, parse_dtype
+from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.instances import function_name
+from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._parameter_names import parameter_names
 from devmod_targets.cuda._reflect_clang import signature_key
 from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
@@ -83,23 +84,16 @@ class ImageKernel:
         entry, declaration = self._entry, self._declaration
         arguments = _join(self._arguments, nodes or self._nodes, self._is_certain)
         fitted = self._fit(arguments, entry.name in declared)
-        extra: dict[str, object] = {}
-        if entry.max_threads:
-            extra["max_threads"] = entry.max_threads
-        if entry.cluster is not None and entry.cluster != (1, 1, 1):
-            extra["cluster"] = list(entry.cluster)
         is_tensor_map = [each.is_tensor_map for each in fitted]
-        return ReflectedFunction(
+        function = ReflectedFunction(
             entry.name,
             ["handle" if each.is_tensor_map else each.type for each in fitted],
             [each.param for each in fitted],
-            entry.block,
-            declaration.location if declaration is not None else "the image",
-            extra=extra,
+            location=declaration.location if declaration is not None else "the image",
             open_block=declaration is not None and declaration.cursor.spelling in open_names,
-            tags=(DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else (),
             extra_tags=[_TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
         )
+        return with_entry(function, entry)
 
     def _fit(self, arguments: Sequence[Argument] | None, is_declared: bool) -> list[Argument]:
         """Return the arguments with the sizes of the image."""

@@ -11,6 +11,7 @@ from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain
+from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.nvidia import read_ptx
 
 TYPE_CHECKING = False
@@ -61,9 +62,9 @@ def compile_ir(request: CompileRequest) -> tuple[Payload, list[str]]:
     if unresolved:
         hint = " (a function of libdevice: link libdevice into the IR first)" if unresolved[0].startswith("__nv_") else ""
         raise CompileError(f"{request.name} calls the function {unresolved[0]!r}, which it does not define{hint}", kind="cuda", log=ptx)
-    entries = read_ptx(ptx).items()
-    places = {symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block) for symbol, entry in entries}
-    kernels = ir_kernels(request, text, places)
+    entries = read_ptx(ptx)
+    places = {symbol: ([(each.size, each.align) for each in entry.params or ()], entry.block) for symbol, entry in entries.items()}
+    kernels = {symbol: with_entry(kernel, entries[symbol]) for symbol, kernel in ir_kernels(request, text, places).items()}
     if not kernels:
         raise CompileError(f"the LLVM IR {request.name} has no kernel: give a function the calling convention ptx_kernel", kind="cuda")
     fmap = merge_declared(SPEC, kernels, request.fmap)

@@ -20,13 +20,13 @@ def variants(target: Target) -> tuple[Target, ...]:
     return (target,) if dict(target.options).get("format") in ("fatbin", "cuda") else target.variants()
 
 
-def payload_format(target: Target) -> str:
-    """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
+def check_format(target: Target) -> str:
+    """Return the value of ``-format=``; "" without it.
 
     Raises
     ------
     CompileError
-        The target has another option, an unknown format, or a format that does not fit its architecture.
+        The target has another option, or an unknown format.
     """
     options = dict(target.options)
     fmt: str = options.pop("format", "")
@@ -36,6 +36,18 @@ def payload_format(target: Target) -> str:
             f"the target {str(target)!r} has the option {what}; expected -format=cuda, -format=ptx, -format=cubin or -format=fatbin",
             kind="cuda",
         )
+    return fmt
+
+
+def payload_format(target: Target) -> str:
+    """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
+
+    Raises
+    ------
+    CompileError
+        The target has another option, an unknown format, or a format that does not fit its architecture.
+    """
+    fmt = check_format(target)
     if not target.archs and fmt != "cuda":
         raise CompileError(
             f"the target {str(target)!r} names no architecture. Name one: 'cuda -arch=sm_90' gives a cubin for that device, "

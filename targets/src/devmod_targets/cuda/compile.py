@@ -1,4 +1,4 @@
-"""The compiler of CUDA C++ and LLVM IR. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
+"""The compiler of CUDA C++, LLVM IR and PTX. NVRTC compiles, with NVIDIA's headers; no driver and no toolkit is needed.
 
 The target's option ``-format=`` names the format of the payload: ``cuda`` (the self-contained source), ``ptx``, ``cubin`` or ``fatbin``.
 `source` contains the self-contained source as "cuda" and its PTX as "ptx".
@@ -35,11 +35,15 @@ if TYPE_CHECKING:
 _CLOCK = re.compile(r"\b__(?:DATE|TIME|TIMESTAMP)__\b")
 #: Comments and strings, in which a macro's name is no macro.
 _QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line[^\n]*', re.DOTALL | re.MULTILINE)
+#: The characters in which PTX is recognized.
+_HEAD = 1 << 14
+#: The start of PTX, after comments. No C++ program begins so.
+_PTX = re.compile(r"\s*(?:(?://[^\n]*\n|/\*[^*]*\*/)\s*)*\.version\s")
 _LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 
 
 def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
-    """Compile a CUDA C++ source, or LLVM IR.
+    """Compile a CUDA C++ source, LLVM IR or PTX, or wrap PTX, a cubin or a fatbin.
 
     Parameters
     ----------
@@ -62,7 +66,15 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         from devmod_targets.cuda._llvm_ir import compile_ir
 
         payload, warnings = compile_ir(request)
+    elif request.language in ("PTX", "cubin", "fatbin"):
+        from devmod_targets.cuda._image import wrap_image
+
+        payload, warnings = wrap_image(request), []
     else:
+        if _PTX.match(request.text, 0, _HEAD):
+            raise CompileError(
+                f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')", kind="cuda"
+            )
         payload, warnings = _compile_cuda(request, payload_format(request.target))
     warn_caller(request, warnings)
     return payload
@@ -107,7 +119,7 @@ def _functions(
         # Without reflection, empty fields of a declared function cannot be filled in.
         if not request.fmap or not all(info.arg_types for info in request.fmap.values()):
             raise
-        kernels, reader = [declared_kernels(request, ptx, lowered) for ptx, lowered in images], ""
+        kernels, reader = [declared_kernels(request, read_ptx(ptx).values(), lowered) for ptx, lowered in images], ""
     if not all(kernels):
         raise CompileError(
             f"the CUDA C++ source {request.name} has no kernel: mark a function with __global__; a template needs an instance, such as "

@@ -22,12 +22,15 @@ class ParamPlace:
         Its alignment in bytes, which PTX declares; 0 if the image has none.
     type
         PTX's type such as "u64" or "b8" (an array of bytes: a struct); "" if the image has none.
+    is_pointer
+        Whether PTX marks it as a pointer (``.ptr``). Not all compilers do.
     """
 
     offset: int
     size: int
     align: int = 0
     type: str = ""
+    is_pointer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def _kernel(text: str, header: re.Match[str], directives: str, is_dynamic: bool)
             raise fail(f"the invalid parameter {_short(piece)!r}")
         if param.size:
             offset = -(-offset // param.align) * param.align
-            params.append(ParamPlace(offset, param.size, param.align, param.type))
+            params.append(ParamPlace(offset, param.size, param.align, param.type, param.is_pointer))
             offset += param.size
         else:
             params.append(param)
@@ -208,7 +208,7 @@ def _param(text: str) -> ParamPlace | None:
         if count is None or count > _MAX_BYTES:
             return None
         size = min(size * count, _MAX_BYTES + 1)
-    return ParamPlace(0, size, align or natural or 0, type_) if natural else ParamPlace(0, 0, 0, type_)
+    return ParamPlace(0, size, align or natural, type_, pointer) if natural else ParamPlace(0, 0, 0, type_)
 
 
 def _number(text: str) -> int | None:

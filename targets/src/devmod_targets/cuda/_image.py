@@ -1,0 +1,175 @@
+"""Modules of images that other compilers made: PTX, cubins and fatbins. The image is stored as it is, or PTX is assembled to cubins."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from devmod import Origin
+from devmod.errors import CompileError, FormatError, list_names
+from devmod.targets.cuda.architecture import architecture, rank
+from devmod.targets.cuda.spec import SPEC
+from devmod_targets.authoring import Payload, merge_declared
+from devmod_targets.cuda._assemble import assemble
+from devmod_targets.cuda._declared_kernels import declared_kernels
+from devmod_targets.cuda._fatbin import join
+from devmod_targets.cuda._target import check_format
+from devmod_targets.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from devmod import FunctionInfo
+    from devmod_targets.authoring import CompileRequest, ReflectedFunction
+    from devmod_targets.nvidia import KernelEntry
+
+_READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
+_TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
+#: The probable type of a parameter of this size, for the proposed declaration.
+_PROBABLE = {8: "handle", 4: "int32", 2: "float16", 1: "bool"}
+#: The most kernels of a proposed declaration.
+_MAX_PROPOSED = 8
+
+
+def wrap_image(request: CompileRequest) -> Payload:
+    """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+
+    Raises
+    ------
+    ToolchainNotFoundError
+        PTX becomes a cubin, and nvJitLink is not installed; or a member of a fatbin has a compression that Python cannot read.
+    CompileError
+        The image is damaged, has no kernel, contradicts the target or the declaration, or does not contain the types of the arguments
+        and they are not declared.
+    """
+    fmt = request.language.lower()
+    name = f"the {_TITLES[fmt]} {request.name}"
+    if request.options or request.defines or request.include or request.name_expressions:
+        raise CompileError(f"options=, defines=, include= and name_expressions= are for sources; {name} is stored as it is", kind="cuda")
+    data = request.data or request.text.encode()
+    if fmt == "ptx" and not architecture(fmt, data):
+        raise CompileError(f"{name} is invalid: expected the directives .version and .target with an architecture", kind="cuda")
+    try:
+        images = _images(fmt, data)
+        fmap = _functions(request, name, images)
+    except FormatError as error:
+        raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
+    if fmt == "ptx":
+        code, result, tools = _ptx_payload(request, name, data)
+    else:
+        code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
+    texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
+    origin = Origin(str(request.target), tools, (), {request.name: sha256(data).hexdigest()})
+    return Payload("cuda", code, result, fmap, texts, origin)
+
+
+def _images(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
+    """Return the architecture and the kernels of each image. PTX precedes cubins, which have no types."""
+    if fmt != "fatbin":
+        return [(architecture(fmt, data), _READERS[fmt](data))]
+    members = [member for kind in _READERS for member in fatbin_members(data) if member.kind == kind]
+    return [(member.arch, _READERS[member.kind](member.data)) for member in members]
+
+
+def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, Mapping[str, KernelEntry]]]) -> dict[str, FunctionInfo]:
+    """Return the declared functions, or without a declaration all kernels, whose types the image then has."""
+    entries: dict[str, KernelEntry] = {}
+    for _, kernels in images:
+        for symbol, entry in kernels.items():
+            entries.setdefault(symbol, entry)
+    if not entries:
+        raise CompileError(f"{name} has no kernel", kind="cuda")
+    declared = {info.name: key for key, info in (request.fmap or {}).items()}
+    for symbol, key in declared.items():
+        if symbol not in entries:
+            raise CompileError(
+                f"the declared fmap maps {key!r} to the kernel {symbol!r}, which is missing in {name}. Its kernels: {list_names(entries)}",
+                kind="cuda",
+                function=key,
+            )
+    chosen = {symbol: entry for symbol, entry in entries.items() if not declared or symbol in declared}
+    for arch, kernels in images:
+        missing = next((symbol for symbol in chosen if symbol not in kernels), "")
+        if missing:
+            raise CompileError(
+                f"the image for {arch} in {name} has no kernel {missing!r}, which another image has. Declare the kernels that all images "
+                "have in fmap=, or load the images as variants: devmod.interop.offload.load(path, fmap)",
+                kind="cuda",
+                function=missing,
+            )
+    functions = declared_kernels(request, chosen.values())
+    unknown = next((chosen[each.symbol] for each in functions.values() if not _has_types(each, chosen[each.symbol])), None)
+    if unknown is not None:
+        raise CompileError(_proposal(name, unknown, functions, chosen), kind="cuda", function=unknown.name)
+    fmap = merge_declared(SPEC, functions, request.fmap)
+    for _, kernels in images:
+        for info in fmap.values():
+            check_declared(info, kernels[info.name])
+    return fmap
+
+
+def _has_types(function: ReflectedFunction, entry: KernelEntry) -> bool:
+    """Return whether the types of all arguments are known."""
+    return all(function.types) and (entry.params is not None or bool(function.types))
+
+
+def _proposal(name: str, unknown: KernelEntry, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
+    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete."""
+    python, shell = [], []
+    for key, function in list(functions.items())[:_MAX_PROPOSED]:
+        places = entries[function.symbol].params or ()
+        types = tuple(
+            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
+        )
+        python.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
+        shell.append(f"--function '{key if key == function.symbol else f'{key}={function.symbol}'}({', '.join(types)})'")
+    more = ["…"] if len(functions) > _MAX_PROPOSED else []
+    image = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in unknown.params or ())
+    return (
+        f"{name} does not contain the types of all arguments: the kernel {unknown.name!r} takes ({image or 'unknown parameters'}). "
+        f"Declare the kernels that you call: fmap={{{', '.join([*python, *more])}}} in Python, {' '.join([*shell, *more])} in the shell. "
+        "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
+        "4 bytes 'int32', 'uint32' or 'float32'"
+    )
+
+
+def _stored_payload(request: CompileRequest, name: str, fmt: str, data: bytes) -> bytes:
+    """Return a cubin or a fatbin. Raise CompileError if the target requests something else."""
+    target, variant = request.target, architecture(fmt, data)
+    if check_format(target) not in ("", fmt) or any(arch not in _archs(variant) for arch in target.archs):
+        raise CompileError(
+            f"{name} is for {', '.join(_archs(variant)) or 'an unknown architecture'}, and is stored as it is: the target is 'cuda', not "
+            f"{str(target)!r}",
+            kind="cuda",
+        )
+    return data
+
+
+def _archs(variant: str) -> list[str]:
+    return [part.partition(":")[0] for part in variant.split(",") if part]
+
+
+def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes, str, str]:
+    """Return the payload that the target requests of PTX, its format, and the tools that made it."""
+    target, variant = request.target, architecture("ptx", data)
+    fmt = check_format(target)
+    if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
+        raise CompileError(
+            f"{name} cannot become a payload of the target {str(target)!r}: 'cuda' stores the PTX, 'cuda -arch=sm_90' makes a cubin, and "
+            "'cuda -arch=sm_90,compute_90 -format=fatbin' joins both",
+            kind="cuda",
+        )
+    members: dict[str, bytes] = {}
+    tools: dict[str, None] = {}
+    for arch in target.archs:
+        if arch.startswith("sm_") and fmt != "ptx":
+            members[arch], tool = assemble(data, arch, request.name)
+            tools[tool] = None
+        elif rank(variant, arch.replace("compute_", "sm_")) is None:
+            raise CompileError(f"{name} is for {variant}, which does not run on {arch}", kind="cuda")
+        else:
+            members[_archs(variant)[0]] = data
+    if fmt == "fatbin":
+        code, joiner = join(list(members.items()), request.name)
+        return code, "fatbin", ", ".join([*tools, joiner])
+    return next(iter(members.values()), data), "cubin" if tools else "ptx", ", ".join(tools)
