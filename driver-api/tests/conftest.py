@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,9 @@ def python_driver(vendor: Vendor, driver_name: str, request: pytest.FixtureReque
 
 
 @pytest.fixture
-def environment(vendor: Vendor, driver_name: str) -> dict[str, str]:
+def environment(vendor: Vendor, driver_name: str, tmp_path: Path) -> dict[str, str]:
     """The environment variables of a child process with each driver of Python, which may import modules of the vendor's tests."""
-    return vendor.driver_environment(driver_name)
+    return vendor.driver_environment(driver_name, tmp_path)
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ class Vendor(ABC):
         The format of `payload`.
     library : str
         The name by which programs load the driver's library.
-    device : str
-        The text of the first device of the stand-in driver.
+    device_name : str
+        The name of the devices of the stand-in driver.
     dlpack_type : int
         DLPack's type of a device.
     legacy_stream : int
@@ -50,8 +50,12 @@ class Vendor(ABC):
         For each number that DLPack gives a special stream, the number that the consumer gets.
     pageable_bytes : int
         The most bytes that a copy reads from pageable memory before it returns.
+    executes_slowly : bool
+        Whether the first launch of a child process takes seconds.
     functions : mapping
         The vendor's function for each operation of `devmod_driver_api` that tests count or let fail.
+    first_use : tuple of str
+        Operations that no function of the driver does before the first use of a device's memory.
     c_types : mapping
         The name in C of each element type that scalars and arrays can have.
     """
@@ -63,12 +67,14 @@ class Vendor(ABC):
     drivers: tuple[str, ...]
     format: str
     library: str
-    device: str
+    device_name: str
     dlpack_type: int
     legacy_stream: int
     dlpack_streams: tuple[tuple[int | None, int], ...]
     pageable_bytes: int
+    executes_slowly = False
     functions: Mapping[str, str]
+    first_use: tuple[str, ...]
     c_types: Mapping[str, str] = {
         "int8": "signed char",
         "uint8": "unsigned char",
@@ -89,6 +95,11 @@ class Vendor(ABC):
 
     def __repr__(self) -> str:
         return self.kind
+
+    @property
+    def device(self) -> str:
+        """The text of the first device of the stand-in driver."""
+        return f"{self.kind} device 0 ({self.device_name})"
 
     @property
     def variable(self) -> str:
@@ -123,9 +134,15 @@ class Vendor(ABC):
     def missing_driver(self, name: str) -> str:
         """Return why a driver of Python cannot be used; "" if it can."""
 
-    @abstractmethod
+    def missing_execution(self) -> str:
+        """Return why kernels cannot be executed here; "" if they can."""
+        return ""
+
     def needs_execution(self) -> None:
         """Skip the test, with the reason, if kernels cannot be executed here."""
+        reason = self.missing_execution()
+        if reason:
+            pytest.skip(reason)
 
     @abstractmethod
     def kernels(self, *, executes: bool = True) -> devmod.Module:
@@ -214,8 +231,11 @@ class Vendor(ABC):
         """Return the environment variables by which a child process finds the driver of the tests."""
         return {} if self.on_hardware() else self.child_environment()
 
-    def driver_environment(self, name: str) -> dict[str, str]:
-        """Return the environment of a child process that uses a driver of Python and imports modules of the tests, or skip the test."""
+    def driver_environment(self, name: str, folder: Path) -> dict[str, str]:
+        """Return the environment of a child process that uses a driver of Python and modules of the tests, or skip the test.
+
+        `folder` is for files of the child process.
+        """
         self._require(name)
         paths = [str(self.folder), str(Path(__file__).resolve().parent)]
         return {**self.environment(), self.variable: name, "PYTHONPATH": os.pathsep.join(paths)}

@@ -28,7 +28,7 @@ class Cuda(Vendor):
     drivers = ("cuda-bindings", "pycuda")
     format = "ptx"
     library = "libcuda.so.1"
-    device = "cuda device 0 (stand-in driver (no GPU))"
+    device_name = "stand-in driver (no GPU)"
     dlpack_type = 2
     legacy_stream = 1
     dlpack_streams = ((None, 1), (1, 1), (2, 2))
@@ -46,18 +46,21 @@ class Cuda(Vendor):
         "destroy_executable": "cuGraphExecDestroy",
         "destroy_stream": "cuStreamDestroy",
         "elapsed": "cuEventElapsedTime",
+        "enter_context": "cuCtxPushCurrent",
         "fill": "cuMemsetD8Async",
         "free": "cuMemFree",
         "instantiate_graph": "cuGraphInstantiateWithFlags",
         "is_event_done": "cuEventQuery",
         "launch": "cuLaunchKernelEx",
         "launch_graph": "cuGraphLaunch",
+        "retain_primary_context": "cuDevicePrimaryCtxRetain",
         "synchronize_context": "cuCtxSynchronize",
         "synchronize_event": "cuEventSynchronize",
         "synchronize_stream": "cuStreamSynchronize",
         "unload_module": "cuModuleUnload",
         "wait_event": "cuStreamWaitEvent",
     }
+    first_use = ("retain_primary_context", "allocate", "create_stream", "synchronize_context")
 
     def error(self, text: str) -> str:
         return f"CUDA_ERROR_{text.upper().replace(' ', '_')} ({text})"
@@ -76,9 +79,6 @@ class Cuda(Vendor):
         return f"{name} is not installed" + (
             " (make test-setup builds it; .venv/devmod-pycuda has the reason of a failure)" if name == "pycuda" else ""
         )
-
-    def needs_execution(self) -> None:
-        """Return: the interpreter of PTX is always there."""
 
     def kernels(self, *, executes: bool = True) -> devmod.Module:
         from cuda_kernels import adder

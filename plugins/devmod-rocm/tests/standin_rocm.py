@@ -45,11 +45,12 @@ class Rocm(Vendor):
     format = "hsaco"
     #: The name by which hip-python loads the runtime, and the first name that devmod-rocm tries.
     library = "libamdhip64.so"
-    device = "rocm device 0 (stand-in runtime (no GPU))"
+    device_name = "stand-in runtime (no GPU)"
     dlpack_type = 10
     legacy_stream = 0
     dlpack_streams = ((None, 1), (0, 1))
     pageable_bytes = 0  # HIP documents none
+    executes_slowly = True  # the emulator is imported
     functions = {
         "allocate": "hipMalloc",
         "allocate_host": "hipHostMalloc",
@@ -63,6 +64,7 @@ class Rocm(Vendor):
         "destroy_executable": "hipGraphExecDestroy",
         "destroy_stream": "hipStreamDestroy",
         "elapsed": "hipEventElapsedTime",
+        "enter_context": "hipSetDevice",
         "fill": "hipMemsetD8Async",
         "free": "hipFree",
         "instantiate_graph": "hipGraphInstantiateWithFlags",
@@ -76,6 +78,7 @@ class Rocm(Vendor):
         "wait_event": "hipStreamWaitEvent",
     }
     c_types = {**Vendor.c_types, "float16": "_Float16"}
+    first_use = ("enter_context", "allocate", "create_stream", "synchronize_context")
 
     def error(self, text: str) -> str:
         return f"hipError{text.title().replace(' ', '')} ({text})"
@@ -92,11 +95,16 @@ class Rocm(Vendor):
             return "devmod-rocm is not installed"
         return "" if name == "ctypes" or find_spec("hip") is not None else f"{name} is not installed"
 
-    def needs_execution(self) -> None:
-        """Skip the test, with the reason, if no machine code of gfx1100 can be executed here."""
-        reason = "" if self.on_hardware() else missing_emulator()
-        if reason:
-            pytest.skip(reason)
+    def missing_execution(self) -> str:
+        """Return why no machine code of gfx1100 can be executed here; "" if it can."""
+        return "" if self.on_hardware() else missing_emulator()
+
+    def driver_environment(self, name: str, folder: Path) -> dict[str, str]:
+        from rocm_kernels import VARIABLE, payload
+
+        kernels = folder / "kernels.devmod"
+        kernels.write_bytes(payload())
+        return {**super().driver_environment(name, folder), VARIABLE: str(kernels)}
 
     def kernels(self, *, executes: bool = True) -> devmod.Module:
         from rocm_kernels import module
