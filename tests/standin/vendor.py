@@ -36,6 +36,10 @@ class Vendor(ABC):
         The kind, its platform and its API in messages, and the vendor of a device: "rocm", "ROCm", "HIP" and "AMD".
     drivers : tuple of str
         The drivers of Python.
+    driver_modules : mapping
+        For each of them, the modules of which one is imported with it; none for ctypes.
+    packages : mapping
+        For each of them that is a package: the modules that devmod imports, how to install it, and how to repair it.
     format : str
         The format of `payload`.
     library : str
@@ -65,6 +69,8 @@ class Vendor(ABC):
     api: str
     maker: str
     drivers: tuple[str, ...]
+    driver_modules: Mapping[str, tuple[str, ...]]
+    packages: Mapping[str, tuple[tuple[str, ...], str, str]]
     format: str
     library: str
     device_name: str
@@ -127,6 +133,23 @@ class Vendor(ABC):
     def adopt_array(self, value: Any) -> Any:
         """Return the array of devmod over another library's, and the stream of its work."""
         return import_module(f"devmod_{self.kind}._adopt").adopt_array(value)
+
+    def error_of_opening(self, **environment: str) -> str:
+        """Return the error of opening the driver in a new process, which fails twice in the same way."""
+        from devmod_conformance.checks import run_python
+
+        output: str = run_python(
+            "import devmod\n"
+            "for _ in range(2):\n"
+            "    try:\n"
+            f"        devmod.device('{self.kind}')\n"
+            "    except devmod.DeviceNotFoundError as error:\n"
+            f"        assert error.kind == '{self.kind}'\n"
+            "        text = str(error)\n"
+            "print(text)",
+            **environment,
+        )
+        return output.rstrip("\n")
 
     # -- drivers of Python and kernels
 

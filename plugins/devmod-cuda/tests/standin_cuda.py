@@ -26,6 +26,15 @@ class Cuda(Vendor):
 
     kind, title, api, maker = "cuda", "CUDA", "CUDA", "NVIDIA"
     drivers = ("cuda-bindings", "pycuda")
+    driver_modules = {"cuda-bindings": ("cuda.bindings.driver",), "pycuda": ("pycuda.driver",)}
+    packages = {
+        "cuda-bindings": (("cuda.bindings",), "pip install cuda-bindings", "pip install --force-reinstall cuda-bindings"),
+        "pycuda": (
+            ("pycuda", "pycuda.driver"),
+            'pip install "devmod-cuda[pycuda]"',
+            "pip install --force-reinstall --no-binary pycuda pycuda, or set DEVMOD_CUDA_DRIVER=cuda-bindings",
+        ),
+    }
     format = "ptx"
     library = "libcuda.so.1"
     device_name = "stand-in driver (no GPU)"

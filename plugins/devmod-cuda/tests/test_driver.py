@@ -1,16 +1,15 @@
-"""The driver: the choice of one, the errors of opening it, and its two implementations."""
+"""What only CUDA's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
 
 from __future__ import annotations
 
 import ctypes
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ptx_sources import ptx_of
-from standin_cuda import Standin, missing_driver, on_hardware
+from standin_cuda import CUDA, Standin, on_hardware
 
-from devmod_conformance.checks import run_python
 from devmod_cuda import _driver
 from devmod_cuda._limits import ptx_version
 from devmod_driver_api.errors import DriverError
@@ -22,38 +21,7 @@ extern "C" __constant__ float table[4] = {1, 2, 3, 4};
 extern "C" __global__ void first(float *x) { x[0] = table[0]; }"""
 
 
-def error_of(**environment: str) -> str:
-    """Return the text of the DeviceNotFoundError in a new process."""
-    return run_python(
-        "import devmod\n"
-        "for _ in range(2):\n"
-        "    try:\n"
-        "        devmod.device('cuda')\n"
-        "    except devmod.DeviceNotFoundError as error:\n"
-        "        assert error.kind == 'cuda'\n"
-        "        text = str(error)\n"
-        "print(text)",
-        **environment,
-    ).rstrip("\n")
-
-
-@pytest.mark.row("R6", "R39")
-def test_an_import_opens_nothing(cuda_environment: dict[str, str]) -> None:
-    run_python(
-        "import sys, devmod_cuda\n"
-        "names = {'ctypes', 'numpy', 'cuda', 'pycuda', 'devmod_cuda._driver'}\n"
-        "assert not names & set(sys.modules), names & set(sys.modules)\n"
-        "assert 'libcuda' not in open('/proc/self/maps').read()",
-        **cuda_environment,
-    )
-
-
 # -- the choice
-
-
-def test_the_driver_that_the_variable_names(cuda_driver: str, device: Any) -> None:
-    assert device.driver.name == cuda_driver
-    assert ("pycuda.driver" in sys.modules) or cuda_driver != "pycuda"
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -63,97 +31,41 @@ def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) ->
     assert _driver.driver_name() == ("pycuda" if installed else "cuda-bindings")
 
 
-def test_an_unknown_driver() -> None:
-    text = f"{NO_DEVICE}: DEVMOD_CUDA_DRIVER='cupy' names no driver; set it to 'cuda-bindings' or 'pycuda', or unset it"
-    assert error_of(DEVMOD_CUDA_DRIVER="cupy") == text
-
-
-MISSING = """
-import sys
-import devmod
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name in ("pycuda.driver", "cuda.bindings"):
-            {error}
-sys.meta_path.insert(0, Finder())
-try:
-    devmod.device("cuda")
-except devmod.DeviceNotFoundError as error:
-    print(error)
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "error", "text"),
-    [
-        (
-            "pycuda",
-            "raise ModuleNotFoundError('No module named pycuda', name='pycuda')",
-            'pycuda is not installed. To add it: pip install "devmod-cuda[pycuda]"',
-        ),
-        (
-            "pycuda",
-            "raise ImportError('undefined symbol: cuCtxCreate')",
-            "pycuda cannot be imported: undefined symbol: cuCtxCreate. To repair it: pip install --force-reinstall --no-binary pycuda pycuda, "
-            "or set DEVMOD_CUDA_DRIVER=cuda-bindings",
-        ),
-        (
-            "cuda-bindings",
-            "raise ModuleNotFoundError('No module named cuda.bindings', name='cuda.bindings')",
-            "cuda-bindings is not installed. To add it: pip install cuda-bindings",
-        ),
-        (
-            "cuda-bindings",
-            "raise ImportError('no libstdc++')",
-            "cuda-bindings cannot be imported: no libstdc++. To repair it: pip install --force-reinstall cuda-bindings",
-        ),
-    ],
-)
-def test_a_missing_package(name: str, error: str, text: str, cuda_environment: dict[str, str]) -> None:
-    if "ModuleNotFoundError" not in error and missing_driver(name):
-        pytest.skip(missing_driver(name))
-    output = run_python(MISSING.format(error=error), DEVMOD_CUDA_DRIVER=name, **cuda_environment)
-    assert output == f"no CUDA device can be used: {text}\n"
-
-
 # -- opening it
 
 
 def test_no_driver_library() -> None:
     if on_hardware():
         pytest.skip("the hardware has the driver")
-    assert error_of(LD_LIBRARY_PATH="") == (
+    assert CUDA.error_of_opening(LD_LIBRARY_PATH="") == (
         f"{NO_DEVICE}: libcuda.so.1 cannot be opened (libcuda.so.1: cannot open shared object file: No such file or directory). It is part "
         "of NVIDIA's driver, which the system's package manager installs and pip does not. In a container, start the container with the GPU"
     )
 
 
-@pytest.fixture(params=["cuda-bindings", "pycuda"])
-def environment(request: pytest.FixtureRequest, cuda_environment: dict[str, str]) -> dict[str, str]:
+@pytest.fixture(params=CUDA.drivers)
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     """The environment of a process with each driver."""
-    reason = missing_driver(request.param)
-    if reason:
-        pytest.skip(reason)
     if on_hardware():
         pytest.skip("reads the settings of the stand-in driver")
-    return {**cuda_environment, "DEVMOD_CUDA_DRIVER": request.param}
+    return CUDA.driver_environment(request.param, tmp_path)
 
 
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no device)"
-    assert error_of(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
-    assert error_of(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="") == f"{why}; CUDA_VISIBLE_DEVICES is ''"
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="") == f"{why}; CUDA_VISIBLE_DEVICES is ''"
 
 
 def test_an_old_driver(environment: dict[str, str]) -> None:
-    assert error_of(**environment, DEVMOD_STANDIN_DRIVER_VERSION="11080") == (
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_DRIVER_VERSION="11080") == (
         f"{NO_DEVICE}: the driver supports CUDA 11.8, and devmod-cuda needs a driver for CUDA 12.0 or newer (525.60 on Linux). Update "
         "NVIDIA's driver"
     )
 
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
-    assert error_of(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
         f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown). Run nvidia-smi to test the driver"
     )
 
@@ -186,28 +98,8 @@ def driver(device: Any) -> Any:
         yield device.driver
 
 
-def test_handles_are_ints(driver: Any) -> None:
-    stream, event, pointer = driver.create_stream(), driver.create_event(), driver.allocate(64)
-    assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
-    host = (ctypes.c_int * 16)(*range(16))
-    driver.copy_to_device(pointer, ctypes.addressof(host), 64, stream)
-    driver.fill(pointer, 1, 4, stream)
-    driver.copy_on_device(pointer + 32, pointer, 4, stream)
-    driver.record_event(event, stream)
-    driver.copy_to_host(ctypes.addressof(host), pointer, 64, stream)
-    driver.wait_event(1, event)
-    driver.synchronize_stream(stream)
-    assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
-    assert driver.is_stream_done(stream)
-    assert driver.is_event_done(event)
-    assert driver.stream_context(stream) == driver.current_context()
+def test_the_device_of_a_context(driver: Any) -> None:
     assert driver.context_device(driver.current_context()) == 0
-    assert driver.memory_range(pointer + 5) == (pointer, 64)
-    free, total = driver.memory_info()
-    assert 0 < free < total
-    driver.free(pointer)
-    driver.destroy_event(event)
-    driver.destroy_stream(stream)
 
 
 def test_pointers_that_the_driver_knows(driver: Any) -> None:
@@ -293,19 +185,6 @@ def test_a_tensor_map(driver: Any) -> None:
     driver.free(pointer)
 
 
-def test_errors_have_cudas_name_and_text(driver: Any) -> None:
-    with pytest.raises(DriverError) as caught:
-        driver.allocate(1 << 60)
-    error = caught.value
-    assert (error.name, error.call) == ("CUDA_ERROR_OUT_OF_MEMORY", "cuMemAlloc")
-    assert str(error) == f"cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY ({error.text})"
-    module, _ = driver.load_module(ptx_of(COUNT).encode())
-    with pytest.raises(DriverError) as caught:
-        driver.get_function(module, "nothing")
-    assert caught.value.name == "CUDA_ERROR_NOT_FOUND"
-    driver.unload_module(module)
-
-
 def test_the_log_of_the_drivers_compiler(driver: Any) -> None:
     with pytest.raises(DriverError) as caught:
         driver.load_module(ptx_of(COUNT).replace("ret;", "oddity {").encode())
@@ -370,19 +249,3 @@ def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
             launch()
         assert (caught.value.call, caught.value.name) == ("cuLaunchKernelEx", "CUDA_ERROR_INVALID_VALUE")
     driver.unload_module(module)
-
-
-def test_another_process_opens_the_driver_again_after_a_failure(cuda_environment: dict[str, str]) -> None:
-    if on_hardware():
-        pytest.skip("reads the settings of the stand-in driver")
-    program = (
-        "import ctypes, os, devmod\n"
-        "library = ctypes.CDLL('libcuda.so.1')\n"
-        "library.standin_set(b'hidden', b'1')\n"
-        "try:\n"
-        "    devmod.device('cuda')\n"
-        "except devmod.DeviceNotFoundError:\n"
-        "    library.standin_set(b'hidden', None)\n"
-        "    print(devmod.device('cuda').index)\n"
-    )
-    assert run_python(program, **cuda_environment) == "0\n"

@@ -42,6 +42,14 @@ class Rocm(Vendor):
 
     kind, title, api, maker = "rocm", "ROCm", "HIP", "AMD"
     drivers = ("ctypes", "hip-python")
+    driver_modules = {"ctypes": (), "hip-python": ("rocm.bindings.hip", "hip.hip")}
+    packages = {
+        "hip-python": (
+            ("rocm", "hip"),
+            'pip install "devmod-rocm[hip-python]"',
+            "pip install --force-reinstall hip-python, or set DEVMOD_ROCM_DRIVER=ctypes",
+        )
+    }
     format = "hsaco"
     #: The name by which hip-python loads the runtime, and the first name that devmod-rocm tries.
     library = "libamdhip64.so"

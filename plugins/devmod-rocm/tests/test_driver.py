@@ -1,18 +1,17 @@
-"""The driver: the choice of one, the errors of opening it, and its two implementations."""
+"""What only ROCm's driver has: the errors of opening it, its own calls; driver-api/tests has the tests of drivers."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import struct
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hip_sources import code_object
-from standin_rocm import SONAME, Standin, child_environment, library, missing_driver, needs_emulator, on_hardware
+from standin_rocm import ROCM, SONAME, Standin, child_environment, library, missing_driver, needs_emulator, on_hardware
 
 from devmod_conformance.checks import run_python
 from devmod_driver_api.errors import DriverError
@@ -27,21 +26,6 @@ SEARCH = (
 )
 
 
-def error_of(**environment: str) -> str:
-    """Return the text of the DeviceNotFoundError in a new process."""
-    return run_python(
-        "import devmod\n"
-        "for _ in range(2):\n"
-        "    try:\n"
-        "        devmod.device('rocm')\n"
-        "    except devmod.DeviceNotFoundError as error:\n"
-        "        assert error.kind == 'rocm'\n"
-        "        text = str(error)\n"
-        "print(text)",
-        **environment,
-    ).rstrip("\n")
-
-
 def runtime(folder: Path, name: str) -> str:
     """Write the stand-in runtime as a library with that name and a soname of its own to a new folder, and return the folder."""
     folder.mkdir(parents=True)
@@ -50,34 +34,15 @@ def runtime(folder: Path, name: str) -> str:
     return str(folder)
 
 
-@pytest.fixture(params=["ctypes", "hip-python"])
-def environment(request: pytest.FixtureRequest, rocm_environment: dict[str, str]) -> dict[str, str]:
+@pytest.fixture(params=ROCM.drivers)
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     """The environment of a process with each driver."""
-    reason = missing_driver(request.param)
-    if reason:
-        pytest.skip(reason)
     if on_hardware():
         pytest.skip("reads the settings of the stand-in runtime")
-    return {**rocm_environment, "DEVMOD_ROCM_DRIVER": request.param}
-
-
-@pytest.mark.row("R6", "R39")
-def test_an_import_opens_nothing(rocm_environment: dict[str, str]) -> None:
-    run_python(
-        "import sys, devmod_rocm\n"
-        "names = {'ctypes', 'numpy', 'hip', 'rocm', 'devmod_rocm._driver'}\n"
-        "assert not names & set(sys.modules), names & set(sys.modules)\n"
-        "assert 'libamdhip64' not in open('/proc/self/maps').read()",
-        **rocm_environment,
-    )
+    return ROCM.driver_environment(request.param, tmp_path)
 
 
 # -- the choice
-
-
-def test_the_driver_that_the_variable_names(rocm_driver: str, device: Any) -> None:
-    assert device.driver.name == rocm_driver
-    assert ("hip.hip" in sys.modules or "rocm.bindings.hip" in sys.modules) or rocm_driver != "hip-python"
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -85,45 +50,6 @@ def test_the_default_driver(monkeypatch: pytest.MonkeyPatch, installed: bool) ->
     monkeypatch.delenv("DEVMOD_ROCM_DRIVER", raising=False)
     monkeypatch.setattr("devmod_driver_api.choice.find_spec", lambda name: object() if installed and name == "rocm.bindings.hip" else None)
     assert _driver.driver_name() == ("hip-python" if installed else "ctypes")
-
-
-def test_an_unknown_driver() -> None:
-    text = f"{NO_DEVICE}: DEVMOD_ROCM_DRIVER='cuda' names no driver; set it to 'ctypes' or 'hip-python', or unset it"
-    assert error_of(DEVMOD_ROCM_DRIVER="cuda") == text
-
-
-MISSING = """
-import sys
-import devmod
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name in ("rocm", "hip"):
-            {error}
-sys.meta_path.insert(0, Finder())
-try:
-    devmod.device("rocm")
-except devmod.DeviceNotFoundError as error:
-    print(error)
-"""
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (
-            "raise ModuleNotFoundError(f'No module named {name}', name=name)",
-            'hip-python is not installed. To add it: pip install "devmod-rocm[hip-python]"',
-        ),
-        (
-            "raise ImportError('no libstdc++')",
-            "hip-python cannot be imported: no libstdc++. To repair it: pip install --force-reinstall hip-python, or set "
-            "DEVMOD_ROCM_DRIVER=ctypes",
-        ),
-    ],
-)
-def test_a_missing_package(error: str, text: str, rocm_environment: dict[str, str]) -> None:
-    output = run_python(MISSING.format(error=error), **rocm_environment, DEVMOD_ROCM_DRIVER="hip-python")
-    assert output == f"{NO_DEVICE}: {text}\n"
 
 
 # -- the library
@@ -165,7 +91,7 @@ def test_no_library(tmp_path: Path) -> None:
         pytest.skip("the hardware has the runtime")
     for driver in ("ctypes", "hip-python"):
         if not missing_driver(driver):
-            text = error_of(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER=driver)
+            text = ROCM.error_of_opening(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER=driver)
             assert text == f"{NO_DEVICE}: libamdhip64.so is not installed. {SEARCH}{tmp_path}/lib"
 
 
@@ -174,7 +100,7 @@ def test_a_library_that_cannot_be_opened(tmp_path: Path) -> None:
         pytest.skip("the hardware has the runtime")
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libamdhip64.so.6").write_bytes(b"no ELF file")
-    assert error_of(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER="ctypes") == (
+    assert ROCM.error_of_opening(LD_LIBRARY_PATH="", ROCM_PATH=str(tmp_path), DEVMOD_ROCM_DRIVER="ctypes") == (
         f"{NO_DEVICE}: libamdhip64.so cannot be opened ({tmp_path}/lib/libamdhip64.so.6: file too short). {SEARCH}{tmp_path}/lib"
     )
 
@@ -184,7 +110,7 @@ def test_hip_python_with_another_library(rocm_environment: dict[str, str], tmp_p
         pytest.skip(missing_driver("hip-python") or "the hardware has one runtime")
     folder = runtime(tmp_path / "lib", "libamdhip64.so.6")
     env = {**rocm_environment, "LD_LIBRARY_PATH": folder, "ROCM_PATH": str(tmp_path)}
-    assert error_of(**env, DEVMOD_ROCM_DRIVER="hip-python") == (
+    assert ROCM.error_of_opening(**env, DEVMOD_ROCM_DRIVER="hip-python") == (
         f"{NO_DEVICE}: hip-python opens libamdhip64.so, and this process uses {folder}/libamdhip64.so.6. Set DEVMOD_ROCM_DRIVER=ctypes, or let "
         "LD_LIBRARY_PATH name a folder in which libamdhip64.so is that library"
     )
@@ -196,14 +122,14 @@ def test_hip_python_with_another_library(rocm_environment: dict[str, str], tmp_p
 def test_no_device(environment: dict[str, str]) -> None:
     why = "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice (no device)"
     env = {name: value for name, value in environment.items() if name not in _driver._VISIBLE}
-    text = error_of(**env, DEVMOD_STANDIN_HIDDEN="1")
+    text = ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1")
     if not os.path.exists("/dev/kfd"):
         assert (
             text == f"{why}; /dev/kfd is missing: load the kernel module amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri"
         )
     assert text.startswith(f"{why}; ")
     for variable in ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        assert error_of(**env, DEVMOD_STANDIN_HIDDEN="1", **{variable: ""}) == f"{why}; {variable} is ''"
+        assert ROCM.error_of_opening(**env, DEVMOD_STANDIN_HIDDEN="1", **{variable: ""}) == f"{why}; {variable} is ''"
 
 
 @pytest.mark.parametrize(
@@ -222,23 +148,9 @@ def test_no_device_with_a_kernel_driver(monkeypatch: pytest.MonkeyPatch, exists:
 
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
-    text = error_of(**environment, DEVMOD_STANDIN_FAIL="hipInit=999")
+    text = ROCM.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="hipInit=999")
     assert text.startswith(f"{NO_DEVICE}: the runtime does not start: hipInit: hipErrorUnknown")
     assert text.endswith(". Run rocminfo to test it")
-
-
-def test_another_call_opens_the_driver_again_after_a_failure(environment: dict[str, str]) -> None:
-    program = (
-        "import ctypes, devmod\n"
-        "library = ctypes.CDLL('libamdhip64.so')\n"
-        "library.standin_set(b'hidden', b'1')\n"
-        "try:\n"
-        "    devmod.device('rocm')\n"
-        "except devmod.DeviceNotFoundError:\n"
-        "    library.standin_set(b'hidden', None)\n"
-        "    print(devmod.device('rocm').index)\n"
-    )
-    assert run_python(program, **environment) == "0\n"
 
 
 # -- the interface, with both
@@ -249,29 +161,6 @@ def driver(device: Any) -> Any:
     """The driver's object; the device is the current one."""
     with device.context:
         yield device.driver
-
-
-def test_handles_are_ints(driver: Any) -> None:
-    stream, event, pointer = driver.create_stream(), driver.create_event(), driver.allocate(64)
-    assert [type(each) for each in (stream, event, pointer)] == [int, int, int]
-    host = (ctypes.c_int * 16)(*range(16))
-    driver.copy_to_device(pointer, ctypes.addressof(host), 64, stream)
-    driver.fill(pointer, 1, 4, stream)
-    driver.copy_on_device(pointer + 32, pointer, 4, stream)
-    driver.record_event(event, stream)
-    driver.copy_to_host(ctypes.addressof(host), pointer, 64, stream)
-    driver.wait_event(0, event)
-    driver.synchronize_stream(stream)
-    assert list(host) == [0x01010101, *range(1, 8), 0x01010101, *range(9, 16)]
-    assert driver.is_stream_done(stream)
-    assert driver.is_event_done(event)
-    assert driver.stream_context(stream) == driver.current_context() == 0
-    assert driver.memory_range(pointer + 5) == (pointer, 64)
-    free, total = driver.memory_info()
-    assert 0 < free < total
-    driver.free(pointer)
-    driver.destroy_event(event)
-    driver.destroy_stream(stream)
 
 
 @pytest.mark.parametrize("version", ["70200000", "50221153"])
@@ -311,18 +200,6 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     driver.synchronize_stream(0)
     assert list(ones) == [12] * 64
     driver.free(pointer)
-    driver.unload_module(module)
-
-
-def test_errors_have_hips_name_and_text(driver: Any) -> None:
-    with pytest.raises(DriverError) as caught:
-        driver.allocate(1 << 60)
-    assert (caught.value.name, caught.value.call) == ("hipErrorOutOfMemory", "hipMalloc")
-    assert str(caught.value) == f"hipMalloc: hipErrorOutOfMemory ({caught.value.text})"
-    module, _ = driver.load_module(code_object())
-    with pytest.raises(DriverError) as caught:
-        driver.get_function(module, "nothing")
-    assert caught.value.name == "hipErrorNotFound"
     driver.unload_module(module)
 
 
