@@ -45,6 +45,30 @@ options = ["--use_fast_math"]
 """
 
 
+def test_macros_of_all_kernels_are_for_the_languages_that_have_macros(folder: Path) -> None:
+    (folder / "twice.wgsl").write_text("")
+    result = plan(
+        """\
+targets = ["opencl", "webgpu", "cuda -arch=sm_80"]
+defines = { WIDTH = 16 }
+include = ["common"]
+[target.cuda]
+defines = { FAST = 1 }
+[kernels.twice]
+sources = ["twice.cl", "twice.wgsl", "twice.cu"]
+[kernels.k]
+sources = ["k.ll"]
+targets = ["cuda -arch=sm_80"]
+"""
+    )
+    assert [(job.source, job.defines, job.include) for job in result.jobs] == [
+        ("twice.cl", (("WIDTH", 16),), ("common",)),
+        ("twice.wgsl", (), ()),
+        ("twice.cu", (("WIDTH", 16), ("FAST", 1)), ("common",)),
+        ("k.ll", (), ()),
+    ]
+
+
 def test_each_source_goes_to_the_targets_that_take_its_language(folder: Path) -> None:
     result = plan(EXAMPLE)
     assert result == Plan(

@@ -153,6 +153,18 @@ MISTAKES: list[tuple[str, list[str]]] = [
         KERNEL + 'options = "-O3"\n',
         [":4: kernels.twice.options: expected an array of strings, such as [\"--use_fast_math\"], got the string '-O3'"],
     ),
+    (
+        'targets = ["opencl", "webgpu"]\n[kernels.twice]\nsources = ["twice.cl", "fill.wgsl"]\ndefines = { A = 1 }\ninclude = ["include"]\n'
+        "target.webgpu = { defines = { B = 1 } }\n[target.webgpu]\ndefines = { C = 1 }\n",
+        [
+            ":4: kernels.twice.defines: 'fill.wgsl' is WGSL, which has no preprocessor; move the key to the targets that have one: "
+            "[kernels.twice.target.KIND]",
+            ":5: kernels.twice.include: 'fill.wgsl' is WGSL, which has no preprocessor; move the key to the targets that have one: "
+            "[kernels.twice.target.KIND]",
+            ":6: kernels.twice.target.webgpu.defines: 'fill.wgsl' is WGSL, which has no preprocessor; remove the key",
+            ":8: target.webgpu.defines: webgpu takes WGSL (.wgsl), which has no preprocessor; remove the key",
+        ],
+    ),
     (KERNEL + 'defines = ["A"]\n', [":4: kernels.twice.defines: expected a table of macros, such as { WIDTH = 16 }, got an array"]),
     (
         KERNEL + 'defines = { "1A" = 1, B = [], C = "a\\nb", D = inf }\n',
@@ -362,7 +374,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("sub", "include"):
         Path(name).mkdir()
-    for name in ("twice.cl", "twice.comp", "twice.cu", "k.ll", "k.inc", "k.metal", "w.npy", "sub/twice.comp"):
+    for name in ("twice.cl", "twice.comp", "twice.cu", "k.ll", "k.inc", "k.metal", "fill.wgsl", "w.npy", "sub/twice.comp"):
         Path(name).write_text("")
     return tmp_path
 

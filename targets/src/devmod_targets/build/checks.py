@@ -9,6 +9,7 @@ from devmod import Target, registered
 from devmod.backend import find_spec
 from devmod.errors import DevmodError, FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
+from devmod_targets.build.macros import macro_mistakes
 from devmod_targets.build.matrix import (
     covers,
     describe_languages,
@@ -62,6 +63,8 @@ class Checks:
         for kernel in self._manifest.kernels:
             self._check_kernel(kernel)
             self._check_names(kernel, owners)
+        for keys, text in macro_mistakes(self._manifest):
+            self._add(keys, text)
 
     # -- targets
 

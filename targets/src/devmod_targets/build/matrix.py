@@ -85,6 +85,13 @@ def describe_languages(spec: TargetSpec) -> str:
     return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
 
 
+def language_of(source: Source, language: str, variant: Target) -> str:
+    """Return the name of a source's language, such as "OpenCL C". `language` is what `sources_for` returns for the source."""
+    name = language or suffix_of(source.path)
+    spec = find_spec(variant.kind)
+    return spec.languages.get(name, name) if spec is not None else name
+
+
 def suffix_of(path: str) -> str:
     """Return the suffix of a path, in lower case and without the dot; "" without one."""
     stem, dot, suffix = path.rpartition("/")[2].rpartition(".")

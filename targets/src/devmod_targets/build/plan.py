@@ -9,7 +9,8 @@ from typing import Any
 
 from devmod import Local, Target, load_metadata_from_json
 from devmod.errors import FormatError, did_you_mean, list_names
-from devmod_targets.build.matrix import covers, kernel_variants, sections_for, sources_for
+from devmod_targets.build.macros import shared_sections
+from devmod_targets.build.matrix import covers, kernel_variants, language_of, sections_for, sources_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,7 +199,8 @@ def _jobs(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Iterator[
     common, own = sections_for(manifest, kernel, variant)
     sources = sources_for(own, variant)
     for source, language in sources:
-        yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*common, *own])
+        shared = shared_sections(common, language_of(source, language, variant))
+        yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*shared, *own])
 
 
 def _job(
