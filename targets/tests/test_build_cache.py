@@ -52,6 +52,34 @@ def test_an_entry_is_the_file_of_one_module(tmp_path: Path, own_cache: Path) -> 
     assert entry.read_bytes() == devmod.dumps(devmod.compile(tmp_path / "p" / "k0.cl", "opencl"))
 
 
+def test_warnings_are_shown_again_for_results_from_the_cache(tmp_path: Path, own_cache: Path) -> None:
+    manifest = write_kernels(tmp_path / "p", 2)
+    (tmp_path / "p" / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = WIDTH; }\n")
+    first = devmod.build(manifest)
+    text = "the OpenCL C source has names that OpenCL C does not define:\nk1.cl:1:42: warning: use of undeclared identifier 'WIDTH'"
+    assert [each.warnings for each in first.results] == [(), (text,)]
+    unchanged = devmod.build(manifest)
+    assert not unchanged.written
+    again = build_again(tmp_path / "p")
+    assert again.written
+    for result in (unchanged, again):
+        assert [(each.status, each.warnings) for each in result.results] == [("cached", ()), ("cached", (text,))]
+    # The warnings are not in the file of the build.
+    assert b"WIDTH'" not in (tmp_path / "p" / "k.devmod").read_bytes()
+    assert (tmp_path / "p" / "k.devmod").read_bytes() == devmod.dumps(devmod.bundle(*first.modules))
+
+
+@pytest.mark.parametrize("texts", [b"{}", b"[1]", b"no JSON", None])
+def test_an_entry_with_invalid_warnings_is_damaged(tmp_path: Path, own_cache: Path, texts: bytes | None) -> None:
+    devmod.build(write_kernels(tmp_path / "p", 1))
+    (entry,) = stored(own_cache)
+    constants = devmod.const_loader({"other": b"x"} if texts is None else {"devmod.build.warnings": texts}, {})
+    entry.write_bytes(devmod.dumps(devmod.bundle(devmod.loads(entry.read_bytes()), constants)))
+    result = build_again(tmp_path / "p")
+    assert statuses(result) == ["compiled"]
+    assert result.problems[0].startswith("the cached result of k0.cl for opencl is damaged, and is compiled again: its warnings ")
+
+
 @pytest.mark.parametrize("damage", ["empty", "cut", "one byte of the index", "one byte of the payload", "text"])
 def test_a_damaged_entry_is_found_and_compiled_again(tmp_path: Path, own_cache: Path, damage: str) -> None:
     devmod.build(write_kernels(tmp_path / "p", 1))
@@ -121,6 +149,39 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     place = str(tmp_path / "shared")
     assert str(caught.value) == (
         f"the build cache {place!r} cannot be used: other users can write to {place!r} (mode 0777); to mend it: chmod go-w {place}"
+    )
+
+
+@pytest.mark.parametrize("place", ["/proc/devmod", "/dev/null/devmod"])
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, place: str) -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("this machine has no /proc, in which no folder can be made")
+    with pytest.raises(CacheError) as caught:
+        devmod.build(write_kernels(tmp_path / "p", 1), cache=place)
+    reason = "a file in '/proc' cannot be written (No such file or directory)"
+    if place.startswith("/dev"):
+        reason = f"{place!r} cannot be read (Not a directory)"
+    assert str(caught.value) == f"the build cache {place!r} cannot be used: {reason}"
+
+
+def test_results_that_cannot_be_stored_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = write_kernels(tmp_path / "p", 3)
+    written = []
+    monkeypatch.setattr("devmod_targets.build.cache.write_private", lambda path, _: written.append(path))
+    result = devmod.build(manifest, cache=tmp_path / "full")
+    assert (result.written, result.problems) == (
+        True,
+        (f"{str(tmp_path / 'full' / 'build')!r} cannot be written: results are not cached, and the next build compiles them again",),
+    )
+    assert len(written) == 1  # the others are not tried
+    (tmp_path / "file").write_text("")
+    monkeypatch.undo()
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
+    monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "file"))
+    result = devmod.build(manifest, output=tmp_path / "other.devmod")
+    assert result.problems == (
+        f"{str(tmp_path / 'file' / 'build')!r} cannot be read (Not a directory): results are not cached, and the next build compiles "
+        "them again",
     )
 
 

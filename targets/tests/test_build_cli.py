@@ -91,6 +91,85 @@ def test_annotations_of_github_have_file_and_line_under_ci(
     assert "::error" not in capfd.readouterr().out
 
 
+def test_mistakes_in_the_manifest_are_annotations_under_ci(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = (project / "devmod.toml").read_text()
+    (project / "devmod.toml").write_text(manifest.replace('["opencl"]', '["opncl"]') + 'sourcs = ["a:b"]\n')
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.chdir(project.parent)
+    assert main(["build", "p"]) == 1
+    assert capfd.readouterr() == (
+        "::error file=p/devmod.toml,line=2,title=devmod build::targets[0]: unknown target 'opncl'. Did you mean 'opencl'?\n"
+        "::error file=p/devmod.toml,line=7,title=devmod build::kernels.k1.sourcs: unknown key. Did you mean 'sources'?\n",
+        "devmod: error: p/devmod.toml has 2 mistakes:\n"
+        "p/devmod.toml:2: targets[0]: unknown target 'opncl'. Did you mean 'opencl'?\n"
+        "p/devmod.toml:7: kernels.k1.sourcs: unknown key. Did you mean 'sources'?\n",
+    )
+    # An error without a line, and standard output for JSON.
+    (project / "devmod.toml").write_text(manifest)
+    (project / "k1.cl").write_text(KERNEL.format(name="k0", factor=1))
+    assert main(["build", "p", "--json"]) == 1
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err.splitlines()[-2]) == (
+        "",
+        "::error file=p/devmod.toml,title=devmod build::k0.cl (kernel 'k0') and k1.cl (kernel 'k1') both have a function 'k0' for the target "
+        "'opencl'; rename one of them",
+    )
+    monkeypatch.delenv("CI")
+    assert main(["build", "p"]) == 1
+    assert "::error" not in capfd.readouterr().out
+
+
+def test_annotations_have_paths_in_the_repository(
+    capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "k1.cl").write_text(BROKEN)
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))  # the job has a `working-directory`
+    assert main(["build", "-q"]) == 1
+    assert capfd.readouterr().out.startswith("::error file=p/k1.cl,line=2,")
+
+
+def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] = WIDTH; }\n")
+    expected = (
+        "devmod: warning: k1.cl for opencl: the OpenCL C source has names that OpenCL C does not define:\n"
+        "k1.cl:1:42: warning: use of undeclared identifier 'WIDTH'\n"
+    )
+    assert main(["build"]) == 0
+    assert expected in capfd.readouterr().err
+    assert main(["build"]) == 0
+    assert capfd.readouterr().err == expected
+    (project / "k.devmod").unlink()
+    assert main(["build"]) == 0
+    assert capfd.readouterr().err == f"2 compiles, {worker_text()}\n{expected}"
+
+
+def worker_text() -> str:
+    from devmod_targets.build.build import default_workers
+
+    count = default_workers()
+    return f"{count} worker{'' if count == 1 else 's'}"
+
+
+def test_a_source_that_cannot_be_read_is_counted(capfd: pytest.CaptureFixture[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from devmod_targets.build import tasks
+
+    real = tasks.closure_of
+
+    def closure_of(path: str, *arguments: object) -> object:
+        if path.endswith("k0.cl"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tasks, "closure_of", closure_of)
+    assert main(["build", "-j", "1"]) == 1
+    assert hide_times(capfd.readouterr().err) == (
+        "2 compiles, 1 worker\n[1/2] failed k0.cl for opencl\n    k0.cl: Permission denied\n[2/2] compiled k1.cl for opencl (#.## s)\n"
+    )
+
+
 def test_annotations_escape_what_github_reads_as_syntax(capfd: pytest.CaptureFixture[str]) -> None:
     from devmod_targets.build.display import Annotations
     from devmod_targets.build.plan import Job

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from devmod.commands import complete_kind, debug_option, echo, print_json, print_table, size
+from devmod.errors import DevmodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def command(
     """
     from devmod_targets.build import plan_of, read_manifest
     from devmod_targets.build.build import build_plan
+    from devmod_targets.build.display import annotate_error
     from devmod_targets.build.tasks import dry_run_of
 
     if no_cache and cache:
@@ -93,25 +95,38 @@ def command(
         _show(result, quiet=quiet, as_json=as_json)
         return result
 
-    if dry_run:
-        rows = dry_run_of(plan_now(), cache=place)
-        if as_json:
-            print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
-        else:
-            print_table(("kernel", "source", "target", "status"), rows)
-        return 0
-    if watch:
-        from devmod_targets.build.watch import watch_manifest
+    def run() -> int:
+        if dry_run:
+            rows = dry_run_of(plan_now(), cache=place)
+            if as_json:
+                print_json([dict(zip(("kernel", "source", "target", "status"), row, strict=True)) for row in rows])
+            else:
+                print_table(("kernel", "source", "target", "status"), rows)
+            return 0
+        if watch:
+            from devmod_targets.build.watch import watch_manifest
 
-        watch_manifest(manifest, build)
-        return 0
-    return 1 if build().failures else 0
+            watch_manifest(manifest, build)
+            return 0
+        return 1 if build().failures else 0
+
+    try:
+        return run()
+    except DevmodError as error:
+        if _is_ci():
+            annotate_error(error, manifest, err=as_json)
+        raise
 
 
 def _progress(plan: Plan, *, quiet: bool, as_json: bool) -> Progress:
     from devmod_targets.build.display import progress_for
 
-    return progress_for(plan.folder, quiet=quiet, annotate=os.environ.get("CI", "").lower() not in ("", "0", "false"), json=as_json)
+    return progress_for(plan.folder, quiet=quiet, annotate=_is_ci(), json=as_json)
+
+
+def _is_ci() -> bool:
+    """Return whether this is a job of a CI service: GitHub and others set the variable."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def _show(result: BuildResult, *, quiet: bool, as_json: bool) -> None:

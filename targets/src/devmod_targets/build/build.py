@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import devmod
 from devmod.errors import FormatError
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import open_entries
+from devmod_targets.build.cache import open_entries, pack_entry
 from devmod_targets.build.cache_url import CacheError
 from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import is_current, record_of, save_bundle, store_record
+from devmod_targets.build.output import record_of, save_bundle, store_record, warnings_of_current
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
@@ -127,12 +127,15 @@ class _Build:
             cluster = self._open_cluster(dask, or_local) if dask else None
             if cluster is not None:
                 stack.enter_context(cluster)
-            self._find_inputs(cluster)
+            unreadable = self._find_inputs(cluster)
             record = self._record()
-            if record and is_current(self._output, record):
-                return self._unchanged()
+            warnings = warnings_of_current(self._output, record) if record else None
+            if warnings is not None:
+                return self._unchanged(warnings)
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
+            for task, error in unreadable:
+                self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
             try:
                 self._build(cluster)
             except BaseException:
@@ -166,14 +169,17 @@ class _Build:
             self._report(f"{error}. The build runs on this machine")
             return None
 
-    def _find_inputs(self, cluster: Cluster | None) -> None:
+    def _find_inputs(self, cluster: Cluster | None) -> list[tuple[Task, OSError]]:
+        """Find the inputs of each task. Return the tasks whose source cannot be read."""
+        result = []
         tree = SourceTree()
         versions = toolchains.toolchain_of if cluster is None else cluster.toolchain_of([task.job for task in self._tasks])
         for task in self._tasks:
             try:
                 task.find_inputs(tree, versions, with_sources=self._plan.with_sources)
             except OSError as error:
-                self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
+                result.append((task, error))
+        return result
 
     # -- an unchanged build
 
@@ -184,8 +190,10 @@ class _Build:
             return ""
         return record_of(self._plan, keys)
 
-    def _unchanged(self) -> BuildResult:
-        results = [JobResult(task.job, "cached") for task in self._tasks]
+    def _unchanged(self, warnings: Sequence[Sequence[str]]) -> BuildResult:
+        results = [JobResult(task.job, "cached", warnings=tuple(each)) for task, each in zip(self._tasks, warnings, strict=True)]
+        for each in results:
+            self._progress.add(each)
         return BuildResult(self._output, results, written=False, problems=self._problems)
 
     # -- jobs
@@ -219,12 +227,12 @@ class _Build:
             if data is None:
                 continue
             try:
-                task.module = task.stored_module(data)
+                task.module, warnings = task.read_entry(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
                 result.append(task)
                 continue
-            self._end(task, "cached")
+            self._end(task, "cached", warnings=warnings)
         return result
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
@@ -256,28 +264,23 @@ class _Build:
             self._store(members[number][0], outcome)
 
     def _take(self, task: Task, outcome: Outcome) -> None:
-        if outcome.error:
-            self._end(task, "failed", outcome, (outcome.error, outcome.message, outcome.log))
-            return
-        task.module = devmod.loads(outcome.data)
-        self._end(task, "compiled", outcome)
+        failure = (outcome.error, outcome.message, outcome.log) if outcome.error else None
+        if failure is None:
+            task.module = devmod.loads(outcome.data)
+        self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, warnings=outcome.warnings, failure=failure)
 
     def _store(self, task: Task, outcome: Outcome) -> None:
         assert task.closure is not None
         if not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
         if self._entries is not None and task.key and outcome.data:
-            self._entries.write(task.key, outcome.data)
+            self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings))
 
-    def _end(self, task: Task, status: str, outcome: Outcome | None = None, failure: tuple[str, str, str] | None = None) -> None:
+    def _end(
+        self, task: Task, status: str, *, seconds: float = 0.0, warnings: tuple[str, ...] = (), failure: tuple[str, str, str] | None = None
+    ) -> None:
         """Set the result of a task and report it. `failure` is the exception's class, the message and the log."""
-        task.result = JobResult(
-            task.job,
-            status,
-            outcome.seconds if outcome else 0.0,
-            outcome.warnings if outcome else (),
-            failure_of(task.job, *failure) if failure else None,
-        )
+        task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None)
         self._progress.add(task.result)
 
     def _report(self, text: str) -> None:
@@ -300,5 +303,5 @@ class _Build:
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            store_record(self._output, record)
+            store_record(self._output, record, [each.warnings for each in results])
         return result

@@ -2,21 +2,28 @@
 
 Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` does not check an
 entry. The caller checks the digests in it, because another writer of the cache can write any bytes.
+
+The entry of a job with warnings has a second module: a constant with the texts (decision 0399).
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from hashlib import sha256
 
+import devmod
 from devmod.backend import cache_dir, enforce_bound, environment_text, folder_problem, read_private, size_bound, write_private
+from devmod.errors import FormatError
 from devmod_targets.build.cache_url import CacheError, UrlEntries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Sequence
+    from typing import Any, Protocol
 
+    from devmod import Module
     from devmod_targets.build.closure import Closure
     from devmod_targets.build.plan import Job
 
@@ -40,9 +47,11 @@ if TYPE_CHECKING:
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
 #: The format of the keys. Another number makes all entries of older releases unknown.
-_FORMAT = "devmod build 1"
+_FORMAT = "devmod build 2"
 _SUFFIX = ".devmod"
 _NAME = "build"
+#: The name of the constant with the warnings, an array of JSON.
+_WARNINGS = "devmod.build.warnings"
 #: The fields of a job on which its result does not depend, and those with paths, whose files are in the digest of the closure.
 _IGNORED = ("kernel", "folder", "source", "include")
 
@@ -57,6 +66,30 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     fields = {name: getattr(job, name) for name in job.__slots__ if name not in _IGNORED}
     inputs = [_FORMAT, toolchain, os.path.basename(job.source), closure.digest, with_sources, fields]
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack_entry(data: bytes, warnings: Sequence[str]) -> bytes:
+    """Return the entry of a job: its ``.devmod`` file, with the warnings of its compile."""
+    if not warnings:
+        return data
+    texts = devmod.const_loader({_WARNINGS: json.dumps(list(warnings)).encode()}, {})
+    return devmod.dumps(devmod.bundle(devmod.loads(data), texts), with_sources=True)
+
+
+def unpack_entry(data: bytes) -> tuple[Module, tuple[str, ...]]:
+    """Return the module and the warnings of an entry. Raise FormatError if it is damaged."""
+    root = devmod.loads(data)
+    if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
+        return root, ()
+    module, constants = root.imports
+    try:
+        stored: Any = constants.get_global(_WARNINGS)
+        texts = json.loads(bytes(stored))
+    except (KeyError, ValueError) as error:
+        raise FormatError(f"its warnings cannot be read: {error}") from None
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise FormatError("its warnings are not an array of strings")
+    return module, tuple(texts)
 
 
 def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
@@ -80,21 +113,48 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     base = os.path.abspath(os.path.expanduser(place)) if place else cache_dir()
     if not base:
         return None
-    problem = folder_problem(base) or folder_problem(os.path.join(base, _NAME))
+    folder = os.path.join(base, _NAME)
+    problem = folder_problem(base) or folder_problem(folder)
+    if place and not (problem or os.path.exists(folder)):
+        problem = _write_problem(folder)
     if problem and place:
         raise CacheError(f"the build cache {place!r} cannot be used: {problem}")
-    return None if problem else FolderEntries(base)
+    return FolderEntries(base, problem)
+
+
+def _not_cached(why: str) -> str:
+    return f"{why}: results are not cached, and the next build compiles them again"
+
+
+def _write_problem(folder: str, nbytes: int = 0) -> str:
+    """Return why a file with some bytes cannot be written to a folder, or to the first folder above it that exists; "" if it can."""
+    while not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    path = os.path.join(folder, f".devmod-{os.getpid()}.tmp")
+    try:
+        with open(path, "xb") as file:
+            file.write(bytes(nbytes))
+    except OSError as error:
+        return f"a file in {folder!r} cannot be written ({error.strerror})"
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+    return ""
 
 
 class FolderEntries:
-    """The entries in a folder, in its subfolder ``build``. Only this user can write to it."""
+    """The entries in a folder, in its subfolder ``build``. Only this user can write to it.
+
+    After the first entry that cannot be written, no entry is written, and `problem` has the reason. With `why`, nothing is written at all.
+    """
 
     threads = 1
-    problem = ""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, why: str = "") -> None:
         self._base = base
         self._folder = os.path.join(base, _NAME)
+        #: Why no entry is written any more; "" while it works.
+        self.problem = why and _not_cached(why)
 
     def read(self, key: str) -> bytes | None:
         """Return an entry; None if there is none. The entry then counts as used."""
@@ -103,8 +163,12 @@ class FolderEntries:
     def write(self, key: str, data: bytes) -> None:
         """Store an entry. Above the size bound, the least recently used entries are removed."""
         bound = size_bound()
-        if len(data) <= bound and write_private(self._path(key), data):
+        if self.problem or len(data) > bound:
+            return
+        if write_private(self._path(key), data):
             enforce_bound(self._base, len(data), bound)
+        else:
+            self.problem = _not_cached(_write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written")
 
     def close(self, *, cancel: bool = False) -> None:
         """Do nothing: each write enforces the bound."""

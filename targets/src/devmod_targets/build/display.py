@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from devmod.errors import DevmodError
     from devmod_targets.build.plan import Job
     from devmod_targets.build.result import Failure, JobResult
+
+
+#: The title of annotations that are about no compile.
+_TITLE = "devmod build"
 
 
 class LogProgress(Progress):
@@ -35,13 +40,13 @@ class LogProgress(Progress):
             self.warn(f"{result.job}: {text}")
         if result.status != "cached":
             seconds = f" ({result.seconds:.2f} s)" if result.seconds else ""
-            echo(f"[{self._count}/{self._total or '?'}] {result.status} {result.job}{seconds}", err=True)
+            echo(f"[{self._count}/{self._total}] {result.status} {result.job}{seconds}", err=True)
         if result.failure is not None:
             echo_lines(_indented(result.failure), err=True)
 
     def warn(self, text: str) -> None:
         """Show a warning."""
-        echo(f"devmod: warning: {text}", err=True)
+        echo_lines(f"devmod: warning: {text}", err=True)
 
 
 class LiveProgress(Progress):
@@ -98,7 +103,7 @@ class Annotations(Progress):
     inner
         The other progress.
     folder
-        The manifest's folder, relative to the repository.
+        The manifest's folder.
     err
         Write to standard error, because standard output has JSON.
     """
@@ -111,19 +116,49 @@ class Annotations(Progress):
         """Show the result of a job."""
         self._inner.add(result)
         for text in result.warnings:
-            self._write("warning", result.job.source, 0, str(result.job), text)
+            _annotate("warning", str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:
-            self._write("error", result.failure.file, result.failure.line, str(result.job), result.failure.message)
+            failure = result.failure
+            _annotate("error", str(result.job), failure.message, self._path(failure.file), failure.line, err=self._err)
 
     def warn(self, text: str) -> None:
         """Show a warning."""
         self._inner.warn(text)
-        echo(f"::warning title=devmod build::{_data(text)}", err=self._err)
+        _annotate("warning", _TITLE, text, err=self._err)
 
-    def _write(self, level: str, file: str, line: int, title: str, text: str) -> None:
-        path = os.path.normpath(os.path.join(self._folder, *file.split("/"))).replace(os.sep, "/")
-        place = f"file={_property(path)}" + (f",line={line}" if line else "")
-        echo(f"::{level} {place},title={_property(title)}::{_data(text)}", err=self._err)
+    def _path(self, source: str) -> str:
+        return os.path.join(self._folder, *source.split("/"))
+
+
+def annotate_error(error: DevmodError, manifest: str | os.PathLike[str], *, err: bool = False) -> None:
+    """Print the annotations of an error that ends a build: one for each mistake in the manifest.
+
+    Parameters
+    ----------
+    error
+        The error.
+    manifest
+        The manifest or its folder, as the caller named it.
+    err
+        Write to standard error, because standard output has JSON.
+    """
+    from devmod_targets.build.document import ManifestError, find_manifest
+
+    if isinstance(error, ManifestError):
+        for line, key, text in error.problems:
+            _annotate("error", _TITLE, f"{key}: {text}", error.path, line, err=err)
+    else:
+        _annotate("error", _TITLE, str(error), find_manifest(manifest), err=err)
+
+
+def _annotate(level: str, title: str, text: str, path: str = "", line: int = 0, *, err: bool) -> None:
+    """Print an annotation. GitHub reads paths relative to the repository, whose folder is GITHUB_WORKSPACE."""
+    place = ""
+    if path:
+        root = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
+        place = f"file={_property(os.path.relpath(os.path.realpath(path), root).replace(os.sep, '/'))},"
+        place += f"line={line}," if line else ""
+    echo(f"::{level} {place}title={_property(title)}::{_data(text)}", err=err)
 
 
 def progress_for(folder: str, *, quiet: bool = False, annotate: bool = False, json: bool = False) -> Progress:
@@ -141,7 +176,7 @@ def progress_for(folder: str, *, quiet: bool = False, annotate: bool = False, js
         Standard output has JSON.
     """
     result = Progress() if quiet else _live() or LogProgress()
-    return Annotations(result, os.path.relpath(folder), err=json) if annotate else result
+    return Annotations(result, folder, err=json) if annotate else result
 
 
 def _live() -> Progress | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod_targets.build.plan import Plan
 
-#: The digests of bundles, by `record_of` their inputs.
-_DIGESTS = DiskCache("build")
+#: The digests of bundles and the warnings of their jobs, by `record_of` their inputs.
+_RECORDS = DiskCache("build")
 
 
 def record_of(plan: Plan, keys: Sequence[str]) -> str:
@@ -31,18 +32,19 @@ def constant_files(plan: Plan) -> list[str]:
     return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
 
 
-def is_current(path: str, record: str) -> bool:
-    """Return whether a file is the bundle of a record."""
-    digest = _DIGESTS.read(record)
+def warnings_of_current(path: str, record: str) -> list[list[str]] | None:
+    """Return the warnings of each job if a file is the bundle of a record; else None."""
+    data = _RECORDS.read(record)
     try:
-        return digest is not None and digest.decode("ascii", "replace") == file_digest(path)
-    except OSError:
-        return False
+        digest, warnings = json.loads(data or b"")
+        return warnings if digest == file_digest(path) else None
+    except (OSError, TypeError, ValueError):
+        return None
 
 
-def store_record(path: str, record: str) -> None:
-    """Store the digest of a written bundle under its record."""
-    _DIGESTS.write(record, file_digest(path).encode())
+def store_record(path: str, record: str, warnings: Sequence[Sequence[str]]) -> None:
+    """Store the digest of a written bundle and the warnings of its jobs under its record."""
+    _RECORDS.write(record, json.dumps([file_digest(path), [list(each) for each in warnings]]).encode())
 
 
 def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:

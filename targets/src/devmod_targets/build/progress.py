@@ -14,7 +14,7 @@ class Progress:
     """Receives the results of a build as they come. This class prints nothing. A subclass overrides the methods that it needs."""
 
     def begin(self, jobs: Sequence[Job], workers: int) -> None:
-        """Receive the jobs, before the first result. The build does not call it if no input has changed."""
+        """Receive the jobs, before the first result. If no input has changed, results come without this call."""
 
     def add(self, result: JobResult) -> None:
         """Receive the result of a job."""

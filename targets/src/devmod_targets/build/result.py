@@ -59,7 +59,7 @@ class JobResult:
     seconds
         The CPU time of the compile; 0 for a job from the cache.
     warnings
-        The warnings of the compile. A job from the cache has none.
+        The warnings of the compile, also for a job from the cache.
     failure
         The failure, or None.
     """

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import devmod
 from devmod.errors import FormatError
 from devmod_targets.build import toolchains
-from devmod_targets.build.cache import job_key, open_entries
+from devmod_targets.build.cache import job_key, open_entries, unpack_entry
 from devmod_targets.build.closure import SourceTree, closure_of
 
 if TYPE_CHECKING:
@@ -37,22 +36,22 @@ class Task:
         self.closure = closure_of(self.job.path, self.job.include_paths, tree)
         self.key = job_key(self.job, self.closure, toolchain_of(self.job), with_sources=with_sources)
 
-    def stored_module(self, data: bytes) -> Module:
-        """Return the module of a cache's entry.
+    def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...]]:
+        """Return the module of a cache's entry, and the warnings of its compile.
 
         Raises
         ------
         FormatError
             The entry is damaged, or it is the result of another job.
         """
-        module = devmod.loads(data)
+        module, warnings = unpack_entry(data)
         module.wire_parts()  # checks the digest
         own = self.closure.files.get(os.path.realpath(self.job.path)) if self.closure else None
         sources = module.origin.sources if module.origin is not None else {}
         digest = sources.get(os.path.basename(self.job.source))
         if module.kind != self.job.kind or (own is not None and digest not in (None, own.digest, own.text_digest)):
             raise FormatError("it was made from another source")
-        return module
+        return module, warnings
 
 
 def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:

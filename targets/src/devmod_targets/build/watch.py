@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
-from devmod.commands import echo
+from devmod.commands import echo, echo_lines
 from devmod.errors import DevmodError, describe_error
 from devmod_targets.build.packages import import_problem
 
@@ -72,7 +72,7 @@ def _build(build: Callable[[], BuildResult]) -> set[str]:
     try:
         result = build()
     except (DevmodError, OSError) as error:
-        echo(f"devmod: error: {error if isinstance(error, DevmodError) else describe_error(error)}", err=True)
+        echo_lines(f"devmod: error: {error if isinstance(error, DevmodError) else describe_error(error)}", err=True)
         return set()
     return {path for each in result.results for path in each.job.include_paths if os.path.isdir(path)}
 
