@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmod_targets.build.toml_lines import KeyPath
 
 #: The languages without a preprocessor.
-_LANGUAGES = ("WGSL", "SPIR-V", "LLVM IR", "LLVM bitcode", "assembly", "object")
+_LANGUAGES = ("WGSL", "SPIR-V", "PTX", "cubin", "fatbin", "LLVM IR", "LLVM bitcode", "assembly", "object")
 _KEYS = ("defines", "include")
 
 
