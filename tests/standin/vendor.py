@@ -54,6 +54,8 @@ class Vendor(ABC):
         For each number that DLPack gives a special stream, the number that the consumer gets.
     pageable_bytes : int
         The most bytes that a copy reads from pageable memory before it returns.
+    shared_memory_limit : str
+        The limit of a device for the shared memory of a block.
     executes_slowly : bool
         Whether the first launch of a child process takes seconds.
     functions : mapping
@@ -78,6 +80,7 @@ class Vendor(ABC):
     legacy_stream: int
     dlpack_streams: tuple[tuple[int | None, int], ...]
     pageable_bytes: int
+    shared_memory_limit: str
     executes_slowly = False
     functions: Mapping[str, str]
     first_use: tuple[str, ...]
@@ -125,6 +128,10 @@ class Vendor(ABC):
     @abstractmethod
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
         """Return a stream object of a library: "torch", "cupy", or "own" for the vendor's package."""
+
+    def refusal(self, device: devmod.Device, text: str) -> str:
+        """Return the error of a launch of `k` that devmod refuses."""
+        return f"the {self.kind} function 'k' cannot be launched on {device}: {text}"
 
     def adopt_stream(self, value: Any) -> Any:
         """Return the stream of devmod over another library's."""
@@ -312,6 +319,15 @@ def library_class(name: str, library: str, **attributes: Any) -> Callable[..., A
         vars(self).update(values)
 
     return type(name, (), {"__module__": library, "__init__": __init__, **attributes})
+
+
+def launch_error(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> devmod.LaunchError:
+    """Return the LaunchError of a call."""
+    import devmod
+
+    with pytest.raises(devmod.LaunchError) as caught:
+        call(*arguments, **keywords)
+    return caught.value
 
 
 def python_command(*arguments: str) -> str:

@@ -69,6 +69,7 @@ class Cuda(Vendor):
         "unload_module": "cuModuleUnload",
         "wait_event": "cuStreamWaitEvent",
     }
+    shared_memory_limit = "max_shared_memory_per_block_optin"
     first_use = ("retain_primary_context", "allocate", "create_stream", "synchronize_context")
 
     def error(self, text: str) -> str:

@@ -86,6 +86,7 @@ class Rocm(Vendor):
         "wait_event": "hipStreamWaitEvent",
     }
     c_types = {**Vendor.c_types, "float16": "_Float16"}
+    shared_memory_limit = "max_shared_memory_per_block"
     first_use = ("enter_context", "allocate", "create_stream", "synchronize_context")
 
     def error(self, text: str) -> str:
