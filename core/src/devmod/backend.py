@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
     from devmod._formats.source_options import OPTIONS_LINE as OPTIONS_LINE
+    from devmod._formats.source_options import option_problem as option_problem
     from devmod._formats.source_options import split_options as split_options
-    from devmod._formats.source_options import wrong_option as wrong_option
     from devmod._formats.wire import decode as decode
     from devmod._launch.arguments import block_packer as block_packer
     from devmod._launch.arguments import write_access as write_access
@@ -137,6 +137,7 @@ _HOME = {
     "lend": "_util.leases",
     "open_driver": "_util.fork",
     "open_regular": "_util.regular_files",
+    "option_problem": "_formats.source_options",
     "parse_dtype": "_values.dtypes",
     "payload_of": "_modules.variant",
     "read_capsule": "_device.dlpack_import",
@@ -154,7 +155,6 @@ _HOME = {
     "with_shared_memory_last": "_values.tags",
     "write_access": "_launch.arguments",
     "write_private": "_util.cache_folder",
-    "wrong_option": "_formats.source_options",
 }
 
 __all__ = sorted(_HOME)

@@ -42,6 +42,8 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
     ----------
     files
         An ``fsspec.implementations.http.HTTPFileSystem``.
+    url, start, stop
+        The file, and the range.
     timeout
         The longest wait for a connection, and for the next bytes, in seconds.
 

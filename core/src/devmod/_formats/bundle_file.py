@@ -163,7 +163,7 @@ def load(
         parts = read_head_of(path, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
         return _tree_of(*parts, prefer)
     name = os.fsdecode(path)
-    data = mapped(name, hint="For bytes in memory there is devmod.loads")
+    data = map_file(name, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint
 
@@ -194,8 +194,8 @@ def load_from_file(path: str, fmt: str) -> Module:
 # -- reading
 
 
-def mapped(name: str, *, hint: str = "") -> memoryview:
-    """Return the bytes of a regular file, mapped. `hint` goes into the error for any other file."""
+def map_file(name: str, *, hint: str = "") -> memoryview:
+    """Map a regular file, and return its bytes. The error for any other file contains `hint`."""
     import mmap
 
     with open_regular(name, hint=hint) as file:
@@ -237,7 +237,7 @@ def _tree_of(
     roots, entries = read_index(index, available, place, version)
     modules = [make(entry, number) for number, entry in enumerate(entries)]
     for entry, module in zip(entries, modules, strict=True):
-        if entry.imports:  # the numbering rules cycles out, which import_module would look for each time
+        if entry.imports:  # the numbers exclude cycles, for which import_module would search each time
             module.__dict__["_devmod_imports"] = tuple(modules[number] for number in entry.imports)
     if len(roots) == 1:
         return modules[roots[0]]

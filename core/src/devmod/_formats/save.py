@@ -1,4 +1,4 @@
-"""Writing a tree into a bundle: first the plan of the file, then the bytes.
+"""Write a tree into a bundle: first the plan of the file, then the bytes.
 
 No payload is copied, and hashing overlaps with writing. The comment above the reader in `devmod._formats.index` has the layout.
 """
@@ -70,7 +70,7 @@ class Plan:
         #: The sources by what they contain: variants of one kernel have the same.
         self._sources: dict[object, Blob] = {}
         with shared_scan():
-            modules = [self._described(module, with_sources) for module, _ in order]
+            modules = [self._blob_of(module, with_sources) for module, _ in order]
         for (_, imports), (entry, _, _) in zip(order, modules, strict=True):
             entry.imports = [numbers[id(child)] for child in imports]
         self._entries = [entry for entry, _, _ in modules]
@@ -98,7 +98,7 @@ class Plan:
     def write(self, file: BinaryIO) -> None:
         """Write the file. The head, which has the digests, is written last."""
         file.write(bytes(self._start))
-        digests = _meanwhile(self._digests, lambda: self._write_blobs(file), self.size)
+        digests = _run_both(self._digests, lambda: self._write_blobs(file), self.size)
         for (entry, _, module), digest in zip(self._blobs, digests, strict=True):
             entry.digest = digest
             if module is not None:
@@ -127,7 +127,7 @@ class Plan:
                 file.write(piece)
             end = entry.offset + entry.size
 
-    def _described(self, module: Module, with_sources: bool) -> Blob:
+    def _blob_of(self, module: Module, with_sources: bool) -> Blob:
         """Return a module's entry without imports, offset and digest; its bytes; and the stored module that checks their digest."""
         if isinstance(module, BundleModule):
             return Entry(BUNDLE), (), None
@@ -156,7 +156,7 @@ class Plan:
         # The output of the library depends on the pieces of its input, so the input is one piece.
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         results: list[bytes] = []
-        digest = _meanwhile(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
+        digest = _run_both(lambda: sha256_of(data), lambda: results.append(compressed(data, self._level)), len(data))
         if stored is not None:
             stored.check(digest)
         if len(results[0]) >= len(data) or len(data) > FREE_UNPACKED + len(results[0]) * MAX_RATIO:
@@ -215,8 +215,8 @@ def _pieces(parts: Iterable[Binary]) -> Iterator[Binary]:
                 count = 0
 
 
-def _meanwhile(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
-    """Run `one` in a second thread and `other` in this one, and return the result of `one`. Both have ended on return.
+def _run_both(one: Callable[[], Any], other: Callable[[], None], size: int) -> Any:
+    """Run `one` in a second thread and `other` in this one. Wait for both, and return the result of `one`.
 
     If `size`, the number of bytes that they read, is small, both run in this thread.
     """
@@ -246,7 +246,7 @@ def _meanwhile(one: Callable[[], Any], other: Callable[[], None], size: int) -> 
 
 
 def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[str, object]) -> bytes:
-    """The index in msgpack. Its length does not depend on the digests, which are known last."""
+    """Return the index in msgpack. Its length does not depend on the digests, which are known last."""
     subject = "the index of a bundle"
     sources: dict[Entry, int] = {}
     packed = []
@@ -266,6 +266,6 @@ def pack_index(roots: Sequence[int], entries: Sequence[Entry], calls: Mapping[st
 
 
 def pack_head(index: bytes, version: int = 1) -> bytes:
-    """Everything before the first blob."""
+    """Return everything before the first blob."""
     head = MAGIC + version.to_bytes(4, "little") + len(index).to_bytes(4, "little") + sha256_of(index) + index
     return head.ljust(aligned(len(head)), b"\0")

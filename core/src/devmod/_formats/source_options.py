@@ -10,27 +10,27 @@ _PATH_OPTIONS = ("-I", "-L", "-include", "-imacros", "-isystem", "-iquote", "-id
 
 
 def split_options(text: str) -> tuple[tuple[str, ...], str]:
-    """The build options in a payload's first line, and the text for the compiler.
+    """Return the build options in a payload's first line, and the text for the compiler.
 
-    The text is given back whole: to the compiler that line is a comment, and without it every line number would be off by one.
+    The text keeps that line, a comment for the compiler, so that line numbers are right.
 
     Raises
     ------
     FormatError
-        The line has an option that names a path: files come from strangers, and must not have others read.
+        The line has an option that names a path. An untrusted file must not cause the compiler to read other files.
     """
     if not text.startswith(OPTIONS_LINE):
         return (), text
     options = tuple(text.partition("\n")[0][len(OPTIONS_LINE) :].split())
     for option in options:
-        wrong = wrong_option(option) if not option.startswith("-D") else ""
-        if wrong:
-            raise FormatError(f"the source's first line has the option {option!r}, which {wrong.partition(';')[0]}")
+        problem = option_problem(option) if not option.startswith("-D") else ""
+        if problem:
+            raise FormatError(f"the source's first line has the option {option!r}, which {problem.partition(';')[0]}")
     return options, text
 
 
-def wrong_option(option: str) -> str:
-    """What is wrong with an option that is no define; "" where it can travel in a payload."""
+def option_problem(option: str) -> str:
+    """Return why a payload must not have an option that is no define; "" if it may have it."""
     if option.startswith(_PATH_OPTIONS) or option == "-o" or not {"/", "\\"}.isdisjoint(option):
         return "names a path; a payload is complete in itself, and its receiver has no such path. Folders of includes go into include="
     if not option.startswith("-") and not option.isalnum():

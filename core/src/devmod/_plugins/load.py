@@ -59,7 +59,7 @@ def load(claim: Claim, core: Distribution) -> object:
 
 
 def check(claim: Claim, obj: object) -> None:
-    """Raise PluginError unless `found` is valid for the group of the claim."""
+    """Raise PluginError unless `obj` is valid for the group of the claim."""
     wrong = _mismatch(claim, obj)
     if wrong:
         from devmod._plugins import messages

@@ -65,7 +65,7 @@ def _context(**limits: object) -> Any:
 
 
 def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
-    """Read one metadata folder into `folder`. Return whether a later change would change its times; `began=0` disables the check."""
+    """Read one metadata folder into `folder`. Return whether a later change would change its times; `start=0` disables the check."""
     inside = f"{folder.path}{os.sep}{entry}"
     egg = not entry.lower().endswith(".dist-info")
     files = (f"{inside}{os.sep}entry_points.txt", f"{inside}{os.sep}{'PKG-INFO' if egg else 'METADATA'}")
@@ -196,6 +196,6 @@ def _changed(path: str) -> int:
 
 
 def _shows_change(about: os.stat_result, device: int, start: int) -> bool:
-    """Return whether a change after `began` would change these times. On another device they must have fractions of a second."""
+    """Return whether a change after `start` would change these times. On another device they must have fractions of a second."""
     is_stable = max(about.st_mtime_ns, about.st_ctime_ns) <= start - _RESOLUTION
     return is_stable and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)

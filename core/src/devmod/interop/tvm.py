@@ -200,10 +200,10 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     OSError
         The file cannot be read.
     """
-    from devmod._formats.bundle_file import mapped
+    from devmod._formats.bundle_file import map_file
 
     name = path_to_str(path, "load_library(path)", "load_imports(data) takes an imports blob in memory")
-    blob = reader("tvm", "read a library").symbol_bytes(name, mapped(name), SYMBOL)
+    blob = reader("tvm", "read a library").symbol_bytes(name, map_file(name), SYMBOL)
     if blob is None:
         raise FormatError(f"{name!r} has no symbol {SYMBOL!r}: TVM did not export it, or it has no device modules")
     return _load_imports(blob, repr(name))

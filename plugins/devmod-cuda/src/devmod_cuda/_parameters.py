@@ -5,6 +5,7 @@ from __future__ import annotations
 from devmod import Interface, Param
 from devmod_driver_api.parameters import Argument, ParameterLayout, Place, declared_arguments
 from devmod_driver_api.parameters import parameter_layout as make_layout
+from devmod_targets.nvidia import TENSOR_MAP_BYTES, TENSOR_MAP_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
     from devmod_targets.nvidia import ParamPlace
 
 #: The bytes and the alignment of a CUtensorMap.
-_TENSOR_MAP = (128, 64)
-#: TVM's tag of an argument that is a tensor map (`FunctionInfo.arg_extra_tags`).
-_TENSOR_MAP_TAG = 1
+_TENSOR_MAP = (TENSOR_MAP_BYTES, 64)
 
 
 def parameter_layout(info: FunctionInfo, params: Sequence[ParamPlace] | None) -> ParameterLayout:
@@ -56,7 +55,7 @@ def _tensor_map_argument(info: FunctionInfo, number: int) -> Argument | None:
 
 def is_tensor_map(info: FunctionInfo, number: int) -> bool:
     """Return whether an argument is a CUtensorMap by value."""
-    return number < len(info.arg_extra_tags) and info.arg_extra_tags[number] == _TENSOR_MAP_TAG
+    return number < len(info.arg_extra_tags) and info.arg_extra_tags[number] == TENSOR_MAP_TAG
 
 
 def tensor_map_interface(info: FunctionInfo) -> Interface | None:

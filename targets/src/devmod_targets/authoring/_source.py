@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from devmod.backend import OPTIONS_LINE, Value, split_options, wrong_option
+from devmod.backend import OPTIONS_LINE, Value, option_problem, split_options
 from devmod.errors import CompileError, FormatError
 from devmod_targets.authoring._includes import Inliner, line_directive
 
@@ -115,7 +115,7 @@ def options_and_defines(request: CompileRequest) -> tuple[list[str], dict[str, s
             name, equals, value = option[2:].strip().partition("=")
             flags[name] = value if equals else "1"
         else:
-            problem = wrong_option(option)
+            problem = option_problem(option)
             if problem:
                 raise CompileError(f"the {kind} option {option!r} {problem}", kind=kind)
             options.append(option)

@@ -70,8 +70,8 @@ _RAW = {
     ),
 }
 _STORAGE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
-#: The bytes and the alignment of a descriptor of a tensor map. Before CUDA 13 its alignment was 64.
-TENSOR_MAP_BYTES, TENSOR_MAP_ALIGN = 128, 128
+#: The alignment of a descriptor of a tensor map in bytes. Before CUDA 13 it was 64.
+TENSOR_MAP_ALIGN = 128
 #: The names of its struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile cuda.h.
 TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
 

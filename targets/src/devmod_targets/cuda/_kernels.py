@@ -12,6 +12,7 @@ from devmod_targets.cuda._declared_kernels import with_entry
 from devmod_targets.cuda._parameter_names import parameter_names
 from devmod_targets.cuda._reflect_clang import signature_key
 from devmod_targets.cuda._reflect_types import Argument, clang_argument, mangled_argument
+from devmod_targets.nvidia import TENSOR_MAP_TAG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from devmod_targets.nvidia import KernelEntry, ParamPlace
 
 _POINTER_BYTES = 8
-#: TVM's extra tag of an argument that is a tensor map.
-_TENSOR_MAP_TAG = 1
 
 
 class ImageKernel:
@@ -91,7 +90,7 @@ class ImageKernel:
             [each.param for each in fitted],
             location=declaration.location if declaration is not None else "the image",
             open_block=declaration is not None and declaration.cursor.spelling in open_names,
-            extra_tags=[_TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
+            extra_tags=[TENSOR_MAP_TAG * each for each in is_tensor_map] if any(is_tensor_map) else (),
         )
         return with_entry(function, entry)
 

@@ -11,9 +11,9 @@ import re
 
 from devmod.errors import CompileError
 from devmod_targets.authoring._mangled import parse_signature
+from devmod_targets.authoring._open_block_cuda import open_kernels
 from devmod_targets.authoring.instances import source_instances
 from devmod_targets.cuda._kernels import match_kernels
-from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.cuda._reflect_clang import read_source
 from devmod_targets.cuda.nvrtc import compile_program
 from devmod_targets.nvidia import read_ptx

@@ -4,6 +4,7 @@
   each of them when it is used.
 - `check_declared` compares the declared signature of a kernel with its image.
 - `fatbin_members` returns the images in a fatbin.
+- `TENSOR_MAP_TAG` is TVM's extra tag of a tensor map, and `TENSOR_MAP_BYTES` its size.
 
 All raise `devmod.FormatError` for an image that is damaged. They take time in proportion to the size of the image.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from devmod_targets.nvidia._cubin import index_cubin as index_cubin
 from devmod_targets.nvidia._cubin import read_cubin as read_cubin
+from devmod_targets.nvidia._declared import TENSOR_MAP_BYTES as TENSOR_MAP_BYTES
+from devmod_targets.nvidia._declared import TENSOR_MAP_TAG as TENSOR_MAP_TAG
 from devmod_targets.nvidia._declared import check_declared as check_declared
 from devmod_targets.nvidia._entry import KernelEntry as KernelEntry
 from devmod_targets.nvidia._entry import ParamPlace as ParamPlace
@@ -19,4 +22,15 @@ from devmod_targets.nvidia._fatbin import FatbinMember as FatbinMember
 from devmod_targets.nvidia._fatbin import fatbin_members as fatbin_members
 from devmod_targets.nvidia._ptx import read_ptx as read_ptx
 
-__all__ = ["FatbinMember", "KernelEntry", "ParamPlace", "check_declared", "fatbin_members", "index_cubin", "read_cubin", "read_ptx"]
+__all__ = [
+    "TENSOR_MAP_BYTES",
+    "TENSOR_MAP_TAG",
+    "FatbinMember",
+    "KernelEntry",
+    "ParamPlace",
+    "check_declared",
+    "fatbin_members",
+    "index_cubin",
+    "read_cubin",
+    "read_ptx",
+]

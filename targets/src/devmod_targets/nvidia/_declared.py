@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from devmod_targets.nvidia._entry import KernelEntry
 
 _POINTER_BYTES = 8
-#: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value, and its bytes.
-_TENSOR_MAP, _TENSOR_MAP_BYTES = 1, 128
+#: TVM's extra tag of a tensor map (`FunctionInfo.arg_extra_tags`), which is passed by value.
+TENSOR_MAP_TAG = 1
+TENSOR_MAP_BYTES = 128
 
 
 def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
@@ -42,8 +43,8 @@ def check_declared(info: FunctionInfo, entry: KernelEntry) -> None:
 
 def _size(info: FunctionInfo, number: int) -> int:
     """Return the bytes of an argument in the parameter block."""
-    if info.arg_extra_tags[number : number + 1] == (_TENSOR_MAP,):
-        return _TENSOR_MAP_BYTES
+    if info.arg_extra_tags[number : number + 1] == (TENSOR_MAP_TAG,):
+        return TENSOR_MAP_BYTES
     param = info.interface.params[number] if info.interface is not None else None
     arg_type = info.arg_types[number]
     if param.kind == "buffer" if param is not None else arg_type == "handle":

@@ -6,9 +6,9 @@ from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
 from devmod.targets.rocm.spec import SPEC
 from devmod_targets.authoring import ReflectedFunction
+from devmod_targets.authoring._open_block_cuda import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang, type_kind
-from devmod_targets.cuda._open_block import open_kernels
 from devmod_targets.rocm import _headers
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""Find the CUDA kernels that give the same result with every block of threads.
+"""Find the CUDA and HIP kernels that give the same result with every block of threads.
 
 Such a kernel uses the block only to compute the number of its thread: ``blockIdx.x * blockDim.x + threadIdx.x``, in any of the usual forms.
 Each form is replaced by a function that the search recognizes (`devmod_targets.authoring`).
