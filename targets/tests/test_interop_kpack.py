@@ -158,3 +158,35 @@ def test_a_damaged_frame_is_an_error() -> None:
         lambda: offload.read_images(data),
         "code object 0 of the kpack archive at byte 0 is damaged: expected 100 bytes after decompression, got 99",
     )
+
+
+PLAIN_TABLE: dict[str, Any] = {"compression_scheme": "none"}
+
+
+def shared(count: int, blob: bytes) -> bytes:
+    """Return an archive whose code objects are all of one blob."""
+    toc = {"k": {f"gfx{number}": {"ordinal": 0} for number in range(count)}}
+    return archive(toc, blob, **PLAIN_TABLE, blobs=[{"offset": 64, "size": len(blob)}])
+
+
+def test_code_objects_may_share_a_blob() -> None:
+    data = shared(4, b"code" + bytes(100))
+    assert [image.name for image in offload.read_images(data)] == [f"gfx{number} k" for number in range(4)]
+
+
+def test_archives_in_archives_do_not_multiply() -> None:
+    """Each of 3,000 bytes has 40 times the one inside it. All of them are 40 to the power of 5."""
+    data = archive({}, **PLAIN_TABLE, blobs=[])
+    for _ in range(5):
+        data = shared(40, data)
+    check_error(devmod.FormatError, lambda: offload.read_images(data), "the container is invalid: its entries overlap")
+
+
+def test_a_blob_that_thousands_share_is_not_copied_thousands_of_times() -> None:
+    data = shared(3000, b"code" + bytes(100_000))
+    check_error(devmod.FormatError, lambda: offload.read_images(data), "the container is invalid: its entries overlap")
+
+
+def test_archives_that_follow_each_other_are_read_once() -> None:
+    one = archive({}, **PLAIN_TABLE, blobs=[])
+    assert offload.read_images(one * 3 + shared(1, b"x")) == [offload.OffloadImage("", "", "gfx0 k", memoryview(b"x"))]

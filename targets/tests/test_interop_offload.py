@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from struct import pack
 from typing import Any
 
@@ -14,6 +16,7 @@ from recorded_triton import recorded_kernel
 
 import devmod
 from devmod import FunctionInfo
+from devmod_conformance.checks import check_error
 from devmod_targets.interop import offload
 from devmod_targets.interop import triton as triton_interop
 
@@ -217,6 +220,40 @@ def test_containers_nested_too_deep_are_an_error() -> None:
     with pytest.raises(devmod.FormatError) as caught:
         offload.read_images(data)
     assert str(caught.value) == "the container is invalid: more than 8 containers enclose an image"
+
+
+def test_compression_in_compression_is_bounded() -> None:
+    """Each frame keeps its own limit, and the file of 2 kB would have 40 MB."""
+    data = compressed(2, contents=bundle((57, 40_000_000, b"x"), data=Random(1).randbytes(1000) + b"\1" * 39_999_000))
+    data = compressed(2, contents=bundle((57, len(data), b"x"), data=data))
+    check_error(
+        devmod.FormatError,
+        lambda: offload.read_images(data),
+        "the compressed offload bundle at byte 0 has 40000057 bytes after decompression, which is over the limit",
+    )
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "k.hsaco")
+    check_error(
+        devmod.FormatError,
+        lambda: offload.read_images(tmp_path / "k.hsaco"),
+        f"{str(tmp_path / 'k.hsaco')!r} is a pipe (FIFO); expected a regular file",
+    )
+
+
+@needs_zstd
+def test_a_frame_cannot_request_a_large_window() -> None:
+    from backports.zstd import CompressionParameter, ZstdCompressor
+
+    parts = ZstdCompressor(options={CompressionParameter.window_log: 27})
+    frame = parts.compress(PLAIN[:100]) + parts.compress(PLAIN[100:], parts.FLUSH_FRAME)
+    data = b"CCOB" + pack("<HHIIQ", 2, 1, 24 + len(frame), len(PLAIN), 0) + frame
+    with pytest.raises(devmod.FormatError) as caught:
+        offload.read_images(data)
+    assert str(caught.value) == (
+        "the compressed offload bundle at byte 0 is damaged: Unable to decompress Zstandard data: Frame requires too much memory for decoding"
+    )
 
 
 def test_an_image_that_devmod_does_not_run_is_listed_and_ignored() -> None:

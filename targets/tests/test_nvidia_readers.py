@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +315,22 @@ def test_a_fatbin_that_is_damaged() -> None:
     )
     assert message(compressed[:90] + bytes(40) + compressed[130:]).startswith("a member of the CUDA fatbin is damaged: ")
     assert message(compressed[:56] + b"\x11\x20" + compressed[58:]) == prefix + "a member compressed with LZ4 is damaged at byte 5"
+
+
+@pytest.mark.skipif(find_spec("backports.zstd") is None, reason="needs backports.zstd (devmod-targets[zstd])")
+def test_the_members_of_a_fatbin_are_bounded_together() -> None:
+    """Each of 300 members has 4 MB, from 150 bytes: a launch looks at all of them."""
+    from backports.zstd import compress
+
+    frame = compress(bytes(4_000_000))
+    head = struct.pack("<HHIQIQIQQQQ", 2, 0x101, 64, len(frame), len(frame), 0, 90, 0, 1 << 15, 0, 4_000_000)
+    assert len(head) == 64
+    data = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 300 * (64 + len(frame))) + (head + frame) * 300
+    with pytest.raises(devmod.FormatError) as caught:
+        fatbin_members(data)
+    limit = (1 << 20) + 256 * len(data)
+    total = (limit // 4_000_000 + 1) * 4_000_000
+    assert str(caught.value) == f"the CUDA fatbin is invalid: its members have {total} bytes after decompression, which is over the limit"
 
 
 def test_zstd_is_an_extra() -> None:

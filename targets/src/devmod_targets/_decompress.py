@@ -48,7 +48,10 @@ def decompress_zstd(data: bytes | memoryview, size: int, what: str, *, kind: str
     except ImportError as error:
         install = not_installed("backports.zstd", 'pip install "devmod-targets[zstd]"')
         raise ToolchainNotFoundError(f"{what} is compressed with zstd, and cannot be read: {install}{alternative}", kind=kind) from error
-    return _decompress(zstd.ZstdDecompressor(), zstd.ZstdError, data, size, what, kind)
+    # A frame's header may request a window of 128 MiB for a few bytes. Each reader of zstd supports one of 8 MiB (RFC 8878).
+    window = min(max(size.bit_length(), 23), 27)
+    decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
+    return _decompress(decompressor, zstd.ZstdError, data, size, what, kind)
 
 
 def _decompress(decompressor: Any, error_type: type[Exception], data: bytes | memoryview, size: int, what: str, kind: str) -> bytes:

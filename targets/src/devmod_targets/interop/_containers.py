@@ -34,12 +34,41 @@ if TYPE_CHECKING:
 
 OFFLOAD_BINARY, BUNDLE, COMPRESSED = b"\x10\xff\x10\xad", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB"
 _MAX_ENTRIES, _MAX_STRINGS, _MAX_NAME = 4096, 64, 1024
-#: The limit on the decompressed bytes for each byte, and on all of them.
-RATIO, MAX_BYTES = 1024, 1 << 30
+#: The limit on the decompressed bytes for each byte of a compressed part.
+RATIO = 1024
+#: The limits on the decompressed bytes of a whole file: these, and so many for each byte; at most 1 GiB.
+_FREE_BYTES, _FILE_RATIO, _MAX_BYTES = 1 << 20, 256, 1 << 30
+#: The limit on the bytes of all entries, also of those in entries, for each byte of the file and of what was decompressed.
+_NESTING = 16
 _HEADERS = {1: Struct("<IQ"), 2: Struct("<IIQ"), 3: Struct("<QQQ")}
 
 
-def read_offload_binary(view: memoryview, at: int) -> tuple[list[Entry], int]:
+class Limits:
+    """What the containers of one file may still contain.
+
+    A container may be compressed in another one, and the entries of a container may overlap, so the limit of each container alone does not
+    bound the work for a file.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._unpacked = min(_FREE_BYTES + _FILE_RATIO * size, _MAX_BYTES)
+        self._enclosed = _NESTING * size
+
+    def unpack(self, size: int, what: str) -> None:
+        """Count bytes that are about to be decompressed. Raise FormatError if they are too many."""
+        if size > self._unpacked:
+            raise FormatError(f"{what} has {size} bytes after decompression, which is over the limit")
+        self._unpacked -= size
+        self._enclosed += _NESTING * size
+
+    def enclose(self, size: int) -> None:
+        """Count the bytes of an entry. Raise FormatError if the entries have too many."""
+        self._enclosed -= size
+        if self._enclosed < 0:
+            raise FormatError("the container is invalid: its entries overlap")
+
+
+def read_offload_binary(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
     """Return the name (the triple and the architecture) and the image of the OffloadBinary at a place, and the place of its end."""
     what = f"the OffloadBinary at byte {at}"
     version, size, entry, entry_size = unpack_from("<IQQQ", part(view, at, 32, what), 4)
@@ -58,7 +87,7 @@ def read_offload_binary(view: memoryview, at: int) -> tuple[list[Entry], int]:
     return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
 
-def read_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
+def read_bundle(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
     """Return the names and the bytes of the entries of the plain bundle at a place, and the place of its end."""
     what = f"the offload bundle at byte {at}"
     bundle = view[at:]
@@ -81,7 +110,7 @@ def read_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
     return entries, at + end
 
 
-def read_compressed_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]:
+def read_compressed_bundle(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
     """Return the contents of the compressed bundle at a place, and the place of its end."""
     what = f"the compressed offload bundle at byte {at}"
     version, method = unpack_from("<HH", part(view, at, 8, what), 4)
@@ -93,10 +122,11 @@ def read_compressed_bundle(view: memoryview, at: int) -> tuple[list[Entry], int]
     if total < 8 + header.size:
         raise FormatError(f"{what} is invalid: its size is {total} bytes")
     data = part(view, at, total, what)[8 + header.size :]
-    if length > min(RATIO * len(data), MAX_BYTES):
+    if length > RATIO * len(data):
         raise FormatError(f"{what} has {length} bytes after decompression of {len(data)}, which is over the limit")
     if method not in (0, 1):
         raise FormatError(f"{what} has the compression method {method}; devmod reads 0 (zlib) and 1 (zstd)")
+    limits.unpack(length, what)
     contents = decompress_zstd(data, length, what) if method else decompress_zlib(data, length, what)
     return [("", memoryview(contents))], at + total
 

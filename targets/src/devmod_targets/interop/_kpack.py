@@ -19,7 +19,7 @@ from struct import unpack_from
 
 from devmod.errors import FormatError, quote_name
 from devmod_targets._decompress import decompress_zstd
-from devmod_targets.interop._containers import MAX_BYTES, RATIO, part
+from devmod_targets.interop._containers import RATIO, Limits, part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MAGIC = b"KPAK"
 _MAX_ENTRIES, _MAX_NAME, _MAX_TABLE = 4096, 1024, 1 << 24
 
 
-def read_kpack(view: memoryview, at: int) -> tuple[list[tuple[str, memoryview]], int]:
+def read_kpack(view: memoryview, at: int, limits: Limits) -> tuple[list[tuple[str, memoryview]], int]:
     """Return the names (architecture and file) and the code objects of the archive at a place, and the place of its end.
 
     All sizes are checked before the first code object is decompressed.
@@ -52,16 +52,27 @@ def read_kpack(view: memoryview, at: int) -> tuple[list[tuple[str, memoryview]],
             raise FormatError(f"{which} has no size; expected 'original_size' in the table")
         if size is not None and (sizes.get(ordinal, size) != size or (not is_compressed and size != len(blobs[ordinal]))):
             raise FormatError(f"{which} has {size} bytes in the table, and {sizes.get(ordinal, len(blobs[ordinal]))} elsewhere")
-        if is_compressed and size is not None and size > min(RATIO * len(blobs[ordinal]), MAX_BYTES):
+        if is_compressed and size is not None and size > RATIO * len(blobs[ordinal]):
             raise FormatError(f"{which} has {size} bytes after decompression of {len(blobs[ordinal])}, which is over the limit")
         sizes[ordinal] = size or 0
-    if is_compressed and sum(sizes.values()) > MAX_BYTES:
-        raise FormatError(f"{what} has {sum(sizes.values())} bytes after decompression, which is over the limit")
     images = {number: blobs[number] for number in sizes}
     if is_compressed:
+        limits.unpack(sum(sizes.values()), what)
         for number, size in sizes.items():
             images[number] = memoryview(decompress_zstd(blobs[number], size, f"code object {number} of {what}", kind="rocm"))
     return [(name, images[ordinal]) for name, ordinal, _ in entries], at + end
+
+
+class _Rest:
+    """Bytes as a file. The reader of a table takes no more of them than the table has: another archive may follow."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+
+    def read(self, size: int) -> bytes:
+        data = bytes(self._view[:size])
+        self._view = self._view[size:]
+        return data
 
 
 def _read_table(archive: memoryview, what: str) -> tuple[dict[Any, Any], int]:
@@ -73,8 +84,8 @@ def _read_table(archive: memoryview, what: str) -> tuple[dict[Any, Any], int]:
     if not 16 <= offset < len(archive):
         raise FormatError(f"{what} is invalid: its table is at byte {offset} of {len(archive)}")
     limits = {"max_array_len": 1 << 16, "max_map_len": 1 << 16, "max_str_len": 1 << 16, "max_bin_len": 1 << 16, "max_ext_len": 0}
-    unpacker = msgpack.Unpacker(strict_map_key=True, max_buffer_size=_MAX_TABLE, **limits)
-    unpacker.feed(archive[offset : offset + _MAX_TABLE])
+    rest = _Rest(archive[offset : offset + _MAX_TABLE])
+    unpacker = msgpack.Unpacker(rest, read_size=4096, strict_map_key=True, max_buffer_size=_MAX_TABLE, **limits)
     try:
         table = unpacker.unpack()
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:

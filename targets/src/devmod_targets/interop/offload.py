@@ -10,11 +10,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 import devmod
-from devmod.backend import detect_form
+from devmod.backend import detect_form, open_regular
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_targets.interop import _containers, _kpack
 from devmod_targets.interop._host import device_sections
@@ -107,7 +106,8 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
         As for `load`.
     """
     if isinstance(data, (str, os.PathLike)):
-        view = memoryview(Path(data).read_bytes())
+        with open_regular(data) as file:
+            view = memoryview(file.read())
     else:
         try:
             view = memoryview(data).cast("B")
@@ -116,7 +116,7 @@ def read_images(data: Buffer | str | os.PathLike[str]) -> list[OffloadImage]:
                 f"offload.load(data, fmap): data is bytes or another buffer, or a path, not {type(data).__name__}", argument="data"
             ) from None
     images: list[OffloadImage] = []
-    for image in _expand("", view, 0):
+    for image in _expand("", view, 0, _containers.Limits(len(view))):
         images.append(image)
         if len(images) > _MAX_IMAGES:
             raise FormatError(f"the container has more than {_MAX_IMAGES} images")
@@ -128,8 +128,10 @@ def is_container(data: bytes | memoryview) -> bool:
     return any(bytes(data[: len(magic)]) == magic for magic, _ in _READERS)
 
 
-def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
+def _expand(name: str, view: memoryview, depth: int, limits: _containers.Limits) -> Iterator[OffloadImage]:
     """Yield the images in a container, or the image itself."""
+    if depth:
+        limits.enclose(len(view))
     if depth > _MAX_DEPTH:
         raise FormatError(f"the container is invalid: more than {_MAX_DEPTH} containers enclose an image")
     if not len(view):  # the host's entry of a bundle
@@ -137,9 +139,11 @@ def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
     reader = next((reader for magic, reader in _READERS if bytes(view[: len(magic)]) == magic), None)
     form = "" if reader is not None else detect_form(view)
     if reader is not None:
-        yield from _expand_all(name, view, depth)
+        yield from _expand_all(name, view, depth, limits)
     elif form == "fatbin":
         for member in fatbin_members(view):
+            if member.compression:
+                limits.unpack(member.size, "the CUDA fatbin")
             known = member.kind in ("ptx", "cubin")
             yield OffloadImage("cuda" if known else "", member.kind if known else "", member.arch, memoryview(member.data))
     elif form == "elf":
@@ -149,7 +153,7 @@ def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
         elif machine == _AMDGPU:
             yield OffloadImage("rocm", "hsaco", name, view)
         else:
-            yield from _expand_host(view, depth)
+            yield from _expand_host(view, depth, limits)
     elif form == "text" and b".version" in bytes(view[:65536]) and b".target" in bytes(view[:65536]):
         yield OffloadImage("cuda", "ptx", name, view)
     elif depth:
@@ -161,25 +165,25 @@ def _expand(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
         )
 
 
-def _expand_all(name: str, view: memoryview, depth: int) -> Iterator[OffloadImage]:
+def _expand_all(name: str, view: memoryview, depth: int, limits: _containers.Limits) -> Iterator[OffloadImage]:
     """Yield the images in containers that follow each other, with zeros between them."""
     at = 0
     while at < len(view):
         reader = next((reader for magic, reader in _READERS if bytes(view[at : at + len(magic)]) == magic), None)
         if reader is None:
             raise FormatError(f"the container is invalid: expected the magic of a container at byte {at}, got {bytes(view[at : at + 8])!r}")
-        entries, end = reader(view, at)
+        entries, end = reader(view, at, limits)
         for entry, data in entries:
             if not entry.startswith("host-"):
-                yield from _expand(entry or name, data, depth + 1)
+                yield from _expand(entry or name, data, depth + 1, limits)
         at = _containers.skip_zeros(view, end)
 
 
-def _expand_host(view: memoryview, depth: int) -> Iterator[OffloadImage]:
+def _expand_host(view: memoryview, depth: int, limits: _containers.Limits) -> Iterator[OffloadImage]:
     empty = True
     for section, data in device_sections(view):
         empty = False
-        yield from _expand(section, data, depth + 1)
+        yield from _expand(section, data, depth + 1, limits)
     if empty:
         raise FormatError("the host's ELF file has no device code: expected a section .nv_fatbin, .hip_fatbin or .llvm.offloading")
 

@@ -29,6 +29,8 @@ _LZ4, _ZSTD = 1 << 13, 1 << 15
 _MAX_MEMBERS = 4096
 #: The limit on the bytes of one decompressed member.
 _MAX_BYTES = 1 << 28
+#: The limits on the decompressed bytes of all members: these, and so many for each byte of the file.
+_FREE_BYTES, _FILE_RATIO = 1 << 20, 256
 #: The limits of the formats on decompressed bytes for each byte.
 _RATIOS = {"": 1, "lz4": 256, "zstd": 1 << 15}
 #: A compressed member in messages, and how a fatbin is made without one.
@@ -97,7 +99,7 @@ def fatbin_members(data: Binary) -> list[FatbinMember]:
 
 
 def _members(view: memoryview) -> Iterator[FatbinMember]:
-    at = count = 0
+    at = count = total = 0
     while at < len(view) and (not at or any(view[at:])):
         if at + _HEADER > len(view) or unpack_from("<I", view, at) != (_MAGIC,):
             raise _error(f"expected the magic {_MAGIC:#x} at byte {at}")
@@ -111,6 +113,9 @@ def _members(view: memoryview) -> Iterator[FatbinMember]:
             if count > _MAX_MEMBERS:
                 raise _error(f"it has more than {_MAX_MEMBERS} members")
             member, at = _member(view, at, end)
+            total += member.size if member.compression else 0
+            if total > _FREE_BYTES + _FILE_RATIO * len(view):
+                raise _error(f"its members have {total} bytes after decompression, which is over the limit")
             yield member
 
 
