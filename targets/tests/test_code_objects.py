@@ -6,6 +6,7 @@ import struct
 from functools import partial
 from pathlib import Path
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 
 from devmod.errors import FormatError
@@ -89,3 +90,49 @@ def test_containers_are_known_by_their_magic(code: bytes) -> None:
         assert is_container((VECTORS / path).read_bytes())
     assert not is_container(code)
     assert not is_container(b"")
+
+
+def elf(body: bytes, sections: bytes, segments: bytes = b"") -> bytes:
+    """Return a code object with tables of sections and segments after its body."""
+    at = 64 + len(body)
+    counts = (64, 56, len(segments) // 56, 64, len(sections) // 64, 0)
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, at + len(sections), at, 0, *counts)
+    return b"\x7fELF\2\1\1\x40\2" + bytes(7) + head + body + sections + segments
+
+
+def test_notes_are_read_once() -> None:
+    """4,000 sections are one note of 240 kB."""
+    metadata = msgpack.packb({"amdhsa.kernels": [], "x": [[number] for number in range(60_000)]})
+    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
+    section = struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0)
+    assert read_code_object(elf(note, section)) == {}
+    message = "the rocm payload of format 'hsaco' is damaged, or is not a code object: its notes overlap"
+    check_error(FormatError, lambda: read_code_object(elf(note, section * 4000)), message)
+
+
+def test_symbols_are_read_once() -> None:
+    symbols = struct.pack("<IBBHQQ", 1, 0, 0, 1, 0, 0) * 20_000
+    section = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, 64, len(symbols), 0, 0, 1, 24)
+    message = DAMAGED + "it has 5000 tables of dynamic symbols; expected at most 1"
+    check_error(FormatError, lambda: check_code_object(elf(symbols, section * 5000), ["k.kd"]), message)
+
+
+def test_segments_are_few() -> None:
+    """Each kernel's descriptor is looked for in each segment."""
+    segments = struct.pack("<IIQQQQQQ", 1, 1, 0, 0, 0, 1, 1, 1) * 8000
+    message = DAMAGED + "it has 8000 loaded segments; expected at most 64"
+    check_error(FormatError, lambda: check_code_object(elf(b"", b"", segments), [f"k{n}.kd" for n in range(8000)]), message)
+
+
+def test_names_that_end_at_one_place_are_compared_once() -> None:
+    """20,000 symbols have names of up to 300 kB, and one of them is looked for."""
+    names = b"\0" + b"k" * 300_000 + b".kd\0"
+    symbols = b"".join(struct.pack("<IBBHQQ", 1 + number, 0, 0, 1, 0, 0) for number in range(20_000))
+    sections = struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, 64, len(symbols), 1, 0, 1, 24)
+    sections += struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64 + len(symbols), len(names), 0, 0, 1, 0)
+    data = elf(symbols + names, sections)
+    check_error(
+        FormatError,
+        lambda: check_code_object(data, ["q" * 1000 + ".kd"]),
+        DAMAGED + f"the kernel {'q' * 100!r}… (1000 characters) has no descriptor",
+    )

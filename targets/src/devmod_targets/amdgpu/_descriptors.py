@@ -22,6 +22,10 @@ _SYMBOL = Struct("<IBBHQQ")
 _SEGMENT = Struct("<IIQQQQQQ")
 _DYNAMIC_SYMBOLS = 11
 _LOAD, _EXECUTABLE = 1, 1
+#: The limits on the tables of dynamic symbols, of which ELF allows one, and on the loaded segments, of which a code object has about six.
+_MAX_TABLES, _MAX_LOADED = 1, 64
+#: The limit on the bytes of a symbol's name: the names of many symbols may end at one place.
+_MAX_NAME = 1 << 16
 _DESCRIPTOR_BYTES = 64
 #: Instructions are aligned to 256 bytes.
 _ENTRY_ALIGNMENT = 256
@@ -51,7 +55,12 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
     (table, step, count) = (int.from_bytes(code[start:end], "little") for start, end in ((32, 40), (54, 56), (56, 58)))
     segments = [_SEGMENT.unpack_from(code, table + step * number) for number in range(count)]
     loaded = [segment for segment in segments if segment[0] == _LOAD]
-    addresses = dict(_dynamic_symbols(code, {symbol.encode() for symbol in symbols}))
+    if len(loaded) > _MAX_LOADED:
+        return f"it has {len(loaded)} loaded segments; expected at most {_MAX_LOADED}"
+    tables = _symbol_tables(code)
+    if len(tables) > _MAX_TABLES:
+        return f"it has {len(tables)} tables of dynamic symbols; expected at most {_MAX_TABLES}"
+    addresses = dict(_dynamic_symbols(code, tables, {symbol.encode() for symbol in symbols}))
     for symbol in symbols:
         label = f"the kernel {quote_name(symbol.removesuffix('.kd'))}"
         address = addresses.get(symbol.encode())
@@ -70,17 +79,25 @@ def _find_damage(code: memoryview, symbols: list[str]) -> str:
     return ""
 
 
-def _dynamic_symbols(code: memoryview, names: set[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the symbols of `names` in the file's table of dynamic symbols, with their addresses."""
+def _symbol_tables(code: memoryview) -> list[tuple[int, int, memoryview]]:
+    """Return the offset and the size of each table of dynamic symbols, and its names."""
     table, step, count = (int.from_bytes(code[start:end], "little") for start, end in ((40, 48), (58, 60), (60, 62)))
     sections = [_SECTION.unpack_from(code, table + step * number) for number in range(count)]
-    longest = max(map(len, names), default=0)
-    for kind, offset, size, link, width in sections:
-        if kind != _DYNAMIC_SYMBOLS or width != _SYMBOL.size or link >= len(sections):
-            continue
-        strings = bytes(code[sections[link][1] : sections[link][1] + sections[link][2]])
-        for at in range(offset, offset + size - width + 1, width):
-            name, _, _, section, address, _ = _SYMBOL.unpack_from(code, at)
-            text, end, _ = strings[name : name + longest + 1].partition(b"\0")
-            if section and end and text in names:
-                yield text, address
+    return [
+        (offset, size, code[sections[link][1] : sections[link][1] + sections[link][2]])
+        for kind, offset, size, link, width in sections
+        if kind == _DYNAMIC_SYMBOLS and width == _SYMBOL.size and link < len(sections)
+    ]
+
+
+def _dynamic_symbols(code: memoryview, tables: Iterable[tuple[int, int, memoryview]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the symbols of `names` in the tables, with their addresses."""
+    lengths = {len(name) for name in names}
+    longest = min(max(lengths, default=0), _MAX_NAME)
+    for offset, size, view in tables:
+        strings = bytes(view)
+        for at in range(offset, offset + size - _SYMBOL.size + 1, _SYMBOL.size):
+            start, _, _, section, address, _ = _SYMBOL.unpack_from(code, at)
+            end = strings.find(b"\0", start, start + longest + 1)
+            if section and end - start in lengths and strings[start:end] in names:
+                yield strings[start:end], address

@@ -163,12 +163,16 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
     step, count = struct.unpack_from("<HH", code, 58)
     if step != _SECTION.size or count > _MAX_SECTIONS or table + step * count > len(code):
         raise _damaged("its section headers end outside the file")
+    total = 0
     for number in range(count):
         _, kind, _, _, offset, size, *_ = _SECTION.unpack_from(code, table + step * number)
         if kind != _NOTE_SECTION:
             continue
         if offset + size > len(code) or size > _MAX_NOTES:
             raise _damaged("its notes end outside the file")
+        total += size
+        if total > len(code):
+            raise _damaged("its notes overlap")
         at, end = offset, offset + size
         while at + 12 <= end:
             name_size, data_size, type_ = struct.unpack_from("<III", code, at)
