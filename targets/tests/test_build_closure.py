@@ -118,6 +118,28 @@ def test_an_include_by_a_macro_reads_all_files_of_the_folders(tmp_path: Path, li
     assert closure(tmp_path, "inc").digest != result.digest
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'#/*{"x" * 200}*/include "a.h"',
+        f'#include /*{"x" * 200}*/ "a.h"',
+        f"#include <{'./' * 300}a.h>",
+        f"__has_include/*{'x' * 200}*/(H)",
+    ],
+)
+def test_long_comments_and_names_read_all_files_of_the_folders(tmp_path: Path, line: str) -> None:
+    write(tmp_path, k_cl=line + "\n", a_h="", b_h="")
+    assert names(closure(tmp_path), tmp_path) == {"k.cl", "a.h", "b.h"}
+
+
+@pytest.mark.parametrize("piece", ["#/*", "#include <", '#include "', "# include /*", "__has_include/*", "%: /**/", "#include "])
+@pytest.mark.parametrize("end", ["", " */"])
+def test_a_hostile_text_takes_linear_time(tmp_path: Path, piece: str, end: str) -> None:
+    """No megabyte of a repeated piece makes the reader search the rest of the text for each piece, which would take hours."""
+    write(tmp_path, k_cl="// include\n" + piece * (1_000_000 // len(piece)) + end)
+    assert "k.cl" in names(closure(tmp_path), tmp_path)
+
+
 @pytest.mark.parametrize("line", ["// an #include in a comment", '/* #include */ "text"', '"#include"'])
 def test_the_word_in_a_comment_or_a_string_is_no_include_by_a_macro(tmp_path: Path, line: str) -> None:
     write(tmp_path, k_cl=line + "\n", a_h="")

@@ -17,12 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Blanks and comments inside a directive.
-_BLANK = rb"(?:[^\S\n]|/\*(?:[^*]|\*(?!/))*\*/)*"
+#: Blanks and comments inside a directive. The bounds keep the work linear in the size of a text; longer comments and names are `long`.
+_BLANK = rb"(?:[^\S\n]|/\*(?:[^*]|\*(?!/)){0,128}+\*/)*+"
 #: The start of an include in any spelling, and its file if the text names it.
 _INCLUDE = re.compile(
-    rb"(?:(?:\#|%:|\?\?=)" + _BLANK + rb"(?:include_next|include|import|embed)\b|__has_(?:include_next|include|embed)" + _BLANK + rb"\()"
-    + _BLANK + rb'(?:"(?P<quoted>[^"\n]*)"|<(?P<angled>[^>\n]*)>)?'
+    rb"(?:(?:\#|%:|\?\?=)" + _BLANK + rb"(?:(?:include_next|include|import|embed)\b|(?P<long>/\*))"
+    rb"|__has_(?:include_next|include|embed)" + _BLANK + rb"(?:\(|(?P<long_2>/\*)))"
+    + _BLANK + rb'(?:"(?P<quoted>[^"\n]{0,500})"|<(?P<angled>[^>\n]{0,500})>|(?P<long_3>/\*|["<][^">\n]{500}))?'
 )  # fmt: skip
 #: Every text with an include contains one of these names.
 _WORDS = (b"include", b"import", b"embed")
@@ -218,7 +219,9 @@ def _includes(data: bytes) -> tuple[tuple[bytes, ...], bool]:
     unnamed = False
     for match in _INCLUDE.finditer(data):
         name = match["quoted"] if match["quoted"] is not None else match["angled"]
-        if name:
+        if match["long"] or match["long_2"] or match["long_3"]:
+            opaque = True
+        elif name:
             names[name] = None
         else:
             unnamed = True
