@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import devmod
 from devmod._cli import main
+from devmod_conformance.checks import check_error
 from devmod_targets.build import ManifestError, plan_of, read_manifest
 
 OPENCL = 'targets = ["opencl"]\n'
@@ -418,12 +420,48 @@ def test_a_message_lists_twenty_mistakes() -> None:
         (b"# \xff\n", ":1: the file: expected UTF-8 text, got the byte 0xff"),
         (b"\n\nx = \xe4\n", ":3: the file: expected UTF-8 text, got the byte 0xe4"),
         (b"x = " + b"[" * 5000 + b"]" * 5000, ": the file: its arrays or tables are nested too deeply"),
+        (b"x = " + b"[" * 33 + b"0" + b"]" * 33, ": the file: its arrays or tables are nested too deeply"),
+        (b"a." * 200_000 + b"a = 1", ": the file: its arrays or tables are nested too deeply"),
+        (b"[" + b'\'a\' . "\\"".' * 100_000 + b"a]", ": the file: its arrays or tables are nested too deeply"),
         (b"#" * (17 << 20), ": the file: it is too large for a manifest: over 16 MiB"),
+        (b"x = " + b"9" * 5000, ": the file: it has an integer of more than 64 bits"),
+        (b"\na.b = [0, {c = 0x" + b"f" * 5000 + b"}]", ":2: a.b[1].c: expected an integer of at most 64 bits"),
+        (b"x = 18446744073709551616", ":1: x: expected an integer of at most 64 bits"),
+        (b"x = -9223372036854775809", ":1: x: expected an integer of at most 64 bits"),
     ],
-    ids=["a byte", "a byte in line 3", "depth", "size"],
+    ids=[
+        "a byte",
+        "a byte in line 3",
+        "depth",
+        "depth of arrays",
+        "depth of a key",
+        "depth of a header",
+        "size",
+        "digits",
+        "digits in hex",
+        "more than 64 bits",
+        "less than 64 bits",
+    ],
 )
 def test_a_file_that_is_no_manifest(data: bytes, message: str) -> None:
     assert message_of(data) == f"devmod.toml{message}"
+
+
+def test_integers_of_64_bits_are_read() -> None:
+    Path("devmod.toml").write_text(KERNEL + "defines = {A = 18446744073709551615, B = -9223372036854775808}\n")
+    assert read_manifest().kernels[0].section.defines == (("A", 2**64 - 1), ("B", -(2**63)))
+
+
+def test_a_manifest_in_a_pipe_is_refused_at_once() -> None:
+    os.mkfifo("devmod.toml")
+    check_error(devmod.FormatError, lambda: read_manifest("devmod.toml"), "'devmod.toml' is a pipe (FIFO); expected a regular file")
+
+
+def test_the_first_thousand_mistakes_are_enough() -> None:
+    """A look-up of each of a million unknown targets would take minutes."""
+    names = ", ".join(f'"t{number}"' for number in range(50_000))
+    lines = message_of(f"targets = [{names}]\n{TWICE}").split("\n")
+    assert (lines[0], lines[-1], len(lines)) == ("devmod.toml has 1000 mistakes or more:", "… and 980 more", 22)
 
 
 def test_a_mistake_in_a_pyproject_has_the_line_of_that_file() -> None:

@@ -44,8 +44,9 @@ class Checks:
         self._manifest = manifest
         self._add = problems.add
         self._problems = problems
-        self._folders: dict[str, list[str]] = {}
-        self._specs = [spec for spec in map(find_spec, dict.fromkeys((*KINDS, *registered("devmod.targets")))) if spec is not None]
+        self._folders: dict[str, dict[str, None]] = {}
+        self._kinds = dict.fromkeys((*KINDS, *registered("devmod.targets")))
+        self._specs = [spec for spec in map(find_spec, self._kinds) if spec is not None]
 
     def run(self) -> None:
         """Check the targets, the files, and then the sources of each kernel for its targets."""
@@ -75,13 +76,12 @@ class Checks:
                 continue
             try:
                 target = Target.parse(text)
-                spec = find_spec(target.kind)
+                spec = find_spec(target.kind) if target.kind in self._kinds else None  # a miss looks at every distribution
             except DevmodError as error:
                 self._add((*keys, index), str(error))
                 continue
             if spec is None:
-                known = list(dict.fromkeys((*KINDS, *registered("devmod.targets"))))
-                hint = did_you_mean(target.kind, known) or f". The kinds are {', '.join(known)}"
+                hint = did_you_mean(target.kind, self._kinds) or f". The kinds are {', '.join(self._kinds)}"
                 self._add((*keys, index), f"unknown target {target.kind!r}{hint}")
             elif not spec.compiler:
                 self._add((*keys, index), f"this release of devmod has no compiler for {target.kind}")
@@ -150,12 +150,12 @@ class Checks:
         suggestion = did_you_mean(name, self._names(os.path.dirname(self._path(path))))
         return suggestion.replace(". Did you mean '", f". Did you mean '{folder}/") if folder else suggestion
 
-    def _names(self, folder: str) -> list[str]:
+    def _names(self, folder: str) -> dict[str, None]:
         if folder not in self._folders:
             try:
-                self._folders[folder] = os.listdir(folder)
+                self._folders[folder] = dict.fromkeys(os.listdir(folder))
             except OSError:
-                self._folders[folder] = []
+                self._folders[folder] = {}
         return self._folders[folder]
 
     def _path(self, path: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from devmod.backend import open_regular
 from devmod.errors import FormatError
 from devmod_targets.build.toml_lines import key_lines
 
@@ -21,8 +23,12 @@ MANIFEST_NAME = "devmod.toml"
 PYPROJECT = "pyproject.toml"
 #: The largest size of a manifest. A thousand kernels take about 200 kB.
 _LARGEST = 16 << 20
-#: The largest number of mistakes in a message.
-_MAX_SHOWN = 20
+#: The largest number of mistakes in a message, and of those that are looked for.
+_MAX_SHOWN, MAX_PROBLEMS = 20, 1000
+#: The largest depth of tables and arrays. A struct in a struct takes two.
+_MAX_DEPTH = 32
+#: A dotted key that is deeper than that. tomllib takes time and memory in proportion to the square of its length.
+_DEEP_KEY = re.compile(rf"""(?<![\w-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+')[ \t]*\.[ \t]*){{{_MAX_DEPTH}}}""", re.ASCII)
 
 
 class Problem(NamedTuple):
@@ -50,7 +56,8 @@ class ManifestError(FormatError):
         lines = [f"{path}:{line}: {key}: {text}" if line else f"{path}: {key}: {text}" for line, key, text in self.problems]
         if len(lines) > 1:
             hidden = len(lines) - _MAX_SHOWN
-            lines = [f"{path} has {len(lines)} mistakes:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
+            count = f"{len(lines)} mistakes{' or more' if len(lines) >= MAX_PROBLEMS else ''}"
+            lines = [f"{path} has {count}:", *lines[:_MAX_SHOWN], *([f"… and {hidden} more"] if hidden > 0 else [])]
         super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -160,7 +167,7 @@ def _tool_tables(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read(path: str) -> str:
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise ManifestError(path, [Problem(0, "the file", f"it is too large for a manifest: over {_LARGEST >> 20} MiB")])
@@ -172,8 +179,10 @@ def _read(path: str) -> str:
 
 
 def _parse(path: str, text: str) -> dict[str, Any]:
+    if _DEEP_KEY.search(text):
+        raise ManifestError(path, [_too_deep()])
     try:
-        return tomllib.loads(text)
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         message, _, place = str(error).partition(" (at ")
         words = place.removesuffix(")").split()  # "line 3, column 7", or "end of document"
@@ -181,5 +190,28 @@ def _parse(path: str, text: str) -> dict[str, Any]:
         line = int(words[1].strip(",")) if in_line else text.count("\n") + 1
         where = f"column {words[3]}" if in_line else "the end of the file"
         raise ManifestError(path, [Problem(line, where, f"the text is not TOML: {message}")]) from None
+    except ValueError:  # Python's limit on the digits of an integer
+        raise ManifestError(path, [Problem(0, "the file", "it has an integer of more than 64 bits")]) from None
     except RecursionError:
-        raise ManifestError(path, [Problem(0, "the file", "its arrays or tables are nested too deeply")]) from None
+        raise ManifestError(path, [_too_deep()]) from None
+    _check_values(path, text, data)
+    return data
+
+
+def _check_values(path: str, text: str, data: Mapping[str, Any]) -> None:
+    """Check the depth of the tables, and the integers: Python's have any size, and no message or command takes such a one."""
+    waiting: list[tuple[KeyPath, Any]] = [((), data)]
+    while waiting:
+        keys, value = waiting.pop()
+        if len(keys) > _MAX_DEPTH:
+            raise ManifestError(path, [_too_deep()])
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(each, (dict, list)):
+                waiting.append(((*keys, key), each))
+            elif isinstance(each, int) and not -(1 << 63) <= each < 1 << 64:
+                problem = Document(path, text, data).problem((*keys, key), "expected an integer of at most 64 bits")
+                raise ManifestError(path, [problem])
+
+
+def _too_deep() -> Problem:
+    return Problem(0, "the file", "its arrays or tables are nested too deeply")

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from devmod.errors import did_you_mean, list_names, quote_name
+from devmod_targets.build.document import MAX_PROBLEMS, ManifestError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ class Problems:
         self._problems: dict[Problem, None] = {}
 
     def add(self, keys: KeyPath, text: str) -> None:
-        """Add a mistake at a key."""
+        """Add a mistake at a key. Raise ManifestError if there are too many to look for more."""
         self._problems.setdefault(self._document.problem(keys, text))
+        if len(self._problems) >= MAX_PROBLEMS:
+            raise ManifestError(self._document.path, [*self._problems])
 
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._problems)

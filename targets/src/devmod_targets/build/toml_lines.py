@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     #: The keys from the root to a value. The members of an array have their index.
     KeyPath = tuple[str | int, ...]
 
-_SPACE = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+# A possessive repetition (``*+``) keeps no place for each character to come back to.
+_SPACE = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BASIC = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BASIC = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _LITERAL = re.compile(r"'[^']*'")
 #: A multi-line string may end with one or two quotes of its own before the three that close it.
 _STRINGS = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}(?!")|' + r"'''.*?'{3,5}(?!')|" + f"{_BASIC.pattern}|{_LITERAL.pattern}", re.DOTALL)
