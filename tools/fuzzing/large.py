@@ -400,6 +400,78 @@ def mangled_types(size: int) -> bytes:
     return b"_Z1f1a" + b"P1aIS_E" * (size // 7)
 
 
+# -- code objects and containers of them
+
+
+def _object(body: bytes, sections: bytes, segments: bytes = b"") -> bytes:
+    at = 64 + len(body)
+    counts = (64, 56, len(segments) // 56, 64, len(sections) // 64, 0)
+    head = struct.pack("<HHIQQQIHHHHHH", 3, 224, 1, 0, at + len(sections), at, 0, *counts)
+    return b"\x7fELF\2\1\1\x40\2" + bytes(7) + head + body + sections + segments
+
+
+def code_object_notes(size: int) -> bytes:
+    """Return a code object many of whose sections are one note."""
+    kernels = [Pairs([("x", number)]) for number in range(size // 8)]
+    metadata = pack(Pairs([("amdhsa.kernels", []), ("x", kernels)]))
+    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
+    return _object(note, struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0) * min(size // 128, 4000))
+
+
+def code_object_kernels(size: int) -> bytes:
+    """Return a code object with many kernels, none of which has a descriptor."""
+    names = ("name", "symbol", "kernarg_segment_size")
+    kernels = [Pairs(zip((f".{each}" for each in names), (f"k{n}", f"k{n}.kd", 0), strict=True)) for n in range(size // 60)]
+    metadata = pack(Pairs([("amdhsa.kernels", kernels)]))
+    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata + bytes(-len(metadata) % 4)
+    return _object(note, struct.pack("<IIQQQQIIQQ", 0, 7, 0, 0, 64, len(note), 0, 0, 1, 0))
+
+
+def _archive(table: Pairs, body: bytes) -> bytes:
+    return (b"KPAK" + struct.pack("<IQ", 1, 64 + len(body))).ljust(64, b"\0") + body + pack(table)
+
+
+def kpack_archives(size: int) -> bytes:
+    """Return archives without code objects that follow each other."""
+    return _archive(Pairs([("compression_scheme", "none"), ("toc", Pairs([])), ("blobs", [])]), b"") * (size // 110)
+
+
+def kpack_nested(size: int) -> bytes:
+    """Return archives in archives, each of which has the one inside it several times."""
+    data = bytes(size // 2)
+    for _ in range(6):
+        entries = Pairs((f"gfx{number}", Pairs([("ordinal", 0)])) for number in range(max(2, size // 400)))
+        place = Pairs([("offset", 64), ("size", len(data))])
+        data = _archive(Pairs([("compression_scheme", "none"), ("toc", Pairs([("k", entries)])), ("blobs", [place])]), data)
+    return data
+
+
+def offload_binaries(size: int) -> bytes:
+    """Return OffloadBinaries without images that follow each other."""
+    entry = struct.pack("<HHIQQQQ", 0, 2, 0, 72, 0, 72, 0)
+    return (b"\x10\xff\x10\xad" + struct.pack("<IQQQ", 1, 72, 32, 40) + entry) * (size // 72)
+
+
+# -- manifests
+
+_KERNEL = 'targets = ["opencl"]\n[kernels.a]\nsources = ["a.cl"]\n'
+
+
+def manifest_keys(size: int) -> bytes:
+    """Return a manifest with many unknown keys."""
+    return (_KERNEL + "".join(f"x{number} = 1\n" for number in range(size // 11))).encode()
+
+
+def manifest_key(size: int) -> bytes:
+    """Return a manifest with one long dotted key."""
+    return b"a." * (size // 2) + b"a = 1\n"
+
+
+def manifest_array(size: int) -> bytes:
+    """Return a manifest with many values in deep arrays."""
+    return b"a = " + b"[" * 30 + b"0," * (size // 2) + b"]" * 30
+
+
 #: Name to the reader, the maker, and the size in bytes.
 LARGE: dict[str, tuple[str, Maker, int]] = {
     "bundle: tiny maps under an unknown key": ("bundle", tiny_maps, 3_900_000),
@@ -435,6 +507,14 @@ LARGE: dict[str, tuple[str, Maker, int]] = {
     "PTX: a chain of functions": ("ptx", ptx_functions, 300_000),
     "cubin: sections of one name": ("cubin", cubin_sections, 600_000),
     "fatbin: members": ("fatbin", fatbin_members, 250_000),
+    "code object: notes": ("code-object", code_object_notes, 500_000),
+    "code object: kernels": ("code-object", code_object_kernels, 500_000),
+    "kpack: archives": ("offload", kpack_archives, 400_000),
+    "kpack: archives in archives": ("offload", kpack_nested, 300_000),
+    "offload: binaries": ("offload", offload_binaries, 300_000),
+    "manifest: unknown keys": ("manifest", manifest_keys, 400_000),
+    "manifest: a dotted key": ("manifest", manifest_key, 400_000),
+    "manifest: deep arrays": ("manifest", manifest_array, 400_000),
     "mangled name: types": ("mangled", mangled_types, 60_000),
     "WGSL: structs": ("wgsl", wgsl_structs, 717),
     "WGSL: entries": ("wgsl", wgsl_entries, 60_000),

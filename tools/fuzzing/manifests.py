@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.constants import load_constants
-from devmod_targets.build.document import ManifestError
+from devmod_targets.build.document import ManifestError, read_document
 from devmod_targets.build.manifest import Constants, ConstantsFile
 from devmod_targets.build.toml_lines import key_lines
 
@@ -53,11 +52,11 @@ def read_manifest_file(data: bytes, scratch: Callable[[str, bytes], str], breach
         scratch(name, b"")
     path = scratch("devmod.toml", data)
     try:
-        text = data.decode("utf-8-sig")
-        values = tomllib.loads(text)
-    except (ValueError, RecursionError):
+        document = read_document(path)  # its limits are those of the scanner too
+    except ManifestError:
         pass
     else:
+        text, values = data.decode("utf-8-sig"), document.data
         lines = key_lines(text)
         if set(lines) != set(_paths(values)) or not all(1 <= line <= text.count("\n") + 1 for line in lines.values()):
             raise breach("the keys with lines are not those of tomllib")

@@ -474,8 +474,8 @@ def read_offload(data: bytes) -> None:
 
     images: list[offload.OffloadImage] = attempt(partial(offload.read_images, data)) or []
     size = sum(len(image.data) for image in images)
-    # Compressed images may be 1,024 times as long as the file, within other compressed ones.
-    if size > max(len(data), 1) << 20:
+    # All decompressed bytes are at most 1 MiB and 256 times the file, and images may share bytes.
+    if size > 16 * ((1 << 20) + 257 * len(data)):
         raise Breach(f"{len(data)} bytes contain images of {size} bytes")
     module = attempt(partial(offload.load, data, _ADD)) if images else None
     if module is not None:
