@@ -41,17 +41,20 @@ def test_a_batch_is_one_graph_launch_in_the_order_of_its_body(
 
 
 @pytest.mark.row("R37")
-def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any) -> None:
+def test_batches_may_be_nested_and_empty(device: Any, stream: Any, step: Any, vendor: Vendor, standin: StandinDriver) -> None:
     x = device.zeros(4, "int32")
     launch = step.bind(x, 4, grid=1, block=4, stream=stream)
     with stream.batch():
         pass
+    graphs = vendor.calls("launch_graph")
     with stream.batch():
         run(step, x, 1, stream=stream)
         with stream.batch():
             run(step, x, 2, stream=stream)
             launch()
         run(step, x, 3, stream=stream)
+        assert vendor.calls("launch_graph") == graphs
+    assert vendor.calls("launch_graph") == graphs + 1
     stream.synchronize()
     assert x.numpy().tolist() == [((1 * 2 + 2) * 2 + 4) * 2 + 3] * 4
 
