@@ -80,6 +80,11 @@ def include_names(text: str) -> list[str]:
     return [match[1] for match in _INCLUDE.finditer(text)]
 
 
+def names_all_includes(text: str) -> bool:
+    """Return whether each include has the name of its header, and no macro has one."""
+    return len(_INCLUDE.findall(text)) == len(_ANY_INCLUDE.findall(text))
+
+
 def conditions_agree(text: str, options: Iterable[str], known_headers: Collection[str]) -> bool:
     """Return whether the conditions use only macros whose values are the same for libclang and NVRTC.
 
@@ -96,8 +101,8 @@ def conditions_agree(text: str, options: Iterable[str], known_headers: Collectio
         return False
     text = text.replace("\\\n", " ")
     includes = include_names(text)
-    if len(includes) != len(_ANY_INCLUDE.findall(text)):
-        return False  # a macro names a header
+    if not names_all_includes(text):
+        return False
     if all(name in host_headers() for name in includes):
         foreign = _OF_COMPILER
     else:

@@ -97,16 +97,17 @@ def dtypes() -> Mapping[str, str]:
     return result | {name: dtype for types in _SMALL.values() for name, dtype, _ in types}
 
 
-def vector_declarations() -> str:
-    """Return the declarations of the vectors, which every program has."""
-    lines = []
+@cache
+def vector_declarations() -> Mapping[str, str]:
+    """Return the declaration of each vector, which every program has."""
+    lines = {}
     for name, number, lanes, align, _ in _vectors():
         fields = ", ".join("xyzw"[:lanes])
         body = f"{number} {fields};"
         if name == "dim3":
             body += " __device__ constexpr dim3(unsigned int a = 1, unsigned int b = 1, unsigned int c = 1) : x(a), y(b), z(c) {}"
-        lines.append(f"struct __attribute__((aligned({align}))) {name} {{ {body} }};")
-    return "\n".join(lines)
+        lines[name] = f"struct __attribute__((aligned({align}))) {name} {{ {body} }};"
+    return lines
 
 
 def float_declarations(header: str) -> str:

@@ -172,14 +172,14 @@ def read_source(
     main = os.path.join(VIRTUAL_FOLDER, "program.cu")
     prelude = os.path.join(VIRTUAL_FOLDER, _prelude.NAME)
     text = source.text
-    headers = dict(_prelude.headers())
+    headers = dict(_prelude.program_headers(text))
     for name in include_names(text):
         headers.setdefault(name, "")  # after a missing file libclang reports no further error
     appended = instance_variables(expressions)
     head = "".join(f"#define {name} {value}\n" for name, value in macros) + predefined(text)
     files = [
         (main, text + appended),
-        (prelude, head + _prelude.text()),
+        (prelude, head + _prelude.text(text + appended)),
         *((os.path.join(_HEADERS, *name.split("/")), content) for name, content in headers.items() if _is_plain(name)),
     ]
     arguments = [
