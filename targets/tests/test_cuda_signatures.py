@@ -335,6 +335,27 @@ def test_a_type_of_an_unknown_header(probes: list[list[str]]) -> None:
     assert probes == [["k", "a::l"]]  # the symbol of the other kernel has its types
 
 
+def test_names_of_numbers_need_no_probe_under_an_unknown_header(probes: list[list[str]]) -> None:
+    """CUB's headers take NVRTC seconds. The names of numbers in a parameter mean the same with every header."""
+    text = f"""#include <library_types.h>
+    #include <cstdint>
+    #define NUMBER float
+    struct Pair {{ int a; float b; }};
+    {K}plain(const float *__restrict__ in, unsigned long long *out, const int rows[2], uint32_t n, bool, size_t size) {{}}
+    {K}macro(NUMBER *x) {{}}
+    {K}record(Pair pair) {{}}
+    {K}longer(float *x, unsigned int intensity, cudaDataType type) {{}}
+    """
+    functions = {name: signature(info) for name, info in compile_text(text).items()}
+    assert functions == {
+        "plain": ["in: r float32*", "out: rw uint64*", "rows: r int32* size 8", "n: uint32", ": bool", "size: uint64"],
+        "macro": ["x: rw float32*"],
+        "record": ["pair: uint8x8 align 4 {a int32@0, b float32@4}"],
+        "longer": ["x: rw float32*", "intensity: uint32", "type: uint32"],
+    }
+    assert probes == [["macro", "record", "longer"]]
+
+
 def test_a_kernel_that_a_macro_of_an_unknown_header_declares(
     probes: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,6 +417,8 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
          "#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#include <cuda_fp16.h>\n#ifdef USE_HALF\ntypedef half T;\n#else\ntypedef float T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#ifndef N\n#define N 3\n#endif\nstruct P { int x[N]; };" + K + "k(P p) {}", "p: uint8x12 align 4 {x int32[3]@0}"),
+        ("template <class T> struct P { T *data; int n; };" + K + "k(const P<const int> *q, P<const int *> p) {}", "q: r uint8x16* align 8|p: uint8x16 align 8 {data uint64@0, n int32@8}"),
+        ("#define V(n) float##n\n" + K + "k(V(4) v, V(2) *p) {}", "v: float32x4|p: rw float32x2*"),
         ("struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}", "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4"),
     ],
 )  # fmt: skip

@@ -53,12 +53,12 @@ class ImageKernel:
             and not declaration.is_template
             and declaration.signature() == signature_key(entry.name)
         )
-        self._is_certain = declaration is not None and (source.is_complete or same_symbol)
+        self._is_certain = declaration is not None and (same_symbol or source.has_certain_types(declaration))
         self._text = source.text
         if declaration is not None:
             self._arguments = [
-                clang_argument(argument, name, source.unknown, source.is_certain)
-                for argument, name in zip(declaration.cursor.get_arguments(), declaration.parameter_names(source.library), strict=True)
+                clang_argument(argument, name, source.unknown, source.is_certain, source.known_types)
+                for argument, name in zip(declaration.arguments, declaration.parameter_names(source.library), strict=True)
             ]
         has_types = self._is_certain and self._arguments is not None and all(each.type for each in self._arguments)
         self.needs_probe = not has_types and self._nodes is None
@@ -151,7 +151,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     matched = {id(kernel) for _, kernel in ordered}
     for kernel in source.by_signature.values():
         if id(kernel) not in matched:
-            unmatched.setdefault((kernel.name, len(list(kernel.cursor.get_arguments()))), []).append(kernel)
+            unmatched.setdefault((kernel.name, len(kernel.arguments)), []).append(kernel)
     results: dict[str, ImageKernel] = {}
     named: dict[str, list[tuple[str, SourceKernel | None, MangledName | None]]] = {}
     for symbol, kernel in ordered:

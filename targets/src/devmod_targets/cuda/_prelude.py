@@ -114,10 +114,11 @@ def text(program: str) -> str:
 @cache
 def _declarations() -> Mapping[str, str]:
     """Return the declarations of the vectors and functions by name."""
-    return vector_declarations() | {
+    functions = {
         name: f"template <class... T> __host__ __device__ constexpr double {name}(T...) {{ return 0; }}"
         for name in (*math_functions(), *_FUNCTIONS)
     }
+    return {**vector_declarations(), **functions}
 
 
 def program_headers(program: str) -> Mapping[str, str]:

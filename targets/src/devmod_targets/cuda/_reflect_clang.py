@@ -25,9 +25,15 @@ if TYPE_CHECKING:
 
     from devmod_targets.authoring import CompileRequest, SelfContainedSource
     from devmod_targets.authoring.clang import Libclang
+    from devmod_targets.cuda._reflect_types import Argument
 
 _HEADERS = os.path.join(VIRTUAL_FOLDER, "include")
 _SKIP_BODIES = 0x40
+#: A parameter whose type has names of numbers alone, with the name of the parameter.
+_PLAIN = re.compile(
+    rb"(?:(?:const|volatile|unsigned|signed|char|short|int|long|float|double|bool|void|size_t|u?int(?:8|16|32|64)_t|__restrict(?:__)?)\b|[*&\s])++"
+    rb"(?:\b[A-Za-z_]\w*+)?+\s*+(?:\[\s*+\d*+\s*+\]\s*+)*+"
+)
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
 
 
@@ -42,6 +48,8 @@ class SourceKernel:
         The name that libclang mangles.
     cursor
         Its declaration, or for a template the instance.
+    arguments
+        The cursors of its parameters.
     location
         Its place, such as "k.cu:12".
     is_c
@@ -50,11 +58,13 @@ class SourceKernel:
         Whether it is an instance of a template.
     """
 
-    __slots__ = ("cursor", "is_c", "is_template", "location", "name", "symbol")
+    __slots__ = ("_names", "arguments", "cursor", "is_c", "is_template", "location", "name", "symbol")
 
     def __init__(self, name: str, symbol: str, cursor: Any, location: str, is_c: bool, is_template: bool) -> None:
         self.name, self.symbol, self.cursor, self.location = name, symbol, cursor, location
         self.is_c, self.is_template = is_c, is_template
+        self.arguments = list(cursor.get_arguments())
+        self._names: list[str] | None = None
 
     def signature(self) -> str:
         """Return the key that compares equal for the compiler's symbol, which may mark internal linkage in another way."""
@@ -62,7 +72,17 @@ class SourceKernel:
 
     def parameter_names(self, library: Libclang) -> list[str]:
         """Return the name of each parameter, as `parameter_names` has it."""
-        return parameter_names(self.cursor, library)
+        if self._names is None:
+            self._names = parameter_names(self.cursor, library)
+        return self._names
+
+    def has_plain_types(self, program: bytes, main: str) -> bool:
+        """Return whether the parameters are written with the names of numbers alone, which no header of NVIDIA changes."""
+        for argument in self.arguments:
+            start, end = argument.extent.start, argument.extent.end
+            if str(start.file) != main or _PLAIN.fullmatch(program, start.offset, end.offset) is None:
+                return False
+        return True
 
 
 def signature_key(symbol: str) -> str:
@@ -87,19 +107,34 @@ class SourceKernels:
         Whether libclang has all headers and reports no error, so that the types are those of the compiler.
     is_certain
         Whether the conditions of the preprocessor are the compiler's.
+    known_types
+        The arguments that have been read, by type.
     text
         The program.
     library, toolchain
         libclang and its version.
     """
 
-    __slots__ = ("by_expression", "by_signature", "is_certain", "is_complete", "library", "text", "toolchain", "unknown")
+    __slots__ = (
+        "_main",
+        "_program",
+        "by_expression",
+        "by_signature",
+        "is_certain",
+        "is_complete",
+        "known_types",
+        "library",
+        "text",
+        "toolchain",
+        "unknown",
+    )
 
     def __init__(
         self, library: Libclang, unit: Any, main: str, text: str, expressions: Sequence[str], names: dict[str, str], options: Sequence[str]
     ) -> None:
         self.library, self.toolchain = library, library.toolchain
         self.text = text
+        self.known_types: dict[str, Argument] = {}
         locations, fatal, last_line = [], False, text.count("\n") + 1
         for diagnostic in unit.diagnostics:
             place = diagnostic.location
@@ -115,6 +150,7 @@ class SourceKernels:
         known = _prelude.headers()
         self.is_certain = not fatal and conditions_agree(text, options, known)
         self.is_complete = self.is_certain and not locations and all(name in known for name in include_names(text))
+        self._main, self._program = main, text.encode()
         self.by_signature: dict[str, SourceKernel] = {}
         self.by_expression: dict[str, SourceKernel] = {}
         kinds = library.cindex.CursorKind
@@ -139,10 +175,15 @@ class SourceKernels:
                 if key not in self.by_signature or all(entry.parameter_names(library)):
                     self.by_signature[key] = entry
 
+    def has_certain_types(self, kernel: SourceKernel) -> bool:
+        """Return whether the types that libclang reads for a kernel without types in its symbol are the compiler's."""
+        # A header that libclang lacks is NVIDIA's: those of the user are in the text.
+        return self.is_complete or (self.is_certain and kernel.is_c and kernel.has_plain_types(self._program, self._main))
+
     def incomplete_types(self) -> list[str]:
         """Return the names of the structs behind pointers that libclang has not laid out."""
-        cursors = [kernel.cursor for kernel in (*self.by_signature.values(), *self.by_expression.values())]
-        return sorted({name for cursor in cursors for each in cursor.get_arguments() if (name := incomplete_name(each.type))})
+        kernels = (*self.by_signature.values(), *self.by_expression.values())
+        return sorted({name for kernel in kernels for each in kernel.arguments if (name := incomplete_name(each.type))})
 
 
 def read_source(

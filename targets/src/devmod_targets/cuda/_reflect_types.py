@@ -118,7 +118,10 @@ def incomplete_name(type_: Any) -> str:
     if type_kind(type_) != POINTER and type_kind(type_) not in REFERENCES:
         return ""
     target = type_.get_pointee().get_canonical()
-    return _QUALIFIERS.sub("", target.spelling) if type_kind(target) == RECORD and target.get_size() == _INCOMPLETE else ""
+    if type_kind(target) != RECORD or target.get_size() != _INCOMPLETE:
+        return ""
+    name: str = target.spelling
+    return name.removeprefix("const ").removeprefix("volatile ")
 
 
 def _named(name: str) -> str:
@@ -126,7 +129,7 @@ def _named(name: str) -> str:
     return dtypes().get(name) or _COMPLEX.get(name, "")
 
 
-def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool) -> Argument:
+def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: bool, known: dict[str, Argument]) -> Argument:
     """Return the argument that a parameter declares.
 
     Parameters
@@ -139,15 +142,28 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
         The places of errors. A type that is declared at one of them is unknown.
     is_certain
         Whether the conditions of the preprocessor are the compiler's. If not, the structs are unknown.
+    known
+        The arguments of the same program by type, which this function extends.
     """
-    type_ = argument.type.get_canonical()
-    kind = type_kind(type_)
-    if unknown.intersects(argument.extent):
+    if unknown and unknown.intersects(argument.extent):
         return Argument("", Param(name, "scalar"))
+    type_ = argument.type.get_canonical()
+    key = type_.spelling
+    result = known.get(key)
+    if result is None:
+        result = _clang_argument(type_, unknown, is_certain)
+        if "(" not in key:  # a type without a name has its place in parentheses, which a macro repeats
+            known[key] = result
+    return result.replace(result.param.replace(name=name))
+
+
+def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argument:
+    """Return the argument of a canonical type, without its name."""
+    kind = type_kind(type_)
     if kind in REFERENCES or kind == POINTER or kind in _ARRAYS:
         target = type_ if kind in _ARRAYS else type_.get_pointee().get_canonical()
         if type_kind(target) in _FUNCTIONS:
-            return Argument("uint64", Param(name, "scalar", "uint64"))
+            return Argument("uint64", Param("", "scalar", "uint64"))
         # The declared length of ``int x[16]``, or the object of a reference, is the memory that the kernel requires.
         fixed = kind in REFERENCES or kind == _FIXED_ARRAY
         size, const = target.get_size() if fixed else 0, target.is_const_qualified()
@@ -155,17 +171,17 @@ def clang_argument(argument: Any, name: str, unknown: LocationSet, is_certain: b
             target = lane_type(target)
         type_name = _type_name(target)
         if type_name and not _is_known(target, unknown, is_certain):
-            return Argument("handle", buffer_param(name, "", const), type_name)
+            return Argument("handle", buffer_param("", "", const), type_name)
         element, align = cuda_element_type(target)
-        return Argument("handle", buffer_param(name, element, const, align, max(size, 0)), type_name)
+        return Argument("handle", buffer_param("", element, const, align, max(size, 0)), type_name)
     type_name = _type_name(type_)
     if type_name and not _is_known(type_, unknown, is_certain):
-        return Argument("", Param(name, "scalar"), type_name)
+        return Argument("", Param("", "scalar"), type_name)
     element, align = cuda_element_type(type_)
     if not element:
         size, align = type_.get_size(), type_.get_align()
         element = f"uint8x{size}" if size > 1 else ""
-    param = Param(name, "scalar", element, align=align)
+    param = Param("", "scalar", element, align=align)
     if align and kind == RECORD:
         param = with_members(param, record_members(type_, number_type=cuda_element_type))
     return Argument(element, param, type_name)
