@@ -177,13 +177,28 @@ def test_vectors_of_the_headers_are_vectors() -> None:
         "<Param b: float32x4>",
         "<Param c: uint8x4* rw>",
         "<Param d: float32* rw>",
-        "<Param e: {x: float32, y: float32, z: float32}>",
-        "<Param f: {a: float32x4, b: int32x2, c: {x: float32, y: float32, z: float32}}>",
+        "<Param e: float32x3>",
+        "<Param f: {a: float32x4, b: int32x2, c: float32x3}>",
         "<Param g: float64x2>",
         "<Param h: float16x2>",
         "<Param i: int64x2* r>",
         "<Param j: {a: int8}>",
     ]
+
+
+def test_the_types_of_vectors_are_those_of_cuda() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed")
+    text = """
+    struct Step { float dt; float3 gravity; uchar3 flags; float2 pairs[3]; };
+    extern "C" __global__ void step(float3 *points, Step s, float3 wind, ulong3 count, short1 one)
+    {
+        points[threadIdx.x].x += s.gravity.x * s.dt + wind.y + count.z + one.x;
+    }
+    """
+    cuda = devmod.compile(text, "cuda -arch=sm_80", language="CUDA C++")
+    rocm = devmod.compile(text, "rocm -arch=gfx90a", language="HIP")
+    assert str(cuda.functions["step"].interface) == str(rocm.functions["step"].interface)
+    assert list(devmod.bundle(cuda, rocm)) == ["step"]  # which compares the members
 
 
 STRUCTS = """

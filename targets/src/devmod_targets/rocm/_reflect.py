@@ -33,8 +33,8 @@ _ELEMENTS = {
     "float": "float32",
     "double": "float64",
 }
-#: The vectors of HIP's headers. By value, those of three elements are structs.
-_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 4)}
+#: The vectors of HIP's headers. Those of three elements have no padding.
+_VECTORS = {f"{name}{lanes}": f"{dtype}x{lanes}" for name, dtype in _ELEMENTS.items() for lanes in (2, 3, 4)}
 _VECTORS |= {f"{name}1": dtype for name, dtype in _ELEMENTS.items()} | {"__half2": "float16x2"}
 _FRONTEND_OPTIONS = ("-std=", "-U", "-f")
 
