@@ -30,6 +30,23 @@ HANGS = {"forks_hang", "hang", "hangs_in_call"}
 #: The rows whose wrong backend is in a test of its own.
 OWN_TESTS = {"R44"}
 HAS_GRID = "a launch of this kind has a grid"
+#: Cases whose compiler is missing.
+NO_TOOLCHAIN = """
+import devmod
+from devmod_conformance import Conformance, Sample
+
+
+def missing(*arguments, **options):
+    raise devmod.ToolchainNotFoundError("the compiler is missing: pip install it", kind="toy")
+
+
+devmod.compile = missing
+
+
+class Cases(Conformance):
+    kind = "toy"
+    samples = (Sample.compiled("text", "toy"),)
+"""
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -260,6 +277,19 @@ def test_a_sample_whose_toolchain_is_missing_is_skipped(monkeypatch: pytest.Monk
 
     (result,) = kit.run(Both(), ["R12"])
     assert result.reason.startswith("NotRegisteredError: devmod.create.other is not registered")
+
+
+def test_a_run_without_a_usable_sample_is_an_error(tmp_path: Path) -> None:
+    folder = put(tmp_path / "site")
+    (folder / "no_toolchain.py").write_text(NO_TOOLCHAIN)
+    entries = next(folder.rglob("entry_points.txt"))
+    entries.write_text(entries.read_text().replace("devmod_toy._conformance:ToyConformance", "no_toolchain:Cases"))
+    done = conformance(folder, tmp_path / "cache", "--row", "R1-keys", "--row", "R12", "--row", "R17")
+    reason = "no sample can be compiled on this machine: the compiler is missing: pip install it"
+    assert (done.returncode, done.stderr) == (1, f"devmod: error: 2 of 3 rows were not checked: {reason}\n")
+    assert done.stdout.endswith("\ntoy: 1 passed, 2 skipped, 0 failed\n")
+    done = conformance(folder, tmp_path / "cache", "--row", "R1-keys")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- the command

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from devmod_conformance._case import Conformance
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+#: The start of the reason of a skipped row that has nothing to check: the toolchain of every sample is missing.
+NO_SAMPLE = "no sample can be compiled on this machine: "
 
 
 class Skip(Exception):

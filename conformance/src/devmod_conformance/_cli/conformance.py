@@ -32,11 +32,13 @@ Examples:
 def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
     """Check the installed backend of KIND against the contract, with the cases in its wheel.
 
-    The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is skipped.
+    The exit status is 0 if no row fails, else 1. A row that does not apply on this machine is skipped. If no sample can be compiled here,
+    most rows have nothing to check, and the exit status is 1.
     """
     from devmod import plugins
     from devmod.errors import NotRegisteredError
     from devmod_conformance._isolation import run_isolated
+    from devmod_conformance._row import NO_SAMPLE
     from devmod_conformance._run import GROUP
 
     quiet_drivers()
@@ -60,7 +62,10 @@ def command(kind: str, only: tuple[str, ...], form: str | None) -> int:
             [(each.row.id, outcome, _text(each)) for each, outcome in zip(results, rows, strict=True)],
         )
         echo(_summary(kind, results))
-    return 1 if any(each.outcome == "failed" for each in results) else 0
+    unchecked = [each for each in results if each.reason.startswith(NO_SAMPLE)]
+    if unchecked:
+        echo(f"devmod: error: {len(unchecked)} of {len(results)} rows were not checked: {unchecked[0].reason}", err=True)
+    return 1 if unchecked or any(each.outcome == "failed" for each in results) else 0
 
 
 def _print_markdown(kind: str, results: Sequence[Result]) -> None:

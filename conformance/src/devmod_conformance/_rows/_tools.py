@@ -10,7 +10,7 @@ import devmod
 from devmod import TargetSpec
 from devmod.plugins import find_spec
 from devmod_conformance._case import Call, Conformance, Sample
-from devmod_conformance._row import Row, Skip
+from devmod_conformance._row import NO_SAMPLE, Row, Skip
 from devmod_conformance._row import require as require
 from devmod_conformance._turn import device_turn
 
@@ -46,7 +46,7 @@ def usable_samples(case: Conformance) -> list[Sample]:
         else:
             usable.append(sample)
     if not usable:
-        raise Skip(f"no sample can be compiled on this machine: {missing}")
+        raise Skip(f"{NO_SAMPLE}{missing}")
     return usable
 
 

@@ -32,7 +32,7 @@ def reproducible_output(case: Conformance) -> None:
         start = time.monotonic()
         first = here.compile()
         if all(isinstance(each, str) for each in first):
-            raise Skip(f"no sample can be compiled on this machine: {first[0]}")
+            raise Skip(f"no text can be compiled on this machine: {first[0]}")
         time.sleep(max(0.0, _APART - (time.monotonic() - start)))
         if _same(first, there.compile(folder=two, user=two, seed="2", other_host=True, zone=WEST, changed=1_000_000_000)):
             return
@@ -90,9 +90,7 @@ def origin(case: Conformance) -> None:
                 module.save_to_bytes(), runtime_module(case, sample).save_to_bytes(), "the saved bytes of a module with an origin"
             )
     if not compiled:
-        raise Skip(
-            "no sample is created by Sample.compiled" if missing is None else f"no sample can be compiled on this machine: {missing}"
-        )
+        raise Skip("no sample is created by Sample.compiled" if missing is None else f"no text can be compiled on this machine: {missing}")
 
 
 class _Place:

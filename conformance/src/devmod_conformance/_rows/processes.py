@@ -16,6 +16,10 @@ from devmod_conformance._rows._tools import compare_arrays, reference_arrays, re
 
 #: The time of a child as a part of `Conformance.timeout`: the parent waits for two of them.
 _CHILD_TIME = 1 / 3
+_HANG_REMEDY = (
+    ". Call devmod.backend.open_driver before the driver's first call, and check_driver in each method of a device, stream or event that "
+    "calls the driver"
+)
 
 
 @row("R37-forks")
@@ -37,7 +41,7 @@ def forked_children(case: Conformance) -> None:
 
 def _check_child(case: Conformance, call: Call, child: str, part: Mapping[str, Any], *, may_refuse: bool) -> None:
     """Raise AssertionError unless every use in the child had the right outcome and the child exited with its own status."""
-    require(not part["timed_out"], f"{child} hangs")
+    require(not part["timed_out"], f"{child} hangs{_HANG_REMEDY}")
     require(part["code"] == EXIT_STATUS, f"{child}: expected exit status {EXIT_STATUS}, but it {describe_exit(part['code'])}")
     for use, outcome in part["outcomes"].items():
         types, text = outcome["types"], outcome["text"]

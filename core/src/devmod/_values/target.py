@@ -3,7 +3,7 @@
 A target is a kind, the architectures of that kind, and further options::
 
     cuda -arch=sm_80,sm_90,compute_90
-    hexagon -arch=v68 -vtcm=4
+    rocm -arch=gfx90a -format=hip
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ A compiler (`TargetSpec.compiler`) takes a `CompileRequest` and returns a `Paylo
 
 - `complete_source` puts the defines, options and includes of a request into the text of a source payload.
 - `reflected_function` turns a `ReflectedShader` into a `ReflectedFunction`.
+- `check_target_options` refuses the unknown options of a target.
 - `merge_declared` merges reflected functions with the fmap that the caller declares.
 - `devmod_targets.authoring.clang` reads the signatures of C-like kernels. It is a module of its own because it imports ctypes.
 """
@@ -25,6 +26,7 @@ from devmod_targets.authoring._members import value_members as value_members
 from devmod_targets.authoring._members import with_members as with_members
 from devmod_targets.authoring._request import CompileRequest as CompileRequest
 from devmod_targets.authoring._request import Payload as Payload
+from devmod_targets.authoring._request import check_target_options as check_target_options
 from devmod_targets.authoring._shader import MAX_ARGUMENTS as MAX_ARGUMENTS
 from devmod_targets.authoring._shader import BlockMember as BlockMember
 from devmod_targets.authoring._shader import ReflectedShader as ReflectedShader
@@ -46,6 +48,7 @@ __all__ = [
     "Resource",
     "SelfContainedSource",
     "check_source_text",
+    "check_target_options",
     "complete_source",
     "decode_source",
     "describe_members",

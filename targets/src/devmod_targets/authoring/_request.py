@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from devmod.backend import Value
+from devmod.errors import CompileError, did_you_mean, list_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from devmod import FunctionInfo, Origin
+    from devmod import FunctionInfo, Origin, Target
     from devmod.backend import Code, Source
+
+
+def check_target_options(target: Target, supported: Sequence[str] = ()) -> None:
+    """Check the options of a target, such as ``-format=ptx``. `supported` has their names, and "arch" if the kind has architectures.
+
+    Raises
+    ------
+    CompileError
+        The target has another option. It would have no effect.
+    """
+    for name, _ in target.options:
+        if name not in supported:
+            expected = f"expected {list_names([f'-{each}' for each in supported])}" if supported else "the kind has no options"
+            hint = did_you_mean(f"-{name}", [f"-{each}" for each in supported])
+            raise CompileError(f"the target {str(target)!r} has the option -{name}; {expected}{hint}", kind=target.kind)
 
 
 class CompileRequest(Value):

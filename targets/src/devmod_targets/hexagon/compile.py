@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from devmod.errors import CompileError, FormatError
 from devmod.targets.hexagon.spec import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag
 from devmod_targets.authoring.dwarf import read_functions as read_debug_information
@@ -146,6 +146,7 @@ def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: byt
 
 def _arch(request: CompileRequest) -> str:
     target = request.target
+    check_target_options(target, ("arch",))
     if len(target.archs) != 1:
         problem = "names no architecture" if not target.archs else "names several architectures"
         raise CompileError(

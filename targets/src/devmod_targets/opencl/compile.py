@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from devmod.errors import CompileError
 from devmod.targets.opencl.spec import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, ReflectedFunction, complete_source, source_payload, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    ReflectedFunction,
+    check_target_options,
+    complete_source,
+    source_payload,
+    warn_caller,
+)
 from devmod_targets.opencl._reflect import read
 
 TYPE_CHECKING = False
@@ -33,6 +41,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains all diagnostics.
     """
     target = request.target
+    check_target_options(target)
     if target.archs:
         raise CompileError(
             f"the target {str(target)!r} names an architecture, but OpenCL C source has none: the device compiles it. "

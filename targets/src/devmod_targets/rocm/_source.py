@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Origin, Target
 from devmod.errors import CompileError
-from devmod_targets.authoring import CompileRequest, Payload, complete_source
+from devmod_targets.authoring import CompileRequest, Payload, check_target_options, complete_source
 from devmod_targets.authoring.clang_options import TOOLCHAIN, split_option
 from devmod_targets.authoring.instances import check_explicit, explicit_instances
 from devmod_targets.rocm import _headers
@@ -28,6 +28,7 @@ def payload_format(target: Target) -> str:
     CompileError
         The target has an unknown format, or several architectures for a source.
     """
+    check_target_options(target, ("arch", "format"))
     fmt: str = dict(target.options).get("format", "hsaco")
     if fmt not in _FORMATS:
         raise CompileError(f"the target {str(target)!r} has the option -format={fmt}; expected -format=hsaco or -format=hip", kind="rocm")

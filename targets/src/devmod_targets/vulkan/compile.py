@@ -9,7 +9,14 @@ from tempfile import TemporaryDirectory
 from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.vulkan.spec import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, merge_declared, options_and_defines, warn_caller
+from devmod_targets.authoring import (
+    CompileRequest,
+    Payload,
+    check_target_options,
+    merge_declared,
+    options_and_defines,
+    warn_caller,
+)
 from devmod_targets.vulkan._build import Build
 from devmod_targets.vulkan._tools import Environment
 
@@ -76,6 +83,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     """
     if request.name_expressions:
         raise CompileError("name_expressions= is not supported for shaders, which have no templates", kind="vulkan")
+    check_target_options(request.target, ("arch",))
     environment = _environment(request)
     stage = _STAGES.get(os.path.splitext(request.name)[1][1:].lower())
     if stage:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from devmod import Origin
 from devmod.errors import CompileError
 from devmod.targets.webgpu.spec import SPEC
-from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
+from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.webgpu._naga import check
 from devmod_targets.wgsl import survey_wgsl
 
@@ -75,6 +75,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
 
 def _check_request(request: CompileRequest) -> None:
     """Raise CompileError for arguments that WGSL does not support."""
+    check_target_options(request.target)
     problem = ""
     if request.target.archs:
         problem = (

@@ -1,0 +1,43 @@
+"""Options of targets: one that has no effect is an error, and not ignored."""
+
+from __future__ import annotations
+
+import pytest
+
+import devmod
+from devmod_targets.authoring import check_target_options
+
+SOURCES = {
+    "opencl": "kernel void k(global float *x) {}",
+    "webgpu": "@group(0) @binding(0) var<storage, read_write> x: array<f32>; @compute @workgroup_size(1) fn k() { x[0] = 1; }",
+    "vulkan": "#version 450\nlayout(set = 0, binding = 0) buffer X { float x[]; };\nvoid main() { x[0] = 1; }\n",
+    "hexagon": "void k(float *x) {}",
+    "rocm": "__global__ void k(float *x) {}",
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("opencl -device=gpu", "the target 'opencl -device=gpu' has the option -device; the kind has no options"),
+        ("webgpu -a=1", "the target 'webgpu -a=1' has the option -a; the kind has no options"),
+        ("vulkan -target-env=vulkan1.3", "the target 'vulkan -target-env=vulkan1.3' has the option -target-env; expected '-arch'"),
+        ("hexagon -arch=v68 -vtcm=4", "the target 'hexagon -arch=v68 -vtcm=4' has the option -vtcm; expected '-arch'"),
+        (
+            "rocm -arch=gfx90a -formt=hip",
+            "the target 'rocm -arch=gfx90a -formt=hip' has the option -formt; expected '-arch', '-format'. Did you mean '-format'?",
+        ),
+    ],
+)
+def test_an_unknown_option_is_an_error(target: str, message: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile(SOURCES[target.partition(" ")[0]], target, language="C" if target.startswith("hexagon") else None)
+    assert str(caught.value) == message
+
+
+def test_a_compiler_names_the_options_of_its_kind() -> None:
+    target = devmod.Target.parse("npu -arch=a1 -tiles=4")
+    check_target_options(target, ("arch", "tiles"))
+    with pytest.raises(devmod.CompileError) as caught:
+        check_target_options(target, ("arch",))
+    assert (str(caught.value), caught.value.kind) == ("the target 'npu -arch=a1 -tiles=4' has the option -tiles; expected '-arch'", "npu")
