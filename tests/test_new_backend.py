@@ -104,7 +104,7 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "twice.acme").write_text("kernel twice x:float32[]\n    x = add x x\n")
     (tmp_path / "p" / "devmod.toml").write_text('targets = ["acme"]\n[kernels.twice]\nsources = ["twice.acme"]\n')
-    statuses = [json.loads(box.run("-m", "devmod", "build", str(tmp_path / "p"), "--json"))["jobs"][0]["status"] for _ in range(2)]
+    statuses = [json.loads(box.run("-m", "devmod", "build", str(tmp_path / "p"), "-q", "--json"))["jobs"][0]["status"] for _ in range(2)]
     assert statuses == ["compiled", "cached"]
     (readme,) = re.findall(r"```python\n(.*?)```", (whole / "README.md").read_text(), re.DOTALL)
     assert box.run("-W", "error", "-c", readme + "\nprint(y.tolist() == (2 * x + 1).tolist())") == "True\n"
