@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, calcsize
 
 __all__ = ["find_damage"]
 
-#: The type, the offset and the size of a section, and the offset and the size of a segment.
-_SECTION, _SEGMENT = Struct("<4xI16xQQ"), Struct("<8xQ16xQ")
+#: The type, the offset and the size of a section, and of a segment, whose type counts for nothing here.
+_SECTION, _SEGMENT = "<4xI16xQQ", "<I4xQ16xQ"
 #: The type of a section that takes no bytes of the file (NOBITS).
 _NO_BITS = 8
 
@@ -28,16 +28,13 @@ def find_damage(code: bytes | memoryview) -> str:
     def field(at: int, width: int) -> int:
         return int.from_bytes(view[at : at + width], "little")
 
-    tables = (("section", field(40, 8), field(58, 2), field(60, 2), 64), ("segment", field(32, 8), field(54, 2), field(56, 2), 56))
-    for title, start, step, count, least in tables:
+    sections = ("section", _SECTION, field(40, 8), field(58, 2), field(60, 2), 64, _NO_BITS)
+    segments = ("segment", _SEGMENT, field(32, 8), field(54, 2), field(56, 2), 56, -1)
+    for title, layout, start, step, count, least, no_bits in (sections, segments):
         if count and (step < least or start + step * count > size):
             return f"its table of {title}s is outside of the file"
-        for number in range(count):
-            if title == "section":
-                kind, offset, length = _SECTION.unpack_from(view, start + step * number)
-                offset, length = (0, 0) if kind == _NO_BITS else (offset, length)
-            else:
-                offset, length = _SEGMENT.unpack_from(view, start + step * number)
-            if offset + length > size:
+        entry = Struct(f"{layout}{step - calcsize(layout)}x") if count else None
+        for number, (kind, offset, length) in enumerate(entry.iter_unpack(view[start : start + step * count]) if entry else ()):
+            if offset + length > size and kind != no_bits:
                 return f"{title} {number} has bytes {offset} to {offset + length}, and the file has {size}"
     return ""

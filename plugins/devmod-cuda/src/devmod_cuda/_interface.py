@@ -160,7 +160,7 @@ class CudaDriver(Driver):
         Parameters
         ----------
         data
-            The image. A zero byte is appended, which ends PTX.
+            The image. PTX ends with the zero byte behind it, which every bytes object has.
         options
             Values by number of CUjit_option, such as ``{JIT_MAX_REGISTERS: 32}``.
 
@@ -169,7 +169,7 @@ class CudaDriver(Driver):
         DriverError
             `log` is the error log.
         """
-        image = ctypes.create_string_buffer(bytes(data), len(data) + 1)
+        image = bytes(data)
         info, errors = bytes(_LOG_BYTES), bytes(_LOG_BYTES)
         logs: dict[int, int | bytes] = {
             JIT_INFO_LOG: info,
@@ -178,7 +178,7 @@ class CudaDriver(Driver):
             JIT_ERROR_LOG_SIZE: _LOG_BYTES,
         }
         try:
-            module = self.load_image(ctypes.addressof(image), {**(options or {}), **logs})
+            module = self.load_image(ctypes.cast(ctypes.c_char_p(image), c_void_p).value or 0, {**(options or {}), **logs})
         except DriverError as error:
             error.log = _text_of(errors)
             raise

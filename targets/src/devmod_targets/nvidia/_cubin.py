@@ -15,7 +15,7 @@ Sections of functions of the device have none of these. The symbol of a kernel h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import iter_unpack, unpack_from
+from struct import Struct, unpack_from
 
 from devmod_targets.nvidia._elf import Sections, error
 from devmod_targets.nvidia._entry import KernelEntry, ParamPlace
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 
 _INFO = 0x70000000
 _PREFIX = ".nv.info."
-_SYMBOLS, _FUNCTION, _KERNEL = 2, 2, 0x10
+_SYMBOLS = 2
+#: `info` and `other` of a symbol as one number, and its section. A kernel's is a function (2, in bits 0 to 3) with bit 4 of `other`.
+_SYMBOL, _KERNEL = Struct("<4xHH16x"), 0x1002
 _PARAM, _PARAM_V2, _PARAM_BYTES, _PARAM_BANK = 0x17, 0x45, 0x19, 0x0A
 _MAX_BLOCK, _BLOCK, _CLUSTER, _MAX_CLUSTER, _EXPLICIT, _CLUSTER_GRID = 0x05, 0x10, 0x3D, 0x3F, 0x3E, 0x5B
 #: The sizes of the values that are read.
 _VALUE_SIZES = {_PARAM: 12, _PARAM_V2: 12, _PARAM_BANK: 8, _MAX_BLOCK: 12, _BLOCK: 12, _CLUSTER: 12, _MAX_CLUSTER: 4, _PARAM_BYTES: 2}
 _REFERENCE = 0xFFFF
+#: The head of an attribute, whose u16 is the size of its value in the form 4; and a parameter.
+_ATTRIBUTE, _SIZED, _PLACE = Struct("<BBH"), 4, Struct("<4xHHI")
 
 
 def read_cubin(data: Binary, names: Container[str] | None = None) -> dict[str, KernelEntry]:
@@ -75,56 +79,62 @@ class _CubinKernels(Mapping[str, "KernelEntry"]):
     """The kernels of a cubin, which are read when they are used."""
 
     def __init__(self, data: Binary, names: Container[str] | None = None) -> None:
-        sections = Sections(data)
-        self._contents: dict[str, memoryview] = {}
+        self._sections = sections = Sections(data)
+        self._numbers: dict[str, int] = {}
         code: set[int] | None = None
-        for number in sections.of_type(_INFO):
-            section = sections.name(number)
-            name = section.removeprefix(_PREFIX)
-            if name == section or (names is not None and name not in names):
+        for name, number, code_section in sections.named(_INFO, _PREFIX):
+            if names is not None and name not in names:
                 continue
-            if name in self._contents:
-                raise error(f"it has two sections {section!r}")
+            if name in self._numbers:
+                raise error(f"it has two sections {_PREFIX + name!r}")
             if code is None:
                 code = _entries(sections)
-            if sections.info(number) in code:
-                self._contents[name] = sections.contents(number)
+            if code_section in code:
+                self._numbers[name] = number
 
     def __getitem__(self, name: str) -> KernelEntry:
-        return _kernel(name, self._contents[name])
+        return _kernel(name, bytes(self._sections.contents(self._numbers[name])))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._contents
+        return name in self._numbers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._contents)
+        return iter(self._numbers)
 
     def __len__(self) -> int:
-        return len(self._contents)
+        return len(self._numbers)
 
 
-def _kernel(name: str, contents: memoryview) -> KernelEntry:
+def _kernel(name: str, contents: bytes) -> KernelEntry:
     places: dict[int, ParamPlace] = {}
     dims: dict[int, Dims] = {}
     flags: set[int] = set()
-    param_bytes = max_cluster = 0
-    for number, value in _attributes(contents):
-        if len(value) < _VALUE_SIZES.get(number, 0):
-            raise error(f"the attribute {number:#x} of the kernel {name!r} has {len(value)} bytes; expected {_VALUE_SIZES[number]}")
+    param_bytes = max_cluster = at = 0
+    while at + 4 <= len(contents):
+        form, number, word = _ATTRIBUTE.unpack_from(contents, at)
+        start, size = at + 2, 2
+        at += 4
+        if form == _SIZED:
+            start, size = at, word
+            at += word
+        if at > len(contents):
+            raise error(f"the attribute {number:#x} is outside of its section")
+        if size < _VALUE_SIZES.get(number, 0):
+            raise error(f"the attribute {number:#x} of the kernel {name!r} has {size} bytes; expected {_VALUE_SIZES[number]}")
         if number in (_PARAM, _PARAM_V2):
-            _, ordinal, offset, word = unpack_from("<IHHI", value)
+            ordinal, offset, word = _PLACE.unpack_from(contents, start)
             size = word >> 18 if number == _PARAM else word & 0xFFFF
             if ordinal in places:
                 raise error(f"the kernel {name!r} has two parameters of the number {ordinal}")
             places[ordinal] = ParamPlace(offset, size) if offset != _REFERENCE else ParamPlace(0, 0)
         elif number == _PARAM_BYTES:
-            (param_bytes,) = unpack_from("<H", value)
+            (param_bytes,) = unpack_from("<H", contents, start)
         elif number == _PARAM_BANK:
-            (param_bytes,) = unpack_from("<6xH", value)
+            (param_bytes,) = unpack_from("<6xH", contents, start)
         elif number in (_MAX_BLOCK, _BLOCK, _CLUSTER):
-            dims[number] = unpack_from("<III", value)
+            dims[number] = unpack_from("<III", contents, start)
         elif number == _MAX_CLUSTER:
-            (max_cluster,) = unpack_from("<I", value)
+            (max_cluster,) = unpack_from("<I", contents, start)
         else:
             flags.add(number)
     if sorted(places) != list(range(len(places))):
@@ -150,28 +160,12 @@ def _kernel(name: str, contents: memoryview) -> KernelEntry:
     )
 
 
-def _attributes(contents: memoryview) -> Iterator[tuple[int, memoryview]]:
-    """Yield the number and the value of each attribute."""
-    at = 0
-    while at + 4 <= len(contents):
-        form, number = contents[at], contents[at + 1]
-        value = contents[at + 2 : at + 4]
-        at += 4
-        if form == 4:
-            size = value[0] | value[1] << 8
-            value = contents[at : at + size]
-            at += size
-        if at > len(contents):
-            raise error(f"the attribute {number:#x} is outside of its section")
-        yield number, value
-
-
 def _entries(sections: Sections) -> set[int]:
     """Return the numbers of the sections with the code of kernels."""
-    sections_with_code: set[int] = set()
-    for number in sections.of_type(_SYMBOLS):
-        table = sections.contents(number)
-        for info, other, section in iter_unpack("<4xBBH16x", table[: len(table) // 24 * 24]):
-            if info & 15 == _FUNCTION and other & _KERNEL:
-                sections_with_code.add(section)
-    return sections_with_code
+    kernel, size = _KERNEL, _SYMBOL.size
+    return {
+        section
+        for table in sections.of_type(_SYMBOLS)
+        for mark, section in _SYMBOL.iter_unpack(table[: len(table) // size * size])
+        if mark & 0x100F == kernel
+    }

@@ -7,19 +7,23 @@ their number at 60 (u16) and the number of the section of names at 62 (u16).
 
 from __future__ import annotations
 
-from struct import iter_unpack, unpack_from
+from struct import Struct, unpack_from
 
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from devmod.backend import Binary
 
 CUDA = 190
-_HEADER, _SECTION = 64, 64
+_HEADER = 64
+#: The offset of the name, the type, the offset, the size and the field `info` of a section.
+_SECTION = Struct("<II16xQQ4xI16x")
+_TYPE = Struct("<4xI56x")
 _NO_DATA = 8
+_OVERLAP = "its sections overlap"
 
 
 class Sections:
@@ -40,58 +44,62 @@ class Sections:
         (machine,) = unpack_from("<H", view, 18)
         if machine != CUDA:
             raise error(f"its machine is {machine}; expected {CUDA} (CUDA)")
-        self.abi_version = view[8]
         (table,) = unpack_from("<Q", view, 40)
         step, count, names = unpack_from("<HHH", view, 58)
-        if count and (step != _SECTION or table + step * count > len(view) or names >= count):
+        if count and (step != _SECTION.size or table + step * count > len(view) or names >= count):
             raise error("its table of sections is outside of the file")
-        #: The type, offset, size and info of each section, after the offset of its name.
-        self._headers = [
-            (name, kind, offset, size, info)
-            for name, kind, _, _, offset, size, _, info, _, _ in iter_unpack("<IIQQQQIIQQ", view[table : table + step * count])
-        ]
+        self._table = view[table : table + step * count]
         self._names = b""
         if count:
-            _, kind, offset, size, _ = self._headers[names]
+            _, kind, offset, size, _ = self._header(names)
             self._names = bytes(self._extent(offset, size)) if kind != _NO_DATA else b""
-        #: The sum of the bytes that were read. Sections of a sound file do not overlap.
-        self._read = 0
+        #: The bytes that may still be read. Sections of a sound file do not overlap.
+        self._room = 2 * len(view)
 
-    def of_type(self, kind: int) -> Iterable[int]:
-        """Return the numbers of the sections of a type."""
-        return (number for number, header in enumerate(self._headers) if header[1] == kind)
+    def named(self, kind: int, prefix: str) -> list[tuple[str, int, int]]:
+        """Return the sections of a type whose names begin with `prefix`: the rest of the name, the number, and the field `info` of each.
 
-    def name(self, number: int) -> str:
-        """Return the name of a section; characters that are not UTF-8 are escaped."""
-        start = self._headers[number][0]
-        end = self._names.find(b"\0", start)
-        if end < 0:
-            raise error("the name of a section is outside of the table of names")
-        self._count(end - start)
-        return self._names[start:end].decode("utf-8", "backslashreplace")
+        Characters of a name that are not UTF-8 are escaped.
+        """
+        # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
+        names, find, room, start_of_name, found = self._names, self._names.find, self._room, prefix.encode(), []
+        length = len(start_of_name)
+        for number, (start, each, _, size, info) in enumerate(_SECTION.iter_unpack(self._table)):
+            if each != kind:
+                continue
+            end = find(b"\0", start)
+            if end < 0:
+                raise error("the name of a section is outside of the table of names")
+            room -= end - start
+            if room < 0:
+                raise error(_OVERLAP)
+            if names.startswith(start_of_name, start, end):
+                room -= size
+                found.append((names[start + length : end].decode("utf-8", "backslashreplace"), number, info))
+        self._room = room
+        return found
 
-    def info(self, number: int) -> int:
-        """Return the field `info` of a section."""
-        info: int = self._headers[number][4]
-        return info
+    def of_type(self, kind: int) -> Iterator[memoryview]:
+        """Yield the contents of each section of a type."""
+        for number, (each,) in enumerate(_TYPE.iter_unpack(self._table)):
+            if each == kind:
+                self._room -= self._header(number)[3]
+                if self._room < 0:
+                    raise error(_OVERLAP)
+                yield self.contents(number)
 
     def contents(self, number: int) -> memoryview:
         """Return the bytes of a section."""
-        _, kind, offset, size, _ = self._headers[number]
-        if kind == _NO_DATA:
-            return memoryview(b"")
-        self._count(size)
-        return self._extent(offset, size)
+        _, kind, offset, size, _ = self._header(number)
+        return memoryview(b"") if kind == _NO_DATA else self._extent(offset, size)
+
+    def _header(self, number: int) -> tuple[int, int, int, int, int]:
+        return _SECTION.unpack_from(self._table, _SECTION.size * number)
 
     def _extent(self, offset: int, size: int) -> memoryview:
         if offset + size > len(self._data):
             raise error("a section is outside of the file")
         return self._data[offset : offset + size]
-
-    def _count(self, size: int) -> None:
-        self._read += size
-        if self._read > 2 * len(self._data):
-            raise error("its sections overlap")
 
 
 def error(problem: str) -> FormatError:
