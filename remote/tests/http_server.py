@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -118,8 +119,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def http_server() -> Iterator[Server]:
-    """Run a server until the end of the block."""
+def http_server(context: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Run a server until the end of the block, with TLS if there is a context."""
 
     class Connection(Handler):
         pass
@@ -127,7 +128,9 @@ def http_server() -> Iterator[Server]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[assignment,method-assign]
-    state = Connection.state = Server(f"http://127.0.0.1:{server.server_port}")
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    state = Connection.state = Server(f"http{'s' if context else ''}://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:

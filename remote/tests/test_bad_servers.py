@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from bundles import bundle_of, noise
-from http_server import Answer, Handler, Server
+from http_server import Answer, Handler, Server, http_server
 
 import devmod
 from devmod.backend import DiskCache
@@ -145,7 +148,36 @@ def test_a_server_that_does_not_exist() -> None:
 def test_a_server_that_stops(server: Server) -> None:
     server.answers = [stall]
     error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    # On a loaded machine the time may end before the first bytes.
+    assert re.fullmatch(
+        rf"'{server.url()}' cannot be read: the server sent (nothing for|1000 bytes in) 0\.05 s; `timeout` allows more", str(error)
+    )
+    server.answers = [silence]
+    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
     assert str(error) == f"'{server.url()}' cannot be read: the server sent nothing for 0.05 s; `timeout` allows more"
+
+
+def test_a_server_that_sends_byte_after_byte(server: Server) -> None:
+    """Each byte comes in time, and all of them would take a day."""
+
+    def trickle(handler: Handler, server: Server) -> bool:
+        handler.start(206, {"Content-Range": f"bytes 0-3071/{len(BUNDLE)}", "Content-Length": "3072"})
+        while not handler.close_connection and not server.end.wait(0.01):
+            handler.body(b"x")
+        return True
+
+    server.answers = [trickle]
+    error = error_of(lambda: devmod.load(server.url(), retries=0, timeout=SHORT))
+    assert re.fullmatch(
+        rf"'{server.url()}' cannot be read: the server sent (nothing for|\d+ bytes in) 0\.05 s; `timeout` allows more", str(error)
+    )
+
+
+def silence(handler: Handler, server: Server) -> bool:
+    """Send no answer."""
+    server.end.wait()
+    handler.close_connection = True
+    return True
 
 
 def test_the_text_has_no_secrets(server: Server) -> None:
@@ -157,8 +189,106 @@ def test_the_text_has_no_secrets(server: Server) -> None:
 def test_redirects_without_an_end(server: Server) -> None:
     server.answers = [status(302, Location=server.url())] * 20
     error = error_of(lambda: devmod.load(server.url()))
-    assert str(error).startswith(f"'{server.url()}' cannot be read: TooManyRedirects: ")
+    assert str(error) == f"'{server.url()}' cannot be read: the server redirects without an end"
     assert len(server.requests) < 20
+
+
+@pytest.mark.parametrize("place", ["file:///etc/passwd", "http://[::bad/?signature=secret", "ftp://127.0.0.1/k"])
+def test_a_redirect_to_no_http_url(server: Server, place: str) -> None:
+    server.answers = [status(302, Location=place)]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error) == f"'{server.url()}' cannot be read: the server redirects to an address that is not an HTTP URL"
+    assert len(server.requests) == 1
+
+
+def garbage(handler: Handler, server: Server) -> bool:
+    """Answer with something else than HTTP."""
+    handler.wfile.write(b"\x00\x1b[31m" * 1000 + b"\r\n\r\n")
+    handler.close_connection = True
+    return True
+
+
+@pytest.mark.parametrize("answer", [garbage, status(404), status(302, Location="/k.devmod?signature=secret")] * 2)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:pass%20word@{}/k.devmod?signature=secret",
+        "zip://k.devmod::http://user:pass%20word@{}/k.zip?signature=secret",
+        "simplecache::http://user:pass%20word@{}/k.devmod?signature=secret",
+    ],
+)
+def test_no_traceback_has_a_secret(server: Server, answer: Answer, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """Programs log whole tracebacks, and messages of other packages have the URL."""
+    monkeypatch.setenv("DEVMOD_LOG", "debug")
+    server.answers = [answer] * 20
+    error = error_of(lambda: devmod.load(url.format(server.address.partition("//")[2]), retries=1))
+    text = "".join(traceback.format_exception(error)) + "".join(capsys.readouterr())
+    assert "cannot be read: " in text
+    assert not any(secret in text for secret in ("pass%20word", "pass word", "signature", "secret"))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://user:password@[::1]:9/k.devmod?signature=secret", "http://[::1]:9/k.devmod?…"),
+        ("http://user:password@[::1/k.devmod?signature=secret", "http://[::1/k.devmod?…"),
+        ("nope::zip://k::http://user:password@h/k?signature=secret", "nope::zip://k::http://h/k?…"),
+    ],
+)
+def test_an_address_with_colons_has_no_secrets(url: str, shown: str) -> None:
+    assert str(error_of(lambda: devmod.load(url, retries=0))).startswith(f"{shown!r} cannot be read: ")
+
+
+def test_a_redirect_to_another_server_takes_no_headers_along(server: Server) -> None:
+    with http_server() as other:
+        other.files["k.devmod"] = BUNDLE
+        server.answers = [status(302, Location=other.url())] * 2
+        headers = {"Authorization": "Bearer secret", "X-Token": "secret", "Cookie": "secret", "User-Agent": "mine"}
+        options = {"headers": headers, "client_kwargs": {"headers": {"X-Session": "secret"}}}
+        assert devmod.load(server.url(), storage_options=options).save_to_bytes() == A
+    assert server.headers[0]["X-Token"] == server.headers[0]["X-Session"] == "secret"
+    assert [each["User-Agent"] for each in other.headers] == ["mine"] * 2
+    assert other.spans == ["0-3071", "192-200191"]
+    assert not any("secret" in value for each in other.headers for value in each.values())
+
+
+def test_a_middleware_of_the_session_is_called(server: Server) -> None:
+    async def sign(request: Any, handler: Any) -> Any:
+        request.headers["X-Signed"] = "yes"
+        return await handler(request)
+
+    module = devmod.load(server.url(), storage_options={"client_kwargs": {"middlewares": (sign,)}})
+    assert module.save_to_bytes() == A
+    assert [each["X-Signed"] for each in server.headers] == ["yes", "yes"]
+
+
+def test_an_answer_that_is_compressed(server: Server) -> None:
+    """A megabyte of gzip may be a gigabyte, so nothing is decompressed."""
+
+    def answer(handler: Handler, server: Server) -> bool:
+        handler.start(200, {"Content-Encoding": "gzip", "Content-Length": "1000"})
+        handler.body(bytes(1000))
+        return True
+
+    server.answers = [answer]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error) == (
+        f"'{server.url()}' cannot be read: the server compressed the answer (gzip), and was asked not to: turn that off for this file"
+    )
+    assert len(server.requests) == 1
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "k.devmod")
+    url = f"file://{tmp_path}/k.devmod"
+    error = error_of(lambda: devmod.load(url))
+    assert str(error) == f"{url!r} cannot be read: {os.fspath(tmp_path / 'k.devmod')!r} is a pipe (FIFO); expected a regular file"
+
+
+def test_a_long_text_of_the_server_is_cut(server: Server) -> None:
+    server.answers = [partial("y" * 7000)]
+    error = error_of(lambda: devmod.load(server.url()))
+    assert str(error).endswith(f"answered with Content-Range {'y' * 200 + '…'!r}")
 
 
 # -- lies

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 from devmod.backend import debug
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 #: The statuses after which a request is repeated.
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+#: The answer's head may take so many time-outs: a connection and an answer, and those of redirects.
+_HEAD_TIMEOUTS = 4
+#: The bytes that a server must send within a time-out. One byte at a time could take years.
+_LEAST = 1024
+#: OpenSSL's codes for a certificate of an unknown authority: of itself, of the chain, and without an issuer.
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+#: The limit on a text of the server in a message.
+_MAX_TEXT = 200
 
 
 class HttpError(OSError):
@@ -42,8 +51,6 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
     ----------
     files
         An ``fsspec.implementations.http.HTTPFileSystem``.
-    url, start, stop
-        The file, and the range.
     timeout
         The longest wait for a connection, and for the next bytes, in seconds.
 
@@ -55,28 +62,78 @@ async def get_range(files: Any, url: str, start: int, stop: int, timeout: float)
     import aiohttp
 
     options = dict(files.kwargs)
-    # Ranges of a compressed transfer are of no use.
+    # Ranges of a compressed transfer are of no use, and one byte of it may be a thousand.
     options["headers"] = {**(options.get("headers") or {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
     options["timeout"] = aiohttp.ClientTimeout(total=None, connect=timeout, sock_connect=timeout, sock_read=timeout)
+    options["auto_decompress"] = False
     try:
         session = await files.set_session()
-        async with session.get(files.encode_url(url), **options) as response:
-            return await _body(response, start, stop)
+        address = files.encode_url(url)
+        # The middlewares of a request replace those of the session, which the caller may have set.
+        options["middlewares"] = (*getattr(session, "_middlewares", ()), _Guard(address, {*options["headers"], *session.headers}))
+        async with asyncio.timeout(_HEAD_TIMEOUTS * timeout):
+            response = await session.get(address, **options)
+        async with response:
+            return await _body(response, start, stop, timeout)
     except TimeoutError:
         raise HttpError(f"the server sent nothing for {timeout:g} s; `timeout` allows more") from None
-    except (aiohttp.InvalidURL, aiohttp.TooManyRedirects, aiohttp.ClientSSLError) as error:
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        raise HttpError(_tls_text(error), None) from error
+    except _InsecureRedirectError:
+        raise HttpError("the server redirects from HTTPS to HTTP, which anyone on the way can change", None) from None
+    except aiohttp.TooManyRedirects as error:
+        raise HttpError("the server redirects without an end", None) from error
+    except aiohttp.RedirectClientError as error:
+        raise HttpError("the server redirects to an address that is not an HTTP URL", None) from error
+    except aiohttp.InvalidURL as error:
         raise HttpError(describe_error(error), None) from error
+    except aiohttp.ClientResponseError as error:  # its text has the URL
+        raise HttpError(f"the answer is not HTTP: {_short(' '.join(error.message.split()))}") from error
     except aiohttp.ClientError as error:
         raise HttpError(describe_error(error)) from error
 
 
-async def _body(response: Any, start: int, stop: int) -> tuple[bytes, int]:
+class _InsecureRedirectError(Exception):
+    """A server redirects from HTTPS to HTTP. It is no OSError, which aiohttp would take for one of the connection."""
+
+
+class _Guard:
+    """What each request of a chain of redirects must hold to: a middleware of aiohttp.
+
+    Another origin gets none of the caller's headers (aiohttp itself drops the standard ones for credentials). Without TLS anyone on the way
+    could give the rest of a chain that began with it.
+    """
+
+    def __init__(self, address: Any, names: set[str]) -> None:
+        self._origin = address.origin()
+        self._names = names - {"Range", "Accept-Encoding", "User-Agent"}
+
+    async def __call__(self, request: Any, handler: Any) -> Any:
+        if self._origin.scheme == "https" and request.url.scheme != "https":
+            raise _InsecureRedirectError
+        if request.url.origin() != self._origin:
+            for name in self._names:
+                request.headers.popall(name, None)
+        return await handler(request)
+
+
+def _tls_text(error: Exception) -> str:
+    """Return why there is no secure connection, and what to do."""
+    cause: Any = getattr(error, "certificate_error", None) or error.__cause__ or error
+    reason = _short(str(getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or type(cause).__name__)).rstrip(".")
+    if not getattr(cause, "verify_message", ""):
+        return f"there is no secure connection: {reason}"
+    hint = ". To trust an authority of your own, set SSL_CERT_FILE to its file before Python starts"
+    return f"the certificate of the server is not trusted: {reason}{hint if cause.verify_code in _UNKNOWN_AUTHORITY else ''}"
+
+
+async def _body(response: Any, start: int, stop: int, timeout: float) -> tuple[bytes, int]:
     status, length = response.status, response.content_length
     if status == 206:
         skip, (end, size) = 0, _span(response, start, stop)
     elif status == 200:  # the server has no ranges
         skip, end, size = start, stop, -1
-        if length is not None and not response.headers.get("Content-Encoding"):
+        if length is not None:
             size = length
             end = max(start, min(stop, size))
         if start:
@@ -86,13 +143,16 @@ async def _body(response: Any, start: int, stop: int) -> tuple[bytes, int]:
     else:
         pause = response.headers.get("Retry-After", "")
         raise HttpError(
-            f"the server answered {status} {response.reason}".rstrip(),
-            (int(pause) if pause.isdecimal() and len(pause) < 6 else 0) if status in _TRANSIENT else None,
+            f"the server answered {status} {_short(response.reason or '')}".rstrip(),
+            (int(pause) if _is_number(pause[:6]) and len(pause) < 6 else 0) if status in _TRANSIENT else None,
             status,
         )
+    encoding = response.headers.get("Content-Encoding", "")
+    if encoding.lower() not in ("", "identity"):
+        raise HttpError(f"the server compressed the answer ({_short(encoding)}), and was asked not to: turn that off for this file", None)
     data = io.BytesIO()
     while data.tell() < end - start:
-        chunk = await response.content.readany()
+        chunk = await _next_bytes(response.content, timeout)
         if not chunk:
             if size < 0 and status == 200:
                 break
@@ -103,14 +163,37 @@ async def _body(response: Any, start: int, stop: int) -> tuple[bytes, int]:
     return data.getvalue(), size
 
 
+async def _next_bytes(content: Any, timeout: float) -> bytes:
+    """Return the next bytes of an answer: at least 1 kB in the time of a time-out, or up to its end. b"" is the end."""
+    parts = io.BytesIO()
+    try:
+        async with asyncio.timeout(timeout):
+            while parts.tell() < _LEAST and (chunk := await content.readany()):
+                parts.write(chunk)
+    except TimeoutError:
+        if parts.tell():
+            raise HttpError(f"the server sent {parts.tell()} bytes in {timeout:g} s; `timeout` allows more") from None
+        raise
+    return parts.getvalue()
+
+
+def _short(text: str) -> str:
+    """Return the text of a server for a message."""
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
+
+
 def _span(response: Any, start: int, stop: int) -> tuple[int, int]:
     """Return the end of the range in an answer, and the size of the file. Raise HttpError if another range was requested."""
     text = response.headers.get("Content-Range", "")
     unit, _, rest = text.partition(" ")
     span, _, total = rest.partition("/")
     first, _, last = span.partition("-")
-    if unit == "bytes" and all(each.isdecimal() and len(each) < 19 for each in (first, last)):
-        end, size = int(last) + 1, int(total) if total.isdecimal() and len(total) < 19 else -1
+    if unit == "bytes" and all(map(_is_number, (first, last))):
+        end, size = int(last) + 1, int(total) if _is_number(total) else -1
         if int(first) == start and (end == stop or (start < end < stop and end == size)):
             return end, size
-    raise HttpError(f"the server was asked for bytes {start}-{stop - 1}, and answered with Content-Range {text!r}", None)
+    raise HttpError(f"the server was asked for bytes {start}-{stop - 1}, and answered with Content-Range {_short(text)!r}", None)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 19

@@ -6,12 +6,14 @@ The cache has the index and the modules' bytes by their SHA-256, and the first b
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
-from devmod.backend import DiskCache, debug, environment_flag
-from devmod.errors import ArgumentError, FetchError, describe_error
+from devmod.backend import DiskCache, debug, environment_flag, open_regular
+from devmod.errors import ArgumentError, FetchError, FormatError, describe_error
 from devmod_remote._http import HttpError, get_range
 
 #: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
@@ -20,7 +22,7 @@ FIRST = 3072
 _HEADER = 48
 #: The pause before the second attempt, in seconds. It doubles with each attempt.
 _PAUSE = 0.1
-_PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
+_PERMANENT = (FormatError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FetchError)
 
 
 class UrlSource:
@@ -148,9 +150,9 @@ class UrlSource:
             except Exception as error:  # noqa: BLE001 - a file system may raise anything
                 least = error.pause if isinstance(error, HttpError) else 0
                 if not isinstance(error, OSError) or isinstance(error, _PERMANENT) or least is None or attempt > self._retries:
-                    raise self._error(error, attempt) from (error.__cause__ if isinstance(error, (FetchError, HttpError)) else error)
+                    raise self._error(error, attempt) from self._cause(error)
                 pause = min(max(least, _PAUSE * 2 ** (attempt - 1)), self._timeout)
-                debug(f"{self.place}: attempt {attempt} failed ({_reason(error)}); the next one follows in {pause:g} s")
+                debug(f"{self.place}: attempt {attempt} failed ({self._redacted(_reason(error))}); the next one follows in {pause:g} s")
                 time.sleep(pause)
             else:
                 debug(f"{self.place}: {len(data)} bytes at {start}")
@@ -167,7 +169,9 @@ class UrlSource:
             files, path = url_to_fs(self._url, **self._options)  # fsspec keeps one file system for each process
         except (ImportError, ValueError, TypeError) as error:  # a missing package, an unknown scheme or option
             text = str(error) if isinstance(error, ImportError) else describe_error(error)
-            raise FetchError(f"{self.place} cannot be read: {text}") from error
+            raise FetchError(f"{self.place} cannot be read: {self._redacted(text)}") from error
+        if self._is_local:
+            open_regular(path).close()
         if "https" in files.protocol and hasattr(files, "set_session"):
             result: tuple[bytes, int] = sync(files.loop, get_range, files, path, start, stop, self._timeout)
             return result
@@ -182,27 +186,59 @@ class UrlSource:
         status = error.status if isinstance(error, HttpError) else None
         todo = "; `storage_options` takes credentials" if status in (401, 403) or isinstance(error, PermissionError) else ""
         times = f" (after {attempts} attempts)" if attempts > 1 else ""
-        result = FetchError(f"{self.place} cannot be read: {_reason(error)}{todo}{times}")
+        result = FetchError(f"{self.place} cannot be read: {self._redacted(_reason(error))}{todo}{times}")
         result.status = status
         return result
+
+    def _cause(self, error: Exception) -> BaseException | None:
+        """Return the exception for the traceback below the FetchError; None if one of the chain has a secret of the URL in its text."""
+        cause = error.__cause__ if isinstance(error, (FetchError, HttpError)) else error
+        each, texts = cause, list[str]()
+        while each is not None and len(texts) < 100:
+            texts.append(f"{each!s} {each!r}")
+            each = each.__cause__ or each.__context__
+        return cause if all(self._redacted(text) == text for text in texts) else None
+
+    def _redacted(self, text: str) -> str:
+        """Return a text of another package without the secrets of the URL."""
+        for secret in _secrets_of(self._url):
+            text = text.replace(secret, "…")
+        return text
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    return str(error) if isinstance(error, HttpError) else describe_error(error)
+    return str(error) if isinstance(error, (HttpError, FormatError)) else describe_error(error)
 
 
 def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
+#: The places between the URLs of a chain. An address of IPv6 has "::" too.
+_LINK = re.compile(r"::(?=[^/\[\]]*://|[a-z][\w+.-]*(?:::|$))")
+
+
 def _without_secrets(url: str) -> str:
     """Return a URL without passwords, and without queries, which may have signatures."""
     parts = []
-    for part in url.split("::"):
+    for part in _LINK.split(url):
         scheme, separator, rest = part.partition("://")
         rest, query, _ = rest.partition("?")
         host, slash, path = rest.partition("/")
         parts.append(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}{query and '?…'}")
     return "::".join(parts)
+
+
+def _secrets_of(url: str) -> list[str]:
+    """Return the credentials and the queries of a URL, the longest first, also as they are without escapes."""
+    secrets: set[str] = set()
+    for part in _LINK.split(url):
+        rest, _, query = part.partition("://")[2].partition("?")
+        user = rest.partition("/")[0].rpartition("@")[0]
+        password = user.partition(":")[2]
+        values = (each.partition("=")[2] for each in query.split("&"))
+        secrets.update((user, password, query), (each for each in values if len(each) > 5))  # a short one is a word of any text
+    secrets |= {unquote(each) for each in secrets}
+    return sorted((each for each in secrets if len(each) > 2), key=len, reverse=True)
