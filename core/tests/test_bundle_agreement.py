@@ -166,7 +166,7 @@ def test_the_error_has_both_signatures_side_by_side() -> None:
         devmod.bundle(module("cuda", interface=False), first, second)
     assert str(caught.value) == (
         "the candidates of the bundle take different arguments in the function 'blur'. Give them the same names and types, or pass mixed=True "
-        "(devmod compile --mixed) and call each by its own signature:\n"
+        "(--mixed, or mixed = true in a manifest) and call each by its own signature:\n"
         "  opencl/cl          webgpu/wgsl\n"
         "  src: uint8* r      src: uint32* r  <- differs\n"
         "  dst: uint8* w      dst: uint32* w  <- differs\n"

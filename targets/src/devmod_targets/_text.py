@@ -34,3 +34,12 @@ def check_source_text(text: str, name: str, kind: str) -> str:
         character = "a zero character" if bad[0] == "\0" else f"the character {bad[0]!r}, which UTF-8 cannot encode"
         raise CompileError(f"{name}:{line}: the source has {character}", kind=kind)
     return text
+
+
+def is_utf8(path: str) -> bool:
+    """Return whether a path can be written as UTF-8. Python has surrogates for the other bytes of a path."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -149,7 +149,7 @@ def _check(name: str, interfaces: Mapping[Module, Interface]) -> None:
         if _differences(forms[first], form):
             raise FormatError(
                 f"the candidates of the bundle take different arguments in the function {quote_name(name)}. Give them the same names and "
-                "types, or pass mixed=True (devmod compile --mixed) and call each by its own signature:\n"
+                "types, or pass mixed=True (--mixed, or mixed = true in a manifest) and call each by its own signature:\n"
                 + _table(describe_candidate(first), forms[first], describe_candidate(module), form),
                 kind="bundle",
                 function=name,

@@ -11,6 +11,7 @@ from importlib import import_module
 from threading import Lock
 
 from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod_targets._text import is_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,9 +131,12 @@ class Libclang:
         Raises
         ------
         CompileError
-            libclang returns no translation unit, or crashes on the program.
+            libclang returns no translation unit, or crashes on the program. Or the path of a file is not UTF-8.
         """
         text = files[0][1]
+        for path in (main, *arguments):
+            if not is_utf8(path):
+                raise CompileError(f"libclang cannot parse {description}: {path!r} is not UTF-8. Rename the file or the folder", kind=kind)
         if _LONG_STATEMENT.search(text) or len(_NESTING_WORDS.findall(text)) > _MAX_NESTING_WORDS:
             self._check_in_subprocess(main, arguments, files, options, kind, description)
         try:

@@ -7,6 +7,7 @@ import os
 from devmod.backend import detect_form, find_spec
 from devmod.errors import CompileError
 from devmod.targets import KINDS
+from devmod_targets._text import is_utf8
 from devmod_targets.authoring import check_source_text, decode_source
 
 TYPE_CHECKING = False
@@ -50,6 +51,8 @@ def read_source(
         expected = f"a str (text){', bytes (' + ', '.join(binary.values()) + ')' if binary else ''} or an os.PathLike (a file)"
         raise CompileError(f"a source is {expected}, not {type(source).__name__}", kind=spec.kind)
     path = os.path.abspath(os.fsdecode(source))
+    if not is_utf8(os.path.basename(path)):
+        raise CompileError(f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file", kind=spec.kind)
     with open(path, "rb") as file:
         data = file.read()
     folder, name = os.path.split(path)
