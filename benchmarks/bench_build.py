@@ -1,14 +1,15 @@
-"""`devmod build`: a cold build of 100 kernels for every kind that compiles here, an unchanged one, and one with a kernel touched.
+"""The time of `devmod build`: a cold build of 100 kernels for every kind that compiles here, an unchanged one, and one after an edit.
 
     python benchmarks/bench_build.py [--kernels 100] [--workers 2] [--rounds 5] [--dask]
 
-A cold build is compared with the CPU time of its compiles, measured in the workers, divided by their number: what is above 1 is the start
-of the workers, planning, the cache, and the writing of the file. The unchanged build is the whole command, in a new process. The build
-with one kernel touched is compared with a new process that compiles that kernel alone. All folders are new. Each time of a
-command is the least of the rounds. Other processes take time from the workers, so the share of the processors that the cold build had is
-printed too; below 0.9 its bound is not checked.
+The base of a cold build is the CPU time of its compiles, measured in the workers, divided by the number of workers. A ratio above 1 is the
+start of the workers, the planning, the cache and the writing of the file. The unchanged build is the whole command, in a new process. The
+build with an edited kernel is compared with a new process that compiles that kernel alone. All folders are new. Each time of a command is
+the least of the rounds. Other processes take time from the workers, so the share of the processors that the cold build had is printed too.
+Below 0.9 its bound is not checked.
 
-With --dask: plans of jobs whose compiler only waits, on Dask clusters of processes on this machine, to show the scheduler's own cost.
+With --dask, the plans are of jobs whose compiler only waits, on Dask clusters of processes on this machine. It shows the scheduler's own
+time.
 
 Exits with 1 if a bound is exceeded.
 """

@@ -1,12 +1,12 @@
-"""What compiling CUDA C++ costs: devmod beside NVRTC called bare, and the receiver's compiler with its cache warm.
+"""The time of compiling CUDA C++: devmod beside NVRTC alone, and the receiver's compiler with a warm cache.
 
     python benchmarks/bench_cuda_compile.py [--rounds 15]
 
 Each source is compiled to a cubin and PTX for sm_90, by NVRTC alone through cuda.bindings, and by devmod.compile. The reading of the
-signature (libclang and the PTX) is measured apart. The contenders take turns in each round; the figures are medians, and the ratios
-medians of the rounds' ratios. The receiver's rows are the time from `devmod.create` to the kernel on the stand-in driver: with CUDA C++
-whose module is cached on disk, and with the same module's PTX, which the driver loads in both; they are processor time. Exits with 1 when
-a figure is over its bound.
+signature (libclang and the PTX) is measured apart. Each round runs both; the figures are medians, and the ratios are medians of the
+rounds' ratios. The receiver's rows are the processor time from `devmod.create` to the kernel on the stand-in driver. One is with CUDA C++
+whose module is cached on disk, the other with the same module's PTX. The driver loads that PTX in both. The exit code is 1 if a figure is
+over its bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import cuda_driver
 
-#: The most that devmod.compile may cost apart from the signature, of NVRTC called bare; and milliseconds of the receiver.
+#: The most time of devmod.compile without the signature, as a ratio to NVRTC alone; and the most milliseconds of the receiver.
 MOST_RATIO, MOST_CACHED = 1.1, 2.0
 MATMUL = """
 #define TILE 16
@@ -121,7 +121,7 @@ def measure_receiver(rounds: int) -> tuple[float, float, float]:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""What ``import devmod`` costs over bare Python, beside importing importlib.metadata, pluggy and NumPy.
+"""The time that ``import devmod`` adds to bare Python, beside importing importlib.metadata, pluggy and NumPy.
 
     python benchmarks/bench_import.py [--processes 31]
 
-Each figure is the lower quartile of the whole process's time, the contenders in turn, less bare Python's: what else runs
-on the machine only adds. Exits with 1 when ``import devmod`` costs more than devmod promises, or brings in what it
-must not.
+Each figure is the lower quartile of the times of whole processes, less bare Python's. Each round runs every contender once. It is the
+lower quartile because other processes on the machine only add time. The exit code is 1 if ``import devmod`` takes more than its bound, or
+imports a module of `UNWANTED`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import time
 
-#: Milliseconds over bare Python.
+#: The most milliseconds over bare Python.
 MOST = 8.0
+#: Modules that ``import devmod`` may not import.
 UNWANTED = (
     "numpy",
     "pluggy",
@@ -37,14 +38,14 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 
 def process(program: str) -> float:
-    """The milliseconds that a new process with that program takes, from start to end."""
+    """Return the milliseconds of a new process with that program, from start to end."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, check=True)
     return (time.perf_counter() - start) * 1e3
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=31)
     options = parser.parse_args()
@@ -67,11 +68,11 @@ def main() -> int:
                 f"  {name:22}{over[name]:14.2f}{over[name] / over['importlib.metadata']:24.3f}{f'{MOST:g}' if name == 'devmod' else '':>10}"
             )
     program = "import sys; before = set(sys.modules); import devmod; print(' '.join(sorted(set(sys.modules) - before)))"
-    brought = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    print(f"  import devmod brings in: {', '.join(brought)}")
-    unwanted = [name for name in brought if name in UNWANTED]
+    imported = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    print(f"  import devmod imports: {', '.join(imported)}")
+    unwanted = [name for name in imported if name in UNWANTED]
     if unwanted:
-        print(f"  of which it must not: {', '.join(unwanted)}")
+        print(f"  of which it may not: {', '.join(unwanted)}")
     return 0 if over["devmod"] <= MOST and not unwanted else 1
 
 

@@ -1,11 +1,11 @@
-"""What a launch costs the host: devmod's prepared launch, its general call and its call by keywords beside pyopencl's own.
+"""The host's time of an OpenCL launch: devmod's prepared launch, general call and call by keywords beside pyopencl's own.
 
     python benchmarks/bench_launch_opencl.py [--rounds 201] [--launches 100]
 
-The kernel adds 64 floats and takes three buffers and an int. pyopencl's ``kernel(queue, …)`` has its scalar types declared, which is
-its fastest way. The contenders take turns in each round. While one is measured, its queue is held back by a user event, so that the
-launches queue up and the device's work (PoCL's threads are on the same cores) is not measured with them. The figures are medians over
-the rounds. Exits with 1 when a ratio is over its bound. The bound of the call by keywords is in units of the general call.
+The kernel adds 64 floats and takes three buffers and an int. The scalar types of pyopencl's ``kernel(queue, …)`` are declared, which is
+its fastest way. Each round runs every contender once. While one is measured, a user event holds its queue. The launches then wait in the
+queue, and the device's work is not in the time: PoCL's threads are on the same cores. The figures are medians over the rounds. The exit
+code is 1 if a ratio is over its bound. The bound of the call by keywords is a ratio to the general call.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ N = 64
 PYOPENCL = "pyopencl, kernel(queue, …)"
 GENERAL = "devmod, general call"
 KEYWORDS = "devmod, call by keywords"
-#: The most that a contender may cost, and the contender that is the unit.
+#: The most that the ratio of a contender's time to another's may be, and that other contender.
 MOST = {"devmod, prepared": (0.6, PYOPENCL), GENERAL: (1.5, PYOPENCL), KEYWORDS: (1.3, GENERAL)}
 
 
 def contenders() -> dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]:
-    """What is launched by name, and on which queue."""
+    """Return the queues and the loops of launches by name."""
     params = [devmod.Param(name, "buffer", "float32", access) for name, access in (("a", "r"), ("b", "r"), ("c", "w"))]
     interface = devmod.Interface([*params, devmod.Param("n", "scalar", "int32")])
     info = devmod.FunctionInfo("add", ["handle", "handle", "handle", "int32"], interface=interface)
@@ -87,32 +87,32 @@ def contenders() -> dict[str, tuple[cl.CommandQueue, Callable[[int], None]]]:
     }
 
 
-def turn(queue: cl.CommandQueue, loop: Callable[[int], None], launches: int) -> float:
-    """The microseconds that one of so many launches takes."""
+def launch_time(queue: cl.CommandQueue, loop: Callable[[int], None], launches: int) -> float:
+    """Return the microseconds of one launch, the mean of so many."""
     hold = cl.UserEvent(queue.context)
     cl.enqueue_barrier(queue, wait_for=[hold])
-    began = time.perf_counter()
+    start = time.perf_counter()
     loop(launches)
-    took = time.perf_counter() - began
+    took = time.perf_counter() - start
     hold.set_status(cl.command_execution_status.COMPLETE)
     queue.finish()
     return took / launches * 1e6
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=201)
     parser.add_argument("--launches", type=int, default=100)
-    given = parser.parse_args()
-    made = contenders()
-    taken: dict[str, list[float]] = {name: [] for name in made}
-    for round_ in range(given.rounds + 2):
-        for name, (queue, loop) in made.items():
-            took = turn(queue, loop, given.launches)
+    options = parser.parse_args()
+    loops = contenders()
+    durations: dict[str, list[float]] = {name: [] for name in loops}
+    for round_ in range(options.rounds + 2):
+        for name, (queue, loop) in loops.items():
+            took = launch_time(queue, loop, options.launches)
             if round_ >= 2:  # the first two warm up
-                taken[name].append(took)
-    medians = {name: statistics.median(times) for name, times in taken.items()}
+                durations[name].append(took)
+    medians = {name: statistics.median(times) for name, times in durations.items()}
     missed = False
     print(f"{'launch':<28} {'µs':>7} {'ratio':>6} {'most':>5}")
     for name, median in medians.items():

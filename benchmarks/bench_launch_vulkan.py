@@ -1,10 +1,10 @@
-"""What a Vulkan launch costs, submitted and waited for: devmod's beside the package `vulkan`, which is what it is built on.
+"""The time of a Vulkan launch from its submission to its end: devmod beside the package `vulkan`, which devmod-vulkan uses.
 
     python benchmarks/bench_launch_vulkan.py [--rounds 401]
 
-The kernel adds 64 floats and takes three buffers and an int. By hand, everything goes through the package's own functions, as a
-program would write it. The contenders take turns in each round; the figures are medians over the rounds. Exits with 1 when a ratio is
-over what devmod promises, with 0 and a word where there is no Vulkan device or no glslangValidator.
+The kernel adds 64 floats and takes three buffers and an int. "By hand" is a program that calls the package's own functions. Each round
+runs every contender once, and the figures are medians over the rounds. The exit code is 1 if a ratio is over its bound. Without a Vulkan
+device or glslangValidator nothing is measured: the reason is printed, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ByHand:
             dstAccessMask=vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT,
         )
         self.recorded = self._prepared(1)
-        self.anew()  # warm
+        self.record_and_submit()  # the first one warms up
 
     def _same_device(self, result: Any) -> Any:
         name = devmod.device("vulkan").name
@@ -138,29 +138,29 @@ class ByHand:
         vk.vkWaitForFences(self.device, 1, [self.fence], True, 2**64 - 1)
         vk.vkResetFences(self.device, 1, [self.fence])
 
-    def again(self) -> None:
+    def submit_recorded(self) -> None:
         """Submit the recorded command buffer and wait."""
         self._submit(self.recorded)
 
-    def anew(self, launches: int = 1) -> None:
-        """Pool, set, command buffer, submission, wait."""
+    def record_and_submit(self, launches: int = 1) -> None:
+        """Create the pools, record a command buffer with so many launches, submit it and wait."""
         descriptors, commands = self._pools()
         self._submit(self._record(descriptors, commands, launches, self.vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
         self.vk.vkDestroyCommandPool(self.device, commands, None)
         self.vk.vkDestroyDescriptorPool(self.device, descriptors, None)
 
-    def many(self) -> None:
-        """So many submissions, each waited for."""
+    def submit_many(self) -> None:
+        """Submit the recorded command buffer `MANY` times, and wait after each."""
         for _ in range(MANY):
             self._submit(self.recorded)
 
-    def many_in_one(self) -> None:
-        """So many launches recorded, and submitted at once."""
-        self.anew(MANY)
+    def record_and_submit_many(self) -> None:
+        """Record `MANY` launches in one command buffer, submit it and wait."""
+        self.record_and_submit(MANY)
 
 
 def contenders() -> dict[str, Callable[[], None]]:
-    """What is measured, by name."""
+    """Return the functions to measure by name."""
     module = devmod.compile(SOURCE, "vulkan", name="add", language="GLSL")
     function = module["add"]
     device = devmod.device("vulkan")
@@ -186,27 +186,27 @@ def contenders() -> dict[str, Callable[[], None]]:
         stream.synchronize()
 
     return {
-        "by hand, one recorded": hand.again,
+        "by hand, one recorded": hand.submit_recorded,
         "devmod, prepared": bound,
-        "by hand, set up anew": hand.anew,
+        "by hand, recorded each time": hand.record_and_submit,
         "devmod, plain call": plain,
-        "by hand, 64 submissions": hand.many,
-        "by hand, 64 recorded, one submission": hand.many_in_one,
+        "by hand, 64 submissions": hand.submit_many,
+        "by hand, 64 recorded, one submission": hand.record_and_submit_many,
         "devmod, 64 in a batch": batch,
     }
 
 
-#: What is promised: a contender, what it is held against, and the most of that.
+#: A contender, the contender that it is compared with, and the most that the ratio of their times may be.
 PROMISED = (
     ("devmod, prepared", "by hand, one recorded", 1.15),
-    ("devmod, plain call", "by hand, set up anew", 0.7),
+    ("devmod, plain call", "by hand, recorded each time", 0.7),
     ("devmod, 64 in a batch", "by hand, 64 submissions", 0.5),
     ("devmod, 64 in a batch", "by hand, 64 recorded, one submission", 1.1),
 )
 
 
 def main() -> int:
-    """Measure and print; gives the exit code."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=401)
     options = parser.parse_args()
@@ -218,7 +218,7 @@ def main() -> int:
     durations: dict[str, list[float]] = {name: [] for name in result}
     for round_ in range(options.rounds + 5):
         for name, run in result.items():
-            if "64" in name and round_ % 4:  # they take long enough
+            if "64" in name and round_ % 4:  # 64 launches take long, and a quarter of the rounds is enough for a median
                 continue
             start = time.perf_counter()
             run()

@@ -1,12 +1,12 @@
-"""What a launch costs the host: devmod's prepared launch and its general call beside wgpu called bare.
+"""The host's time of a WebGPU launch: devmod's prepared launch and its general call beside wgpu alone.
 
     python benchmarks/bench_launch_webgpu.py [--rounds 101] [--launches 50]
 
-The kernel adds 64 floats and takes three buffers and a number. For the bare call everything is prepared: pipeline, bind group, the
-uniform buffer with the number in it; what is left is what WebGPU asks for each time, since its command buffers serve once: an encoder, a
-pass, the dispatch, the submission. The contenders take turns in each round, in another order each, on one device, and the queue is waited
-for between the turns and not in them. (On lavapipe the device's work is on the same cores: it is the same for all.) The figures are
-medians over the rounds. Exits with 1 when a ratio to the bare call is over what devmod promises.
+The kernel adds 64 floats and takes three buffers and a number. For wgpu alone the pipeline, the bind group and the uniform buffer with the
+number are prepared. An encoder, a pass, the dispatch and the submission remain, because a command buffer of WebGPU can be submitted once.
+Each round runs every contender on one device, in an order of its own. The queue is drained before and after each contender, outside the
+measured time. (On lavapipe the device's work is on the same cores, and it is the same for all.) The figures are medians over the rounds.
+The exit code is 1 if a ratio to wgpu alone is over its bound.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ fn add(@builtin(global_invocation_id) id: vec3u) {
 """
 N = 64
 BARE = "wgpu, everything prepared"
-#: The most that a contender may cost, in units of the bare call.
+#: The most time that a contender may take, as a ratio to wgpu alone.
 MOST = {"devmod, prepared": 1.1}
 
 
 def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
-    """What is launched by name, and where."""
+    """Return the device, and the loops of launches by name."""
     device: Any = devmod.device("webgpu")
     import wgpu
 
@@ -93,8 +93,8 @@ def contenders() -> tuple[devmod.Device, dict[str, Callable[[int], None]]]:
     return device, {BARE: call_wgpu, "devmod, prepared": call_prepared, "devmod, general call": call_devmod}
 
 
-def turn(device: devmod.Device, loop: Callable[[int], None], launches: int) -> float:
-    """The microseconds that one of so many launches takes."""
+def launch_time(device: devmod.Device, loop: Callable[[int], None], launches: int) -> float:
+    """Return the microseconds of one launch, the mean of so many."""
     device.synchronize()
     start = time.perf_counter()
     loop(launches)
@@ -104,21 +104,21 @@ def turn(device: devmod.Device, loop: Callable[[int], None], launches: int) -> f
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=101)
     parser.add_argument("--launches", type=int, default=50)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints where there is none
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)  # Mesa prints a warning without it
         device, result = contenders()
         durations: dict[str, list[float]] = {name: [] for name in result}
         order = list(result)
         for round_ in range(options.rounds + 2):
-            # Who comes behind whom makes a tenth: the next one meets what the last one left in wgpu's queue and caches.
+            # The order changes a time by a tenth: a contender finds wgpu's queue and caches as the one before it left them.
             random.Random(round_).shuffle(order)
             for name in order:
-                took = turn(device, result[name], options.launches)
+                took = launch_time(device, result[name], options.launches)
                 if round_ >= 2:  # the first two warm up
                     durations[name].append(took)
     medians = {name: statistics.median(times) for name, times in durations.items()}

@@ -2,12 +2,11 @@
 
     python benchmarks/bench_lookup.py [--distributions 1000 2000] [--processes 15]
 
-Each figure is the lower quartile over new processes, the contenders in turn: what else runs on the machine only adds.
-A folder with that many other distributions is put on sys.path, and one plugin whose module holds a Module and a
-function. The first look-up is ``devmod.load_from_bytes(kind, b"")`` straight after ``import devmod``: whatever it
-imports is in its time. importlib.metadata's own import is a row of its own, as is stevedore's. Everything is warm: the
-operating system's cache, devmod's indexes, stevedore's cache file. Exits with 1 when a look-up takes longer than devmod
-promises.
+Each figure is the lower quartile over new processes, because other processes on the machine only add time. Each round runs every contender
+once. sys.path has a folder with so many other distributions, and with one plugin whose module has a Module and a function. The first
+look-up is ``devmod.load_from_bytes(kind, b"")`` right after ``import devmod``, and its time includes what it imports. The imports of
+importlib.metadata and stevedore are rows of their own. The operating system's cache, devmod's indexes and stevedore's cache file are warm.
+The exit code is 1 if a look-up takes longer than its bound.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ for _ in range(2000):
     again.append(time.perf_counter() - began)
 print(took * 1e3, sorted(again)[1000] * 1e3)
 """
-# The runtime of CUDA is installed here, so it is excluded.
+# devmod-cuda may be installed, so it is excluded: the look-up must miss.
 MISS = """
 import os
 import time
@@ -83,12 +82,12 @@ class BenchModule(Module):
 def load(data):
     return BenchModule()
 """
-#: Milliseconds that a first look-up may take beside so many distributions, and a second one at all.
+#: The most milliseconds of a first look-up, by the number of distributions, and of a second one.
 FIRST, SECOND = {1000: 5.0, 2000: 6.0}, 0.001
 
 
-def distribution(folder: Path, name: str, entry_points: str) -> None:
-    """A distribution's metadata, as an installer leaves it."""
+def write_distribution(folder: Path, name: str, entry_points: str) -> None:
+    """Write a distribution's metadata as an installer does."""
     info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nSummary: one of many\n\n" + "text " * 400)
@@ -98,22 +97,22 @@ def distribution(folder: Path, name: str, entry_points: str) -> None:
         (info / "entry_points.txt").write_text(entry_points)
 
 
-def folder_with(count: int, base: Path) -> Path:
-    """A folder as site-packages is: `count` distributions, four in ten with entry points, and the plugin."""
+def make_folder(count: int, base: Path) -> Path:
+    """Make a folder like site-packages: `count` distributions, four in ten with entry points, and the plugin."""
     folder = base / f"site-{count}"
     folder.mkdir()
     for number in range(count):
         name = f"other-{number:04}"
-        distribution(folder, name, f"[console_scripts]\n{name} = other_{number}:main\n" if number % 10 < 4 else "")
+        write_distribution(folder, name, f"[console_scripts]\n{name} = other_{number}:main\n" if number % 10 < 4 else "")
         (folder / f"other_{number:04}").mkdir()
-    distribution(folder, "devmod-bench", "[devmod.load_from_bytes]\nbench = devmod_bench:load\n\n[devmod.protocol]\n1 = devmod\n")
+    write_distribution(folder, "devmod-bench", "[devmod.load_from_bytes]\nbench = devmod_bench:load\n\n[devmod.protocol]\n1 = devmod\n")
     (folder / "devmod_bench").mkdir()
     (folder / "devmod_bench" / "__init__.py").write_text(PLUGIN)
     return folder
 
 
 def quartiles(programs: dict[str, str], folder: Path, cache: Path, processes: int) -> dict[str, list[float]]:
-    """The lower quartiles of the figures that each program prints, over new processes."""
+    """Return the lower quartiles of the figures that each program prints, over new processes."""
     environment = os.environ | {"PYTHONPATH": str(folder), "DEVMOD_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
     for name in ("DEVMOD_PLUGINS_ALLOW", "DEVMOD_PLUGINS_DENY", "DEVMOD_PLUGINS_CHOOSE", "DEVMOD_LOG", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(name, None)
@@ -127,8 +126,8 @@ def quartiles(programs: dict[str, str], folder: Path, cache: Path, processes: in
 
 
 def measure(count: int, processes: int, base: Path) -> dict[str, list[float]]:
-    """All contenders beside a folder of `count` distributions."""
-    folder, cache = folder_with(count, base), base / f"cache-{count}"
+    """Return the figures of all contenders with a folder of `count` distributions, in milliseconds."""
+    folder, cache = make_folder(count, base), base / f"cache-{count}"
     time.sleep(2.1)  # a folder that has just changed is not indexed
     programs = {
         "hit": HIT,
@@ -171,7 +170,7 @@ def report(count: int, found: dict[str, list[float]]) -> bool:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, print, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--distributions", type=int, nargs="+", default=[1000, 2000])
     parser.add_argument("--processes", type=int, default=15)

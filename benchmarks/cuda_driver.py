@@ -38,7 +38,7 @@ def show() -> None:
 
 
 def launch_nothing() -> None:
-    """Let the stand-in driver's launches return at once. The real driver's launches are of an empty kernel or a small one."""
+    """Let the stand-in driver's launches return at once. With the real driver the kernel is launched."""
     if not on_hardware():
         show()
         standin().skip_launches()
@@ -55,7 +55,7 @@ def missing() -> str:
 
 
 def place() -> str:
-    """Return where the figures are from, for the head of a table."""
+    """Return the driver that the figures are from, for the head of a table."""
     return "with the driver of NVIDIA" if on_hardware() else "on the stand-in driver"
 
 

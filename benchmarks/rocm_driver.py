@@ -39,5 +39,5 @@ def missing() -> str:
 
 
 def place() -> str:
-    """Return where the figures are from, for the head of a table."""
+    """Return the runtime that the figures are from, for the head of a table."""
     return "with AMD's runtime" if on_hardware() else "on the stand-in runtime"

@@ -58,7 +58,7 @@ def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) ->
 def install(python: Path, requirements: Sequence[str], *, cached: bool = False) -> str:
     """Install requirements into the environment of `python`; return the name of the used tool.
 
-    `cached`: whatever version uv's cache holds will do; the network is asked only for what is missing there.
+    `cached`: any version in uv's cache is enough. The network is used only for requirements that are not in the cache.
     """
     uv = find_uv()
     output = ""
@@ -90,7 +90,7 @@ def uninstall(python: Path, names: Iterable[str]) -> None:
 
 def uv_settings() -> Mapping[str, str]:
     """Return the environment variables for uv that follow pip's configuration; variables that are set stay."""
-    base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip to ask
+    base = getattr(sys, "_base_executable", sys.executable)  # an environment that uv made has no pip
     process = subprocess.run([base, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     # pip takes the best version of all indexes; uv would stop at the first index that has the name.
     results = {"UV_INDEX_STRATEGY": "unsafe-best-match"}

@@ -2,9 +2,9 @@
 
     python tools/fuzz.py --seconds 600 [--jobs N] [--readers NAME …] [--seed TEXT] [--unguided]
 
-Coverage-guided with atheris where its wheel installs, else with the project's own mutators alone. The readers and what each must hold to
-are in `tools/fuzzing/readers.py`. Findings go to `build/fuzz/<reader>/`: the input (`.bin`) and the traceback (`.txt`). The exit code is 1
-where there is one. A finding that is mended goes into `tests/fuzz/corpus/`, with a line in its `corpus.toml`.
+Coverage guides the inputs if atheris' wheel installs, else the project's own mutators make them alone. The readers and their properties are
+in `tools/fuzzing/readers.py`. Findings go to `build/fuzz/<reader>/`: the input (`.bin`) and the traceback (`.txt`). The exit code is 1 if
+there is one. The input of a fixed finding goes into `tests/fuzz/corpus/`, with a line in its `corpus.toml`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fuzzing.process import Run, run_reader
 from fuzzing.readers import READERS, Reader
 
 FOLDER = ROOT / "build" / "fuzz"
-#: Seconds below which coverage is not worth its start: the packages are imported with counters in them.
+#: Seconds below which coverage is not used: its start takes long, because the packages are imported with counters in them.
 _GUIDED = 8.0
 
 
 def main() -> int:
     """Run the fuzzers and return the exit code."""
     parser = argparse.ArgumentParser(description="Fuzz every reader of strangers' bytes.")
-    parser.add_argument("--seconds", type=float, default=600, help="the time for all of it, in seconds")
+    parser.add_argument("--seconds", type=float, default=600, help="the time for all readers together, in seconds")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--readers", nargs="*", choices=READERS, metavar="READER", help="only these")
     parser.add_argument("--seed", default=time.strftime("%Y%m%d%H%M%S"), help="without atheris, the same seed gives the same inputs")
@@ -66,7 +66,7 @@ def has_atheris() -> bool:
 
 
 def run_all(readers: list[Reader], seconds: float, jobs: int, seed: str, guided: bool) -> list[Run]:
-    """Run each reader for its part of the time. A reader that ends its process is started again until its time is over."""
+    """Run each reader for its part of the time. A reader that ends its process is restarted until its time is over."""
     weight = sum(reader.weight for reader in readers)
 
     def run(reader: Reader) -> list[Run]:

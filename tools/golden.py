@@ -1,7 +1,7 @@
 """Write the golden files: tests/golden/v<version>/ for each format version, and the corpus of bad files, tests/golden/bad/.
 
-A module of each kind from fixed payloads, as its bytes, and files with trees of them. The payloads need not be real code: wrapping parses
-none of it. ``contents.json`` in the folder says what each file holds. The bad files are in `golden_bad`.
+The files have the bytes of a module of each kind, and trees of such modules. The payloads are fixed and need not be real code, because
+devmod does not parse it. ``contents.json`` in the folder has the contents of each file. The bad files are in `golden_bad`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from devmod.backend import decode
 from environments import ROOT
 
 GOLDEN = ROOT / "tests" / "golden"
-#: The versions of the format that devmod writes. A file has the first that is enough for it.
+#: The versions of the format that devmod writes. A file has the lowest version that has its features.
 VERSIONS = ("v1", "v2")
 CONTENTS = "contents.json"
 
@@ -208,7 +208,7 @@ def library() -> str:
     return library_text(3)
 
 
-# -- what a file holds
+# -- the contents of a file
 
 
 def describe(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """The corpus of bad files: invalid bytes, and the exact text of each error.
 
-Each is made from a sound file by one change, or by hand. A case's name says what is wrong with it, and its suffix who reads it.
+Each is made from a valid file by one change, or by hand. A case's name describes its fault, and its suffix determines its reader.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ABOUT = (
 )
 
 
-# -- who reads a file
+# -- the readers
 
 
 def _bundle(data: bytes) -> None:
@@ -56,7 +56,7 @@ def _module(kind: str) -> Callable[[bytes], None]:
     return read
 
 
-#: What reads a file, by the last two parts of its name.
+#: The reader of a file, by the last two parts of its name.
 READERS: dict[str, Callable[[bytes], None]] = {
     "devmod": _bundle,
     "tvmimports": lambda data: (devmod.interop.tvm.load_imports(data), None)[1],

@@ -21,7 +21,7 @@ from environments import ROOT
 FOLDER = ROOT / "plugins" / "devmod-hexagon"
 PROGRAM = FOLDER / "src" / "devmod_hexagon" / "runner"
 DIGEST = FOLDER / "runner" / "sources.sha256"
-#: For the oldest core with HVX of 128 bytes that the emulator of Debian 12 knows too.
+#: For v66, the oldest core with HVX of 128 bytes that the emulator of Debian 12 has too.
 FLAGS = ("-target", "hexagon-linux-musl", "-mcpu=hexagonv66", "-O2", "-s", "-Wall", "-Wextra", "-Werror")
 
 
@@ -58,7 +58,7 @@ def main() -> int:
     program = build()
     if "--check" in sys.argv:
         same = PROGRAM.read_bytes() == program
-        print("the runner is that of its sources" if same else "the runner is not that of its sources: make hexagon-runner")
+        print("the runner matches its sources" if same else "the runner does not match its sources: run make hexagon-runner")
         return 0 if same else 1
     PROGRAM.write_bytes(program)
     PROGRAM.chmod(0o755)

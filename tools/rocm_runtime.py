@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/rocm_runtime.py
 
-On a machine without an AMD card it answers that there is no device, and its hiprtc compiles for several architectures. Other tests find
-no runtime: it is in no folder where the loader searches. The user's cache folder keeps it.
+On a machine without an AMD card it reports no device, and its hiprtc compiles for several architectures. It is in the user's cache folder,
+where the loader does not search, so the other tests find no runtime.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from environments import VENV, InstallError
 from system import may_install, report
 
-#: The packages that no others bring. Their other libraries are those of mesa-vulkan-drivers.
+#: The packages to fetch. mesa-vulkan-drivers depends on the other libraries that they need.
 PACKAGES = ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2")
 LIBRARY = "libamdhip64.so.5"
 #: Its lines: the inputs, the folder of the library, and the reason if there is none.
@@ -55,7 +55,7 @@ def fetch(target: Path) -> None:
     """Download the packages with apt, and unpack their libraries into a folder."""
     for program in ("apt-get", "dpkg-deb"):
         if shutil.which(program) is None:
-            raise InstallError(f"no {program} is here: the packages are Debian's")
+            raise InstallError(f"{program} is not installed; the packages are Debian's")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as name:
         download(Path(name))

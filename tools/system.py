@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from environments import ROOT, VENV
 
-#: What could not be had the last time, so that a second run asks nobody again.
+#: The packages that could not be installed the last time. A second run does not try them.
 STAMP = "devmod-system"
 #: The folders in which the Vulkan loader looks for drivers and layers.
 _VULKAN = [Path(base) / "vulkan" for base in ("/usr/share", "/usr/local/share", "/etc", Path.home() / ".local" / "share")]
@@ -51,8 +51,8 @@ RUN = (
 )
 #: For the tests alone.
 TESTS = (
-    Need("spirv-cross", "writes Metal source from SPIR-V, as Metal's reader meets it", _program("spirv-cross")),
-    Need("vulkan-validationlayers", "tells wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
+    Need("spirv-cross", "writes Metal source from SPIR-V for the tests of Metal's reader", _program("spirv-cross")),
+    Need("vulkan-validationlayers", "reports wrong uses of Vulkan", _vulkan("explicit_layer.d/VkLayer_khronos_validation.json")),
     Need("rocm-device-libs", "the math functions of double for AMD GPUs", Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/ocml.bc").exists),
     Need("chromium", "WebGPU in a browser", _program("chromium", "chromium-browser", "google-chrome")),
 )
@@ -68,7 +68,7 @@ def provide(needs: Iterable[Need], *, again: bool = False) -> None:
         return
     why = "missing here:\n" + "\n".join(f"  - {need.package}: {need.purpose}" for need in missing)
     if not apt([need.package for need in missing], why):
-        report("going on without; what needs one of them is skipped and says so")
+        report("continuing without them; what needs one is skipped, with the reason")
     left = [need.package for need in missing if not need.there()]
     if left and VENV.is_dir():
         stamp.write_text("\n".join([*refused, *left]))
@@ -81,7 +81,7 @@ def apt(packages: Sequence[str], why: str) -> bool:
         as_root = ["sudo", "-n"] if os.geteuid() else []
         command = [*as_root, "apt-get", "install", "--yes", "--no-install-recommends", *packages]
         report(f"{why}. Running: {' '.join(command)}")
-        # A machine that has never asked apt for anything has no list of packages; one list serves both tries.
+        # A new machine has no list of packages, so the installation fails: it is repeated after an update of the list.
         for step in (command, [*as_root, "apt-get", "update"], command):
             process = subprocess.run(step, capture_output=True, text=True, check=False)
             if step is command and process.returncode == 0:
@@ -107,7 +107,7 @@ def node_packages() -> None:
         return
     npm = shutil.which("npm")
     if npm is None:
-        report("npm is not here, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
+        report("npm is not installed, so the browser's tests are skipped (Debian and Ubuntu: sudo apt-get install nodejs npm)")
         return
     report(f"installing the packages of {_NPM.relative_to(ROOT)} with npm")
     process = subprocess.run([npm, "install", "--no-audit", "--no-fund", "--silent"], cwd=_NPM, capture_output=True, text=True, check=False)

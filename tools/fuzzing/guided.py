@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing with atheris (libFuzzer): the same readers and the same mutators, steered by the lines that an input reaches.
+"""Fuzzing with atheris (libFuzzer): the same readers and mutators, guided by the lines that an input reaches.
 
 python -m fuzzing.guided READER FOLDER --seconds S [--seed TEXT]
 """
@@ -16,7 +16,7 @@ from random import Random
 
 #: The packages whose lines are counted.
 PACKAGES = ("devmod", "devmod_targets", "devmod_vulkan", "devmod_opencl", "devmod_webgpu", "elftools")
-#: What is imported in vain: it starts something, or belongs to another system.
+#: Parts of the names of modules that are not imported: the import starts something, or needs another system.
 _NOT = ("__main__", "devmod_conformance", "devmod._pyinstaller", "devmod_opencl._driver", "devmod_webgpu._driver", "elftools.dwarf")
 
 
@@ -34,12 +34,12 @@ def import_instrumented() -> None:
                 if not any(part in result.name for part in _NOT):
                     try:
                         import_module(result.name)
-                    except Exception as error:  # noqa: BLE001 - what is not there is not measured
+                    except Exception as error:  # noqa: BLE001 - a module that cannot be imported is not measured
                         print(f"not instrumented: {result.name} ({type(error).__name__})", file=sys.stderr)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run libFuzzer for the given time. The result is printed at its end, and the process with it."""
+    """Run libFuzzer for the given time, print the result and end the process."""
     import_instrumented()
     import atheris
 

@@ -1,4 +1,4 @@
-"""The reader in JavaScript, run by node with the same bytes: it must accept what Python accepts, and refuse what Python refuses."""
+"""The reader in JavaScript, run by node with the same bytes and compared with Python: both must accept the same bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("reader.mjs")
 
 
 class Node:
-    """A process of node that answers one request after the other."""
+    """A process of node that handles one request after the other."""
 
     def __init__(self, program: str) -> None:
         self.process = subprocess.Popen([program, str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -32,7 +32,7 @@ class Node:
         self.process.communicate()
 
     def ask(self, kind: str, data: bytes) -> dict[str, Any]:
-        """The answer to one input: {"ok": true}, or {"error": class, "message": text}."""
+        """Return the answer to one input: {"ok": true}, or {"error": class, "message": text}."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         head = kind.encode()
@@ -50,18 +50,18 @@ class Node:
 
 @cache
 def node() -> Node | None:
-    """The process, started once; None where node is not installed."""
+    """Return the process, which is started once; None if node is not installed."""
     program = shutil.which("node")
     return Node(program) if program else None
 
 
 def compare_bundle(data: bytes) -> None:
-    """A bundle with all its modules, in both readers."""
+    """Read a bundle with all its modules in both readers."""
     _compare("", data, lambda: use_bundle(data))
 
 
 def compare_module(kind: str, data: bytes) -> None:
-    """A module's bytes, in both readers."""
+    """Read a module's bytes in both readers."""
     _compare(kind, data, lambda: use_module(kind, data))
 
 

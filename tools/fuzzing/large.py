@@ -1,4 +1,4 @@
-"""Large files of the sorts that once took too long: each is made for a size in bytes, and must be read in time and memory linear in it."""
+"""Large files like those that once took too long. Each has a given size in bytes, and must be read in time and memory linear in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from fuzzing.mutation import Pairs, assemble, bundle_of, pack
 
-#: The readers that a file is for, and what makes it for a size.
+#: A function that returns a file of about that many bytes.
 Maker = Callable[[int], bytes]
 
 
@@ -30,14 +30,14 @@ def _wrapped(kind: str, data: bytes, **more: object) -> bytes:
 
 
 def tiny_maps(size: int) -> bytes:
-    """Return an index with an unknown key that holds tiny maps."""
+    """Return an index with an unknown key whose value is tiny maps."""
     count = size // 3
     value = b"\xdd" + struct.pack(">I", count) + b"\x81\xa0\xc0" * count
     return bundle_of(b"\x83\xa5roots\x91\x00\xa7modules\x91\x81\xa4kind\xa6bundle\xa1x" + value, b"")
 
 
 def tiny_maps_in_origin(size: int) -> bytes:
-    """Return an index whose module has an origin that holds tiny maps, which are kept."""
+    """Return an index whose module has an origin of tiny maps, which are kept."""
     count = size // 3
     value = b"\xdd" + struct.pack(">I", count) + b"\x81\xa0\xc0" * count
     return bundle_of(b"\x82\xa5roots\x91\x00\xa7modules\x91\x82\xa4kind\xa6bundle\xa6origin\x81\xa1x" + value, b"")
@@ -61,7 +61,7 @@ def layers(size: int) -> bytes:
 
 
 def unknown_kinds(size: int) -> bytes:
-    """Return modules of as many kinds, none of which is known."""
+    """Return modules of many kinds, all of them unknown."""
     count = size // 160
     modules = [Pairs([("kind", "bundle"), ("imports", list(range(1, count + 1)))])]
     modules += [Pairs([("kind", f"kind{number}"), ("format", "x"), ("functions", ["f"])]) for number in range(count)]
@@ -210,7 +210,7 @@ def _wgsl(declarations: str, body: str = "") -> bytes:
 
 
 def wgsl_structs(size: int) -> bytes:
-    """Return structs that hold the one before twice."""
+    """Return structs with two members of the struct before."""
     count = min(size // 34, 60)
     text = "struct S0 { a: f32 }\n" + "".join(f"struct S{n} {{ a: S{n - 1}, b: S{n - 1} }}\n" for n in range(1, count))
     return _wgsl(text + f"@group(0) @binding(0) var<storage, read_write> x: S{count - 1};\n", "x.a = x.b;")
@@ -232,14 +232,14 @@ def wgsl_calls(size: int) -> bytes:
 
 
 def wgsl_constants(size: int) -> bytes:
-    """Return constants that are worked out from the one before twice."""
+    """Return constants whose values use the constant before twice."""
     count = size // 26
     text = "const c0 = 1u;\n" + "".join(f"const c{n} = c{n - 1} / 2u + c{n - 1} / 2u;\n" for n in range(1, count))
     return _wgsl(text + f"var<workgroup> w: array<f32, c{count - 1} + 1u>;\n", "w[0] = 1.0;")
 
 
 def wgsl_aliases(size: int) -> bytes:
-    """Return aliases of the one before."""
+    """Return aliases, each of the alias before."""
     count = size // 20
     text = "alias a0 = f32;\n" + "".join(f"alias a{n} = a{n - 1};\n" for n in range(1, count))
     return _wgsl(text + f"@group(0) @binding(0) var<storage, read_write> x: array<a{count - 1}>;\n", "x[0] = 1.0;")
@@ -258,7 +258,7 @@ def wgsl_statements(size: int) -> bytes:
 
 
 def wgsl_overrides(size: int) -> bytes:
-    """Return overrides that are worked out from the one before."""
+    """Return overrides whose values use the override before."""
     count = size // 32
     text = "override o0: u32 = 1;\n" + "".join(f"override o{n}: u32 = o{n - 1} + o{n - 1};\n" for n in range(1, count))
     return (text + f"@compute @workgroup_size(o{count - 1}) fn main() {{}}\n").encode()
@@ -285,7 +285,7 @@ def _entry(number: int, function: int) -> tuple[int, ...]:
 
 
 def spirv_structs(size: int) -> bytes:
-    """Return structs that hold the one before twice, and a buffer of the last."""
+    """Return structs with two members of the struct before, and a buffer of the last."""
     count = min(size // 48, 60)
     results: list[tuple[int, ...]] = [*_HEAD, (15, 5, 9000, _NAME, 0), (16, 9000, 17, 1, 1, 1)]
     ids = [3, *range(100, 100 + count)]
@@ -321,7 +321,7 @@ def spirv_entries(size: int) -> bytes:
 
 
 def spirv_constants(size: int) -> bytes:
-    """Return specialization constants that are worked out from the one before twice; the last one is the workgroup's size."""
+    """Return specialization constants whose values use the constant before twice. The last one is the workgroup's size."""
     count = size // 24
     results: list[tuple[int, ...]] = [
         *_HEAD,

@@ -1,4 +1,4 @@
-"""Time and memory of one call, against the size of its input."""
+"""The limits on the time and memory of one call, by the size of its input."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import resource
 import time
 from collections.abc import Callable
 
-#: Seconds of processor time: what any input may take, and what each million bytes may take in one pass. devmod promises 1; the machine may
-#: be a slow one.
+#: Seconds of processor time: what any input may take, and what each million bytes may take in one pass. devmod promises 1 (SECURITY.md); a
+#: slow machine may take longer.
 SECONDS, SECONDS_A_MB = 1.5, 3.0
 #: Bytes of memory: what any input may take, and what each of its bytes may take.
 MEMORY, MEMORY_A_BYTE = 64 << 20, 100
@@ -18,17 +18,17 @@ class Excess(Exception):
 
 
 def peak() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Return the most memory that this process has had, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def bounded(act: Callable[[], None], size: int, passes: int = 1, *, native: bool = False) -> None:
-    """Call `act`, and raise Excess where it takes more than `passes` passes over `size` bytes may; of a `native` one time alone counts."""
-    memory, begun = peak(), time.process_time()
+    """Call `act`, and raise Excess if it exceeds the limits for `passes` passes over `size` bytes. Memory is not limited if `native`."""
+    memory, start = peak(), time.process_time()
     try:
         act()
     finally:
-        seconds, grown = time.process_time() - begun, peak() - memory
+        seconds, grown = time.process_time() - start, peak() - memory
     if seconds > SECONDS + SECONDS_A_MB * passes * size / 1e6:  # never, if SECONDS is infinite
         raise Excess(f"{seconds:.1f} s for {size} bytes")
     if not native and grown > MEMORY + MEMORY_A_BYTE * size:

@@ -1,4 +1,4 @@
-"""Mutators that know a file's structure, so that a changed file still reaches the code behind the first checks.
+"""Mutators by a file's structure, so that a changed file still reaches the code behind the first checks.
 
 Each takes the bytes and a `random.Random`, and returns changed bytes. Input that does not have the structure is changed byte by byte.
 """
@@ -23,8 +23,9 @@ else:
 
 Mutator = Callable[[bytes, Random], bytes]
 
-#: Bytes that an input may grow to.
+#: The most bytes of an input.
 MOST = 1 << 16
+#: Integers at the bounds of types and sizes.
 NUMBERS: tuple[int, ...] = (
     *(0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 1023, 4096, 65528, 65535, 65536, 1 << 20),
     *((1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1),
@@ -40,7 +41,7 @@ uint1x65528 int4 int4x2 float6_e2m3fn float16x4 float4_e2m1fn bfloat16 uint8x655
 float8_e4m3fn add init thread_axis_tags blockIdx.x threadIdx.x clusterCtaIdx.x paramWriteAccess:[0,1] paramWriteAccess:[
 tirx.use_dyn_shared_memory tirx.use_programtic_dependent_launch tirx.use_cooperative_launch tirx.use_required_block_dimension
 """
-#: Control characters, directions of text, invalid UTF-8, and words that mean something to a reader.
+#: Control characters, directions of text, invalid UTF-8, and words of the formats.
 STRINGS = (
     *("", "a", "\0", "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202e", "\u2066x\u2069", "\u200b", "\r", "\n", "\t", "\x7f", "\udcff"),
     *("\N{THUMBS UP SIGN}", "e\u0301", "a" * 33, "x" * 5000, "../../etc/passwd", "a; rm -rf /", "__proto__", "constructor"),
@@ -86,11 +87,11 @@ def mutate_bytes(data: bytes, random: Random) -> bytes:
 
 
 class Pairs(list[Any]):
-    """A map as a list of pairs: a key may stand in it twice."""
+    """A map as a list of pairs, in which a key may occur twice."""
 
 
 def unpack_all(data: bytes) -> list[Any]:
-    """The msgpack objects in `data`, maps as Pairs; ValueError where it is none."""
+    """Return the msgpack objects in `data`, maps as Pairs; raise ValueError if it is not msgpack."""
     unpacker = msgpack.Unpacker(
         raw=False, strict_map_key=False, object_pairs_hook=Pairs, unicode_errors="surrogateescape", max_buffer_size=max(len(data), 1)
     )
@@ -100,12 +101,12 @@ def unpack_all(data: bytes) -> list[Any]:
     except Exception as error:
         raise ValueError(str(error)) from error
     if unpacker.tell() != len(data):
-        raise ValueError("the last object is cut")
+        raise ValueError("the last object is truncated")
     return result
 
 
 def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
-    """An object in msgpack; with `random`, one length in 50 in a longer form than it needs. What lies deeper than 100 is left out."""
+    """Return an object in msgpack, down to a depth of 100. With `random`, one length in 50 has a longer form than necessary."""
     if depth > 100:
         return b"\xc0"
     longer = random is not None and not random.randrange(50)
@@ -133,7 +134,7 @@ def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
 
 
 def copy_tree(value: Any, depth: int = 0) -> Any:
-    """A deep copy; what lies deeper than 40 is left out."""
+    """Return a deep copy, down to a depth of 40."""
     if depth > 40:
         return None
     if isinstance(value, Pairs):
@@ -232,13 +233,13 @@ MAGIC, _HEADER = b"\x89devmod\n", 48
 
 
 def bundle_of(index: bytes, blobs: bytes, version: int = 1) -> bytes:
-    """A bundle with that index and its true digest."""
+    """Return a bundle with that index and the index's digest."""
     head = MAGIC + struct.pack("<II", version, len(index)) + hashlib.sha256(index).digest() + index
     return head + bytes(-len(head) % 64) + blobs
 
 
 def split_bundle(data: bytes) -> tuple[bytes, bytes]:
-    """The index and the blobs; ValueError where `data` has no header of a bundle."""
+    """Return the index and the blobs; raise ValueError if `data` has no header of a bundle."""
     length = int.from_bytes(data[12:16], "little")
     if data[:8] != MAGIC or len(data) < _HEADER + length:
         raise ValueError("no bundle")
@@ -247,21 +248,21 @@ def split_bundle(data: bytes) -> tuple[bytes, bytes]:
 
 
 def assemble(index: list[Any], blobs: Sequence[bytes | None], frames: Mapping[int, bytes] | None = None) -> tuple[bytes, bytes]:
-    """Give the modules and sources of an index these bytes: offset, size, sha256 and zstd become true. None leaves a module as it is.
+    """Return an index and blobs in which the modules and sources have these bytes: offset, size, sha256 and zstd are correct.
 
-    `frames` are compressed bytes by number, in place of those of a sound compressor.
+    None leaves a module as it is. `frames` are compressed bytes by number, in place of those of the compressor.
     """
     joined = bytearray()
     for number, (entry, blob) in enumerate(zip(_entries(index), blobs, strict=False)):
         if blob is None or not isinstance(entry, Pairs):
             continue
         joined += bytes(-len(joined) % 64)
-        true: dict[str, Any] = {}
+        correct: dict[str, Any] = {}
         if any(key == "zstd" for key, _ in entry):
-            true["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
+            correct["zstd"] = [len(blob), hashlib.sha256(blob).digest()]
             blob = (frames or {}).get(number) or zstd.compress(blob, 1)
-        true |= {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
-        entry[:] = [pair for pair in entry if pair[0] not in list(true)] + list(true.items())  # a key may be a list
+        correct |= {"offset": len(joined), "size": len(blob), "sha256": hashlib.sha256(blob).digest()}
+        entry[:] = [pair for pair in entry if pair[0] not in list(correct)] + list(correct.items())  # a key may be a list
         joined += blob
     return b"".join(pack(each) for each in index), bytes(joined)
 
@@ -297,7 +298,7 @@ def _blobs_of(index: list[Any], blobs: bytes) -> list[bytes | None]:
 
 
 def mutate_bundle(data: bytes, random: Random) -> bytes:
-    """Change the index or a module's bytes, and make the digests true again (mostly)."""
+    """Change the index or a module's bytes, and correct the digests in most cases."""
     try:
         index, blobs = split_bundle(data)
         objects = unpack_all(index)
@@ -317,8 +318,8 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     elif choice < 7 and references:
         number = random.choice(references)
         parts[number] = mutate_msgpack(parts[number] or b"", random)
-        if random.randrange(3):  # the names that the index gives are those of the bytes
-            _true_names(_entries(objects)[number], parts[number] or b"")
+        if random.randrange(3):
+            _correct_names(_entries(objects)[number], parts[number] or b"")
     elif choice < 9:
         _change_modules(objects, parts, random)
     else:
@@ -329,7 +330,8 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     return bundle_of(packed, joined, version)
 
 
-def _true_names(entry: Any, blob: bytes) -> None:
+def _correct_names(entry: Any, blob: bytes) -> None:
+    """Replace the names of functions in an entry of the index with those in the module's bytes."""
     try:
         fmap = next((each for each in unpack_all(blob) if isinstance(each, Pairs)), Pairs())
     except ValueError:
@@ -340,7 +342,7 @@ def _true_names(entry: Any, blob: bytes) -> None:
 
 
 def _change_modules(objects: list[Any], parts: list[bytes | None], random: Random) -> None:
-    """Add a module before the others that imports some of them, or give one other imports."""
+    """Replace the imports of a module, or add a chain of nodes before all modules."""
     entries = _maps(objects, "modules")
     if not entries:
         return
@@ -354,7 +356,7 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
     depth = random.choice((1, 2, 5, 30))  # a chain of nodes, each of which imports the next one twice
     for entry in entries:
         if isinstance(entry, Pairs):
-            entry[:] = [(key, _moved(value, depth)) if key == "imports" else (key, value) for key, value in entry]
+            entry[:] = [(key, _add_to_each(value, depth)) if key == "imports" else (key, value) for key, value in entry]
     chain = [
         Pairs([("kind", random.choice(("bundle", "_lib"))), ("imports", [number + 1] * random.choice((1, 2)))]) for number in range(depth)
     ]
@@ -362,10 +364,10 @@ def _change_modules(objects: list[Any], parts: list[bytes | None], random: Rando
     parts[:0] = [None] * depth
     for at, (key, value) in enumerate(objects[0]):
         if key == "roots" and isinstance(value, list):
-            objects[0][at] = (key, [0, *_moved(value, depth)])
+            objects[0][at] = (key, [0, *_add_to_each(value, depth)])
 
 
-def _moved(numbers: Any, by: int) -> Any:
+def _add_to_each(numbers: Any, by: int) -> Any:
     return [each + by if isinstance(each, int) else each for each in numbers] if isinstance(numbers, list) else numbers
 
 
@@ -373,7 +375,7 @@ def _moved(numbers: Any, by: int) -> Any:
 
 
 def mutate_tvm(data: bytes, random: Random) -> bytes:
-    """Change 64-bit counts and strings of TVM's serialization; the length in front of a blob becomes true (mostly)."""
+    """Change 64-bit counts and strings of TVM's serialization, and correct the length in front of a blob in most cases."""
     result = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 3))):
         small = [at for at in range(len(result) - 8) if result[at + 3 : at + 8] == b"\0\0\0\0\0"]
@@ -434,7 +436,7 @@ def mutate_elf(data: bytes, random: Random) -> bytes:
 
 
 def mutate_spirv(data: bytes, random: Random) -> bytes:
-    """Change, remove, repeat and move instructions; word counts stay true (mostly)."""
+    """Change, remove, repeat and move instructions. The word counts are correct in most cases."""
     words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4)]
     if len(words) < 6 or not random.randrange(10):
         return mutate_bytes(data, random)
@@ -482,7 +484,7 @@ _BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("array<", ", 2>"), ("-", ""), 
 
 
 def mutate_text(words: Sequence[str]) -> Mutator:
-    """A mutator of programs: it moves, repeats, nests and replaces tokens, and takes others from `words`."""
+    """Return a mutator of programs that moves, repeats, nests and replaces tokens, and takes others from `words`."""
 
     def mutate(data: bytes, random: Random) -> bytes:
         if not random.randrange(15):
@@ -508,9 +510,7 @@ def mutate_text(words: Sequence[str]) -> Mutator:
                     tokens[at:far] = tokens[other : other + random.randrange(1, 30)]
                 case 6:
                     times = random.choice((1, 2, 10, 100))
-                    opened, closed = random.choice(
-                        (("(", ")"), ("[", "]"), ("{", "}"), ("array<", ", 2>"), ("-", ""), ("*", ""), ("/*", "*/"))
-                    )
+                    opened, closed = random.choice(_BRACKETS)
                     tokens[at:far] = [opened * times, *tokens[at:far], closed * times]
                 case _:
                     tokens[at:at] = [random.choice(STRINGS)]
@@ -546,7 +546,7 @@ def _json_text(value: Any) -> str:
 
 
 def mutate_head(head: Mutator, rest: Mutator) -> Mutator:
-    """A mutator of a choice byte, a head and, behind a zero, the rest."""
+    """Return a mutator of inputs that have a byte that chooses something, a head, a zero and the rest."""
 
     def mutate(data: bytes, random: Random) -> bytes:
         choice = data[:1] or b"\0"

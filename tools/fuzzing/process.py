@@ -18,14 +18,14 @@ TOOLS = Path(__file__).resolve().parent.parent
 
 
 class Run(NamedTuple):
-    """What one process did.
+    """The result of one process.
 
     Attributes
     ----------
     reader
         The reader's name.
     executions
-        How many inputs it read; -1 where it ended before it could tell.
+        The number of inputs that it read; -1 if it ended without a result.
     findings
         A line for each.
     """
@@ -56,13 +56,13 @@ def run_reader(reader: str, folder: Path, *arguments: str, guided: bool = False,
         try:
             process = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=log, check=False, timeout=timeout)
         except subprocess.TimeoutExpired:
-            return Run(reader, -1, [_ended(folder, f"did not end within {timeout:.0f} s")])
+            return Run(reader, -1, [_keep_input(folder, f"did not end within {timeout:.0f} s")])
     lines = process.stdout.decode("utf-8", "replace").splitlines()
     try:
         data = json.loads(lines[-1])
         return Run(reader, data["executions"], data["findings"])
     except (IndexError, ValueError, KeyError, TypeError):
-        return Run(reader, -1, [_ended(folder, f"ended with {_exit_words(process.returncode)}")])
+        return Run(reader, -1, [_keep_input(folder, f"ended with {_exit_words(process.returncode)}")])
 
 
 def _exit_words(code: int) -> str:
@@ -74,8 +74,8 @@ def _exit_words(code: int) -> str:
         return f"signal {-code}"
 
 
-def _ended(folder: Path, what: str) -> str:
-    """Keep the input in hand when a process ended."""
+def _keep_input(folder: Path, what: str) -> str:
+    """Write the input that the process was reading when it ended, and return a line about it."""
     log = (folder / "log").read_text(encoding="utf-8", errors="replace")
     if not (folder / "current").exists():
         return f"the process {what} before it read anything: {log[-2000:]}"
@@ -83,9 +83,10 @@ def _ended(folder: Path, what: str) -> str:
     name = hashlib.sha256(data).hexdigest()[:16]
     (folder / f"{name}.bin").write_bytes(data)
     (folder / f"{name}.txt").write_text(f"the process {what}\n{log[-20_000:]}", encoding="utf-8")
-    return f"the process {what} [{name}.bin]: {_shown(log.splitlines())}"
+    return f"the process {what} [{name}.bin]: {_excerpt(log.splitlines())}"
 
 
-def _shown(lines: Sequence[str]) -> str:
+def _excerpt(lines: Sequence[str]) -> str:
+    """Return the first four and the last three lines, without information and warnings."""
     message = [line.strip() for line in lines if not line.startswith(("INFO", "WARNING"))]
     return " | ".join([*message[:4], *message[4:][-3:]])[:900]

@@ -1,7 +1,7 @@
-"""What is fuzzed: every reader of strangers' bytes, and the properties that each must have.
+"""The readers to fuzz, which read strangers' bytes, and the properties that each must have.
 
-A reader takes bytes, uses all that it read, and raises `Breach` where a property does not hold. An error of devmod's own (`DevmodError`)
-is the right answer to a damaged file; any other exception is a finding.
+A reader takes bytes, uses everything that it read, and raises `Breach` if a property does not hold. An error of devmod (`DevmodError`) is
+the right result for a damaged file. Any other exception is a finding.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Reader(NamedTuple):
     seeds
         Makes the inputs to start from.
     passes
-        How often it reads its input.
+        The number of times that it reads its input.
     weight
-        How much of the time it gets.
+        Its share of the time, relative to the other readers.
     executions
-        How often it runs in ``make test``.
+        The number of its inputs in ``make test``.
     native
         Whether most of its work is done by a library that is not Python.
     """
@@ -62,12 +62,12 @@ class Reader(NamedTuple):
     native: bool = False
 
 
-#: What drives a terminal or turns text round; a tab and a newline do not.
+#: Characters that control a terminal or the direction of text. A tab and a newline are harmless.
 HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def check_text(text: str, what: str) -> None:
-    """Breach where a text that a person reads holds what drives a terminal."""
+    """Raise Breach if a text that a person reads has characters that control a terminal."""
     hit = HOSTILE.search(text)
     if hit:
         around = text[max(hit.start() - 60, 0) : hit.end() + 20]
@@ -78,7 +78,7 @@ def check_text(text: str, what: str) -> None:
 
 
 def walk(root: devmod.Module) -> Iterator[devmod.Module]:
-    """Each module of a tree once."""
+    """Yield each module of a tree once."""
     seen, pending = set(), [root]
     while pending:
         module = pending.pop()
@@ -88,12 +88,12 @@ def walk(root: devmod.Module) -> Iterator[devmod.Module]:
             pending.extend(module.imports)
 
 
-#: Modules of one tree that are used one by one. Each call may walk what lies below, so all of them would take quadratic time here.
+#: The number of modules of a tree that are used one by one. A call may walk all imports, so all modules would take quadratic time.
 _MOST_MODULES = 3
 
 
 def use(root: devmod.Module) -> None:
-    """Use all of a tree that needs no runtime."""
+    """Use everything of a tree that needs no runtime."""
     for number, module in enumerate(walk(root)):
         saved = attempt(module.save_to_bytes)
         if saved is not None and module.kind == "const_loader":
@@ -107,7 +107,7 @@ def use(root: devmod.Module) -> None:
 
 
 def use_module(module: devmod.Module) -> None:
-    """Call what a module has."""
+    """Call the methods of a module, and read its attributes."""
     shown = attempt(lambda: repr(module)) or ""
     check_text(shown, "repr(module)")
     if len(shown) > 10_000:
@@ -123,7 +123,7 @@ def use_module(module: devmod.Module) -> None:
 
 
 def check_structs(info: devmod.FunctionInfo) -> None:
-    """Pack a record of each struct by value: its dtype and its bytes have the size of the struct."""
+    """Pack a record of each struct by value, and raise Breach if its dtype or its bytes have another size than the struct."""
     from devmod._launch.arguments import Signature
 
     if info.interface is None or not any(param.members for param in info.interface.params):
@@ -148,7 +148,7 @@ def check_structs(info: devmod.FunctionInfo) -> None:
 
 
 def attempt(act: Callable[[], Any]) -> Any:
-    """What a call returns; None where it raises an error of devmod, whose text is looked at."""
+    """Return what a call returns; None if it raises an error of devmod, whose text is checked."""
     try:
         return act()
     except devmod.DevmodError as error:
@@ -156,12 +156,12 @@ def attempt(act: Callable[[], Any]) -> Any:
         return None
 
 
-#: Kinds whose runtime is not installed. A miss lists the installed distributions anew, which would take most of the time.
+#: Kinds whose runtime is not installed. Each look-up of one lists the installed distributions, which would take most of the time.
 _missing: set[str] = set()
 
 
 def with_runtime(kind: str, act: Callable[[], Any]) -> Any:
-    """What a call returns that needs the runtime of a kind; None where that is known to be missing."""
+    """Return what a call returns that needs the runtime of a kind; None if the runtime is missing or raises an error of devmod."""
     if kind in _missing:
         return None
     try:
@@ -174,7 +174,7 @@ def with_runtime(kind: str, act: Callable[[], Any]) -> Any:
 
 
 def check_error(error: BaseException) -> None:
-    """Breach where the text of an error is empty, too long or drives a terminal."""
+    """Raise Breach if the text of an error is too short, too long, or has characters that control a terminal."""
     text = str(error)
     if not 10 < len(text) < 10_000:
         raise Breach(f"an error of {len(text)} characters: {text[:300]!r}")
@@ -184,7 +184,7 @@ def check_error(error: BaseException) -> None:
 
 
 def check_constants(data: bytes) -> None:
-    """No view of a constant is longer than its bytes in the file, and reading one whole reads those bytes."""
+    """Read every constant of a const_loader, and raise Breach if a view is longer than the constant's bytes in the file."""
     try:
         sizes = {name: len(value[2]) for name, value in mutation.unpack_all(data)[0]}
     except (ValueError, TypeError, IndexError):
@@ -199,7 +199,7 @@ def check_constants(data: bytes) -> None:
 
 
 def check_array(array: Any, size: int) -> None:
-    """The views of an array over `size` bytes."""
+    """Read every view of an array over `size` bytes, and raise Breach if one is longer."""
     repr(array)
     with suppress(BufferError, TypeError, ValueError, NotImplementedError):
         view = memoryview(array)
@@ -222,7 +222,7 @@ def check_array(array: Any, size: int) -> None:
 
 
 def read_bundle(data: bytes) -> None:
-    """`devmod.loads`, and `devmod.load` of the same bytes in a file."""
+    """Read a bundle with `devmod.loads`, and one in eight also with `devmod.load` from a file."""
     root = devmod.loads(data)
     use(root)
     if not data[-1] % 8:
@@ -232,7 +232,7 @@ def read_bundle(data: bytes) -> None:
 
 
 def read_wire(kind: str, data: bytes) -> None:
-    """A module's bytes inside a sound bundle, and through `load_from_bytes`."""
+    """Read a module's bytes in a valid bundle, and with `load_from_bytes`."""
     packed, blobs = mutation.assemble([mutation.Pairs([("roots", [0]), ("modules", [mutation.Pairs([("kind", kind)])])])], [data])
     module = devmod.loads(mutation.bundle_of(packed, blobs))
     if module.save_to_bytes() != data:
@@ -246,13 +246,13 @@ def read_wire(kind: str, data: bytes) -> None:
 
 
 def read_constants(data: bytes) -> None:
-    """A const_loader's bytes."""
+    """Read a const_loader's bytes."""
     use(devmod.load_from_bytes("const_loader", data))
     check_constants(data)
 
 
 def read_metadata(data: bytes) -> None:
-    """The text of a metadata file."""
+    """Read the text of a metadata file."""
     for info in devmod.load_metadata_from_json(data).values():
         check_text(repr(info), "repr(FunctionInfo)")
     with suppress(UnicodeDecodeError):
@@ -264,7 +264,7 @@ RAW = ("cl", "clbin", "xclbin", "aocx", "spv", "metal", "metallib", "wgsl", "ptx
 
 
 def read_raw(data: bytes) -> None:
-    """A raw payload with its metadata file, through `load_from_file`; the payload also through create, save and load."""
+    """Read a raw payload with its metadata file with `load_from_file`."""
     suffix = RAW[data[0] % len(RAW)] if data else "cl"
     metadata, _, payload = data[1:].partition(b"\0")
     scratch("k.tvm_meta.json", metadata)
@@ -273,7 +273,7 @@ def read_raw(data: bytes) -> None:
 
 
 def read_payload(kind: str, data: bytes) -> None:
-    """A payload whose architecture is read when it is saved."""
+    """Save and load a payload: the save reads its architecture."""
     spec = devmod.backend.find_spec(kind)
     if spec is None:
         raise Breach(f"no spec of {kind}")
@@ -285,7 +285,7 @@ def read_payload(kind: str, data: bytes) -> None:
 
 
 def read_tvm_imports(data: bytes) -> None:
-    """TVM's imports blob."""
+    """Read TVM's imports blob."""
     root = tvm.load_imports(data)
     if tvm.dump_imports(root) != data:
         raise Breach("dump_imports gives other bytes than load_imports took")
@@ -293,7 +293,7 @@ def read_tvm_imports(data: bytes) -> None:
 
 
 def read_tvm_module(kind: str, data: bytes) -> None:
-    """TVM's bytes of one module."""
+    """Read TVM's bytes of one module."""
     module = tvm.load_module_bytes(kind, data)
     if tvm.dump_module_bytes(module) != data:
         raise Breach("dump_module_bytes gives other bytes than load_module_bytes took")
@@ -301,7 +301,7 @@ def read_tvm_module(kind: str, data: bytes) -> None:
 
 
 def read_library(data: bytes) -> None:
-    """A shared library: one that TVM exported, and a payload by its ELF machine."""
+    """Read a shared library: as one that TVM exported, and as a payload by its ELF machine."""
     path = scratch("k.so", data)
     with suppress(FileNotFoundError):
         os.remove(path[:-3] + ".tvm_meta.json")
@@ -316,17 +316,17 @@ def read_library(data: bytes) -> None:
 
 
 def quietly(act: Callable[[], Any]) -> Any:
-    """Call without showing warnings."""
+    """Return what a call returns. Its warnings are checked and not shown."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        made = act()
+        result = act()
     for each in caught:
         check_text(str(each.message), "a warning")
-    return made
+    return result
 
 
 def read_wgsl(data: bytes) -> None:
-    """WGSL: the reader, its survey of unknown names, and the checks before naga."""
+    """Read WGSL with the reader, with and without values of constants, and with the checks before naga."""
     from devmod_targets.wgsl import check_for_naga, read_wgsl
 
     text = data.decode("utf-8", "replace")
@@ -342,7 +342,7 @@ def read_wgsl(data: bytes) -> None:
 
 
 def read_spirv(data: bytes) -> None:
-    """SPIR-V: the reader of the build side, and the one of the runtime where it is installed."""
+    """Read SPIR-V with the build side's reader, and with the runtime's if that is installed."""
     from devmod_targets.spirv import reflect
 
     found: list[Any] = []
@@ -357,12 +357,12 @@ def read_spirv(data: bytes) -> None:
             attempt(partial(Shader, "f", devmod.FunctionInfo(symbol, ["handle", "handle", "int32"]), packed))
 
 
-#: Templates that are open in each other, on which clang takes exponential time. A compiler may take any time (SECURITY.md).
+#: Nested templates without an end, for which clang takes exponential time. A compiler may take any time (SECURITY.md).
 _OPEN_TEMPLATES = re.compile(r"(?:\w+\s*<\s*){12}")
 
 
 def read_source(target: str, data: bytes) -> None:
-    """A source that libclang reads."""
+    """Compile a source that libclang reads."""
     text = data.decode("utf-8", "replace").replace("\0", " ")
     if _OPEN_TEMPLATES.search(text):
         return
@@ -371,7 +371,7 @@ def read_source(target: str, data: bytes) -> None:
 
 
 def read_cuda(data: bytes) -> None:
-    """A CUDA C++ source that libclang reads, without NVRTC."""
+    """Read a CUDA C++ source with libclang, without NVRTC."""
     from devmod_targets.authoring import CompileRequest, complete_source
     from devmod_targets.cuda._kernels import match_kernels
     from devmod_targets.cuda._reflect_clang import read_source as read_kernels
@@ -390,7 +390,7 @@ def read_cuda(data: bytes) -> None:
 
 
 def compile_naga(data: bytes) -> None:
-    """WGSL as far as wgpu: what the checks let pass must not end the process."""
+    """Compile WGSL with wgpu if the checks accept it: it may not end the process."""
     text = data.decode("utf-8", "replace")
     from devmod_targets.wgsl import read_wgsl
 
@@ -405,7 +405,7 @@ def compile_naga(data: bytes) -> None:
 
 @cache
 def naga_devices() -> bool:
-    """Whether WebGPU has a device here."""
+    """Return whether WebGPU has a device on this machine."""
     try:
         return bool(devmod.device("webgpu"))
     except devmod.DevmodError:
@@ -418,7 +418,7 @@ _ESCAPED = re.compile(r"Traceback \(most recent call last\)|--debug shows the tr
 
 
 def run_command(*arguments: str) -> tuple[int, str, str]:
-    """A command in this process: exit code, standard output, standard error."""
+    """Run a command in this process and return its exit code, standard output and standard error."""
     from devmod._cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -428,7 +428,7 @@ def run_command(*arguments: str) -> tuple[int, str, str]:
 
 
 def read_inspect(suffix: str, data: bytes) -> None:
-    """`devmod inspect` as text and as JSON."""
+    """Run `devmod inspect` for text and for JSON."""
     if suffix == "raw":
         suffix = RAW[data[0] % len(RAW)] if data else "cl"
         metadata, _, data = data[1:].partition(b"\0")
@@ -441,7 +441,7 @@ def read_inspect(suffix: str, data: bytes) -> None:
 
 
 def check_output(arguments: tuple[str, ...], code: int, out: str, err: str) -> None:
-    """What a command printed."""
+    """Raise Breach if a command's exit code and output do not agree, or if it printed a traceback or invalid JSON."""
     what = " ".join((arguments[0], *arguments[2:]))
     if code not in (0, 1):
         raise Breach(f"devmod {what} exits with {code}")
@@ -459,7 +459,7 @@ def check_output(arguments: tuple[str, ...], code: int, out: str, err: str) -> N
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 # -- containers of other compilers
@@ -496,21 +496,21 @@ def read_dwarf(data: bytes) -> None:
 
 
 def read_ptx(data: bytes) -> None:
-    """The kernels of a PTX text."""
+    """Read the kernels of a PTX text."""
     from devmod_targets import nvidia
 
     check_kernels(attempt(lambda: nvidia.read_ptx(data.decode("utf-8", "replace"))))
 
 
 def read_cubin(data: bytes) -> None:
-    """The kernels of a cubin."""
+    """Read the kernels of a cubin."""
     from devmod_targets import nvidia
 
     check_kernels(attempt(lambda: nvidia.read_cubin(data)))
 
 
 def read_amdgpu(data: bytes) -> None:
-    """The kernels of an AMD code object, and their descriptors."""
+    """Read the kernels of an AMD code object, and their descriptors."""
     from devmod_targets import amdgpu
 
     kernels = attempt(lambda: amdgpu.read_code_object(data)) or {}
@@ -518,7 +518,7 @@ def read_amdgpu(data: bytes) -> None:
 
 
 def read_fatbin(data: bytes) -> None:
-    """The members of a fatbin, and their images."""
+    """Read the members of a fatbin, and their images."""
     from devmod_targets import nvidia
 
     for member in attempt(lambda: nvidia.fatbin_members(data)) or ():
@@ -529,7 +529,7 @@ def read_fatbin(data: bytes) -> None:
 
 
 def read_mangled(data: bytes) -> None:
-    """The mangled name of a kernel, and that of the probe's variable."""
+    """Read the mangled name of a kernel, and that of the probe's variable."""
     from devmod_targets.authoring import _mangled
 
     symbol = data.decode("utf-8", "replace")
@@ -541,7 +541,7 @@ def read_mangled(data: bytes) -> None:
 
 
 def check_kernels(kernels: Any) -> None:
-    """Breach where the parameters of a kernel overlap."""
+    """Raise Breach if the parameters of a kernel overlap."""
     for name, entry in (kernels or {}).items():
         end = 0
         for place in sorted(entry.params or (), key=lambda place: (place.offset, place.size)):
@@ -551,7 +551,7 @@ def check_kernels(kernels: Any) -> None:
 
 
 def read_warp(data: bytes) -> None:
-    """Read the kernels in a source of Warp: each argument has the size of its layout."""
+    """Read the kernels in a source of Warp, and raise Breach if an argument has another size than its layout."""
     from devmod_targets.interop._warp_source import read_block, read_kernels
 
     text = data.decode("utf-8", "replace")
@@ -574,7 +574,7 @@ def _folder() -> str:
 
 
 def scratch(name: str, data: bytes) -> str:
-    """A file of this process with those bytes."""
+    """Write a file of this process and return its path."""
     path = os.path.join(_folder(), name)
     with suppress(FileNotFoundError):
         os.remove(path)  # a mapped file is not changed in place
@@ -715,7 +715,7 @@ def _payloads(suffixes: tuple[str, ...]) -> list[bytes]:
 
 
 def _tvm_seeds(kind: str) -> list[bytes]:
-    """TVM's bytes of a kind: those of its own files, or devmod's sound module dumped in TVM's form."""
+    """Return TVM's bytes of a kind: those of its own files, and devmod's valid module dumped in TVM's form."""
     made = seeds.tvm_modules(kind)
     for data in seeds.wire(kind)[:1]:
         with suppress(devmod.DevmodError):

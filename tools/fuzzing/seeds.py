@@ -1,4 +1,4 @@
-"""Sound files to start from: the golden files, the vectors of core's tests, the examples, and the corpus of past findings."""
+"""The inputs to start from: the golden files, the vectors of the tests, and the examples."""
 
 from __future__ import annotations
 
@@ -11,39 +11,35 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The inputs of past findings, a folder for each reader.
 CORPUS = ROOT / "tests" / "fuzz" / "corpus"
 _GOLDEN = ROOT / "tests" / "golden"
 _VECTORS = ROOT / "core" / "tests" / "vectors"
 
 
-def found(folder: str) -> list[bytes]:
-    """The past findings of one reader."""
-    return [path.read_bytes() for path in sorted((CORPUS / folder).glob("*")) if path.is_file()]
-
-
 def golden(suffix: str) -> list[bytes]:
-    """The golden files of a suffix, the sound ones first."""
+    """Return the golden files of a suffix, the valid ones first."""
     return [path.read_bytes() for part in ("v1", "v2", "bad") for path in sorted((_GOLDEN / part).glob(f"*{suffix}"))]
 
 
 def vectors(part: str, suffix: str = "") -> list[bytes]:
-    """The vectors of core's tests in a folder ("arch", "tvm")."""
+    """Return the vectors of core's tests in a folder ("arch", "tvm")."""
     return [path.read_bytes() for path in sorted((_VECTORS / part).glob(f"*{suffix}")) if path.suffix != ".md"]
 
 
 def containers() -> list[bytes]:
-    """The containers of device code that the build side's tests have."""
+    """Return the containers of device code that the build side's tests have."""
     folders = [ROOT / "targets/tests/vectors/offload", ROOT / "targets/tests/vectors/kpack"]
     return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
 
 
 def debug_information() -> list[bytes]:
-    """The shared objects with debug information that the build side's tests have."""
+    """Return the shared objects with debug information that the build side's tests have."""
     return [path.read_bytes() for path in sorted((ROOT / "targets/tests/vectors/dwarf").glob("*.so"))]
 
 
 def examples(kind: str, *suffixes: str) -> list[bytes]:
-    """The sources of the examples for a kind."""
+    """Return the sources of the examples for a kind."""
     return [path.read_bytes() for path in sorted((ROOT / "examples" / kind).iterdir()) if path.suffix in suffixes]
 
 
@@ -62,7 +58,7 @@ MEMBERS = [
 
 
 def wire(kind: str) -> list[bytes]:
-    """Module bytes of a kind: the golden ones, and those of a function with members of structs."""
+    """Return module bytes of a kind: the golden ones, and those of a function with members of structs."""
     import devmod
 
     spec = devmod.backend.find_spec(kind)
@@ -75,7 +71,7 @@ def wire(kind: str) -> list[bytes]:
 
 
 def tvm_modules(kind: str) -> list[bytes]:
-    """Module bytes as TVM writes them, cut out of its imports blobs."""
+    """Return module bytes as TVM writes them, cut out of its imports blobs."""
     made = golden(f"{kind}.tvmbytes")
     for blob in vectors("tvm", ".tvmimports"):
         word = struct.pack("<Q", len(kind)) + kind.encode()
@@ -88,7 +84,7 @@ def tvm_modules(kind: str) -> list[bytes]:
 
 
 def metadata() -> list[bytes]:
-    """Texts of metadata files, with and without an interface."""
+    """Return texts of metadata files, with and without an interface."""
     interface = {
         "params": [
             {"name": "x", "kind": "buffer", "type": "float32", "access": "rw", "at": [0, 1]},
@@ -109,7 +105,7 @@ def metadata() -> list[bytes]:
 
 
 def raw() -> list[bytes]:
-    """A choice of format, metadata, a zero, a payload: what the readers of raw payloads take."""
+    """Return inputs of the readers of raw payloads: a byte that chooses the format, metadata, a zero and a payload."""
     payloads = [b"__kernel void k(__global float *x, int n) {}", b"\x7fELF" + bytes(60), struct.pack("<5I", 0x07230203, 0x10300, 0, 8, 0)]
     payloads += [*vectors("arch", ".spv"), *vectors("arch")[::4], b"@compute @workgroup_size(64) fn k() {}", b"MTLB" + bytes(84)]
     return [bytes([number]) + metadata()[number % 2] + b"\0" + payload for number, payload in enumerate(payloads * 2)]
@@ -117,7 +113,7 @@ def raw() -> list[bytes]:
 
 @cache
 def spirv() -> list[bytes]:
-    """SPIR-V of the vectors and, where glslang is installed, of the examples."""
+    """Return SPIR-V of the vectors and, if glslang is installed, of the examples."""
     made = vectors("arch", ".spv")
     program = shutil.which("glslangValidator")
     if program:
@@ -131,7 +127,7 @@ def spirv() -> list[bytes]:
 
 
 def libraries() -> list[bytes]:
-    """ELF files: a library that TVM exported, and small ones."""
+    """Return ELF files: a library that TVM exported, and small ones."""
     return [*vectors("tvm", ".so"), *vectors("arch", ".so"), *vectors("arch", ".cubin")[:2]]
 
 
@@ -232,7 +228,7 @@ PTX = """.version 8.0
 
 
 def words_of(texts: list[bytes]) -> list[str]:
-    """The words of some programs, for a mutator."""
+    """Return the words of some programs, for a mutator."""
     import re
 
     return sorted({word for text in texts for word in re.findall(r"\w+", text.decode("utf-8", "replace"))})

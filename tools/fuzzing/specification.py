@@ -1,4 +1,4 @@
-"""The reader that was written from docs/formats.md alone: it must accept what devmod accepts, and refuse what devmod refuses."""
+"""The reader that was written from docs/formats.md alone, compared with devmod: both must accept the same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fuzzing.seeds import ROOT
 
 @cache
 def spec_reader() -> Any:
-    """The module tests/spec_reader.py."""
+    """Return the module tests/spec_reader.py."""
     sys.path.append(str(ROOT / "tests"))
     import spec_reader  # type: ignore[import-not-found, unused-ignore]
 
@@ -23,7 +23,7 @@ def spec_reader() -> Any:
 
 
 def use_bundle(data: bytes) -> None:
-    """Read a bundle and what its modules' bytes hold."""
+    """Read a bundle and the bytes of its modules."""
     for module in walk(devmod.loads(data)):
         _ = module.origin
         _ = module.source
@@ -44,12 +44,12 @@ def use_module(kind: str, data: bytes) -> None:
 
 
 def compare_bundle(data: bytes) -> None:
-    """A bundle with all its modules, in both readers."""
+    """Read a bundle with all its modules in both readers."""
     _compare(lambda: use_bundle(data), lambda: spec_reader().read_bundle(data))
 
 
 def compare_module(kind: str, data: bytes) -> None:
-    """A module's bytes, in both readers."""
+    """Read a module's bytes in both readers."""
     second = spec_reader()
     _compare(
         lambda: use_module(kind, data), lambda: second.read_constants(data) if kind == "const_loader" else second.read_module(kind, data)
@@ -57,7 +57,7 @@ def compare_module(kind: str, data: bytes) -> None:
 
 
 def compare_metadata(data: bytes) -> None:
-    """A metadata file, in both readers."""
+    """Read a metadata file in both readers."""
     _compare(lambda: devmod.load_metadata_from_json(data), lambda: spec_reader().read_metadata(data))
 
 

@@ -1,8 +1,8 @@
-"""One reader in a process of its own, with mutated inputs for a number of runs or of seconds. It prints its result in JSON.
+"""Run one reader in this process, with mutated inputs, for a number of inputs or of seconds. The result is printed in JSON.
 
     python -m fuzzing.worker READER FOLDER [--seconds S] [--executions N] [--seed TEXT] [--files FILE …] [--large NAME …] [--untimed]
 
-FOLDER gets a file for each finding, and `current`, the input that is being read: it is what ended the process where one did.
+FOLDER gets a file for each finding, and the file `current` with the input that is being read. If the process dies, that input caused it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CURRENT = 64 << 20
 
 
 class Current:
-    """The input in hand, in a file that outlives the process."""
+    """The input that is being read, in a file that remains after the process."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "current"
@@ -46,19 +46,19 @@ class Current:
             self.map = mmap.mmap(file.fileno(), _CURRENT)
 
     def set(self, data: bytes) -> None:
-        """Note an input before it is read."""
+        """Write an input before it is read."""
         self.map[8 : 8 + len(data)] = data
         self.map[:8] = len(data).to_bytes(8, "little")
 
     @staticmethod
     def read(folder: Path) -> bytes:
-        """The input that a process which ended was reading."""
+        """Return the input that a process was reading when it ended."""
         with (folder / "current").open("rb") as file:
             return file.read(int.from_bytes(file.read(8), "little"))
 
 
 class Findings:
-    """What broke, each place in the code once."""
+    """The findings of a reader, one for each place in the code."""
 
     def __init__(self, reader: Reader, folder: Path) -> None:
         self.reader = reader
@@ -68,11 +68,11 @@ class Findings:
         self.texts: list[str] = []
 
     def add(self, data: bytes, error: BaseException) -> None:
-        """Write a finding, unless one of the same place is there."""
+        """Write a finding, unless there is one of the same place."""
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if "fuzzing" not in frame.filename][-1:] or frames[-1:]
         place = f"{type(error).__name__} {own[0].filename}:{own[0].lineno}" if own else type(error).__name__
-        if type(error).__module__.startswith("fuzzing"):  # of a property: its text has the place
+        if type(error).__module__.startswith("fuzzing"):  # a property does not hold: the text of the error has the place
             place = f"{type(error).__name__} {str(error)[:32]}"
         self.count += 1
         if place in self.seen:
@@ -86,7 +86,7 @@ class Findings:
 
 
 def execute(reader: Reader, data: bytes, findings: Findings, current: Current) -> bool:
-    """Read one input, and note what breaks; whether it was read without an error."""
+    """Read one input, and add what fails to the findings. Return whether it was read without an error."""
     current.set(data)
     try:
         bounded(lambda: reader.read(data), len(data), reader.passes, native=reader.native)
@@ -103,7 +103,7 @@ def execute(reader: Reader, data: bytes, findings: Findings, current: Current) -
 
 
 def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
-    """The seeds, then mutated ones without end. Send whether the last one was read without an error: those are mutated again."""
+    """Yield the seeds, then mutated ones without end. Send whether the last one was read without an error: those are mutated again."""
     random = Random(f"{reader.name} {seed}")
     pool = reader.seeds()
     for data in list(pool):
@@ -119,22 +119,22 @@ def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
 
 
 def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
-    """Run until the time or the number is up; how many inputs were read."""
-    made = inputs(reader, seed)
+    """Run for so many seconds or so many inputs, and return the number of inputs."""
+    data = inputs(reader, seed)
     done, end = 0, time.monotonic() + seconds
     armed, accepted = 0.0, None
     while done < executions and (now := time.monotonic()) < end:
         if now > armed + 1:
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             armed = now
-        accepted = execute(reader, made.send(accepted), findings, current)
+        accepted = execute(reader, data.send(accepted), findings, current)
         done += 1
     faulthandler.cancel_dump_traceback_later()
     return done
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("reader", choices=READERS)
     parser.add_argument("folder", type=Path)
@@ -143,12 +143,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--files", type=Path, nargs="*")
     parser.add_argument("--large", nargs="*", help="names of large files (fuzzing.large)")
-    parser.add_argument("--untimed", action="store_true", help="no input takes too long: the result is the same on a loaded machine")
+    parser.add_argument("--untimed", action="store_true", help="no limit of time, so the result is the same on a loaded machine")
     return parser.parse_args(arguments)
 
 
 def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
-    """Bound this process, and make what a run needs."""
+    """Limit this process' memory, and return the reader with the files of its run."""
     global PATIENCE
     if given.untimed:
         limits.SECONDS, PATIENCE = float("inf"), 1000
@@ -158,18 +158,18 @@ def prepare(given: argparse.Namespace) -> tuple[Reader, Findings, Current]:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ["DEVMOD_CACHE_DIR"] = str(given.folder / "cache")
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # Mesa's drivers complain where there is none
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # Mesa prints a warning without it
     reader = READERS[given.reader]
     return reader, Findings(reader, given.folder), Current(given.folder)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run, and print the result."""
+    """Run, print the result, and return the exit code."""
     given = parse(arguments)
     reader, findings, current = prepare(given)
     if given.files is not None or given.large is not None:
         fixed = [path.read_bytes() for path in given.files or ()]
-        execute(reader, reader.seeds()[0], findings, current)  # what is imported at the first use is no file's cost
+        execute(reader, reader.seeds()[0], findings, current)  # the imports of the first use are in no file's time
         for data in (*fixed, *(make(size) for _, make, size in map(LARGE.__getitem__, given.large or ()))):
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             execute(reader, data, findings, current)
