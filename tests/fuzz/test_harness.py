@@ -127,7 +127,7 @@ class Array(bytearray):
     ("out", "problem"),
     [
         ("{}", ""),
-        ('{"x": NaN}', "devmod inspect --json prints no valid JSON: NaN is no JSON"),
+        ('{"x": NaN}', "devmod inspect --json prints no valid JSON: NaN is not JSON"),
         ('{"x": "\x9b"}', "devmod inspect --json holds U+009B: "),
         ('{"x": ', "devmod inspect --json prints no valid JSON: "),
     ],

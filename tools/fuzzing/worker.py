@@ -118,8 +118,18 @@ def inputs(reader: Reader, seed: str) -> Generator[bytes, bool | None, None]:
             pool.append(data)
 
 
+def warm_up(reader: Reader, current: Current) -> None:
+    """Read the seeds without limits. The imports and drivers of their first use are then in no input's time and memory."""
+    for data in reader.seeds():
+        current.set(data)
+        with suppress(Exception):  # the seeds are read again, and then any error is a finding
+            reader.read(data)
+
+
 def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds: float, executions: int) -> int:
     """Run for so many seconds or so many inputs, and return the number of inputs."""
+    if not reader.native:  # the memory of a native reader has no limit
+        warm_up(reader, current)
     data = inputs(reader, seed)
     done, end = 0, time.monotonic() + seconds
     armed, accepted = 0.0, None
