@@ -160,7 +160,8 @@ def index_length(data: memoryview, place: str) -> int:
     version, length = int.from_bytes(data[8:12], "little"), int.from_bytes(data[12:16], "little")
     if version > VERSION:
         raise FormatError(
-            f"{place} is in version {version} of the .devmod format, and this devmod reads versions 1 to {VERSION}: pip install -U devmod-core"
+            f"{place} is in version {version} of the .devmod format, and this devmod reads versions 1 to {VERSION}: "
+            "pip install -U devmod-core"
         )
     if version < 1:
         raise FormatError(f"{place} is damaged: version {version} of the .devmod format does not exist")

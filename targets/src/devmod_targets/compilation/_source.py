@@ -52,7 +52,9 @@ def read_source(
         raise CompileError(f"a source is {expected}, not {type(source).__name__}", kind=spec.kind)
     path = os.path.abspath(os.fsdecode(source))
     if not is_utf8(os.path.basename(path)):
-        raise CompileError(f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file", kind=spec.kind)
+        raise CompileError(
+            f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file", kind=spec.kind
+        )
     with open(path, "rb") as file:
         data = file.read()
     folder, name = os.path.split(path)
