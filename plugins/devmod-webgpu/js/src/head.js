@@ -90,7 +90,7 @@ export async function readHead(source) {
   const length = fields.getUint32(12, true);
   if (version > VERSION) {
     throw new FormatError(
-      `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads version ${VERSION}: take a newer devmod-webgpu`,
+      `${place} is in version ${version} of the .devmod format, and this devmod-webgpu reads versions 1 to ${VERSION}: take a newer devmod-webgpu`,
     );
   }
   if (version < 1) throw new FormatError(`${place} is damaged: version ${version} of the .devmod format does not exist`);
