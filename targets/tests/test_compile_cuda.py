@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -470,7 +471,9 @@ def test_warnings_go_to_the_caller() -> None:
     text = 'extern "C" __global__ void k(float *x) { int unused; x[0] = 1; }\n'
     with pytest.warns(UserWarning, match="^NVRTC has warnings") as caught:
         devmod.compile(text, "cuda -arch=sm_90")
-    expected = 'NVRTC has warnings about the CUDA C++ source:\n<text>:1: warning: variable "unused" was declared but never referenced'
+    expected = (
+        'NVRTC has warnings about the CUDA C++ source:\n<text>:1: warning #177-D: variable "unused" was declared but never referenced'
+    )
     assert [str(each.message) for each in caught] == [expected]
     assert caught[0].filename == __file__
     assert refused(text, "cuda -arch=sm_90", options=["--werror"]) == f"--werror turns this warning into an error: {expected}"
@@ -501,3 +504,84 @@ def test_a_declared_fmap_without_libclang(monkeypatch: pytest.MonkeyPatch) -> No
     assert refused(SAXPY, "cuda -arch=sm_90", fmap=fmap) == (
         "the declared fmap has 1 arguments for the cuda function 'saxpy'; its image has 3"
     )
+
+
+# -- what users of nvcc write
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            'struct S { char bytes[32768]; }; extern "C" __global__ void k(S s, int *p) { *p = s.bytes[*p]; }',
+            "the CUDA C++ source does not compile: <text>:1: error: Formal parameter space overflowed (32776 bytes required, max 32764 bytes "
+            "allowed) in function k",
+        ),
+        (
+            'extern "C" __global__ void k(uint8_t *p, int n) { *p = n; }',
+            'the CUDA C++ source does not compile: <text>:1: error: identifier "uint8_t" is undefined. #include <cstdint> declares it (and 7 '
+            "more in .log)",
+        ),
+        (
+            'extern "C" __global__ void k(float *p) { __half h; }',
+            'the CUDA C++ source does not compile: <text>:1: error: identifier "__half" is undefined. #include <cuda_fp16.h> declares it',
+        ),
+    ],
+)
+def test_errors_name_the_cause(text: str, expected: str) -> None:
+    assert refused(text, "cuda -arch=sm_90") == expected
+
+
+def test_an_error_of_the_assembler() -> None:
+    text = 'extern "C" __global__ void k(int *p) { asm("nothing.u32 %0, 1;" : "=r"(*p)); }'
+    message = refused(text, "cuda -arch=sm_90")
+    assert re.fullmatch(
+        r"the CUDA C\+\+ source does not compile: the PTX:\d+: error: Not a name of any known instruction: 'nothing'", message
+    ), message
+
+
+@pytest.mark.parametrize("header", ["cuda.h", "cudaTypedefs.h"])
+def test_the_types_of_cuda_h(header: str) -> None:
+    """NVRTC rejects CUDA's own cuda.h, which declares functions of the host."""
+    text = f"""#include <{header}>
+    #if CUDA_VERSION >= 13000
+    extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, CUdeviceptr address, CUtexObject image, int *p)
+    {{ *p = alignof(CUtensorMap) + sizeof(CUtensorMap); }}
+    #endif
+    """
+    for target in ("cuda -arch=sm_90", "cuda -format=cuda"):
+        info = devmod.compile(text, target).functions["k"]
+        assert (info.arg_types, info.arg_extra_tags) == (("handle", "uint64", "uint64", "handle"), (1, 0, 0, 0))
+    assert "256" in devmod.compile(text, "cuda -arch=compute_90").inspect_source("ptx")
+
+
+def test_two_expressions_of_one_kernel() -> None:
+    text = "template <class T> __global__ void fill(T *p) { *p = 1; }"
+    functions = devmod.compile(text, "cuda -arch=sm_90", name_expressions=["fill<int>", "fill<signed int>"]).functions
+    assert {name: info.name for name, info in functions.items()} == dict.fromkeys(["fill<int>", "fill<signed int>"], "_Z4fillIiEvPT_")
+
+
+def test_an_old_standard_and_long_double() -> None:
+    text = 'extern "C" __global__ void k(long double x, long double *p, int n) { p[n] = x; }'
+    for standard in ("c++03", "c++11", "c++20"):
+        info = devmod.compile(text, "cuda -arch=sm_90", options=[f"-std={standard}"]).functions["k"]
+        assert str(info.interface) == "<Interface (x: float64, p: float64* rw, n: int32) any block>"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["-std", "c++17"], "'-std' has no value that is supported; write it in one word, as in -std=c++20"),
+        (["--maxrregcount", "32"], "'--maxrregcount' has no value that is supported; write it in one word, as in --maxrregcount=32"),
+        (["-Xptxas", "-v"], "'-Xptxas' has no value that is supported; write it in one word, as in -Xptxas=-O3"),
+        (["-dopt"], "'-dopt' has no value that is supported; write it in one word, as in -dopt=on"),
+        (["-O3"], "'-O3' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"),
+        (
+            ["--expt-relaxed-constexpr"],
+            "'--expt-relaxed-constexpr' is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out. "
+            "-default-device makes functions without __device__ functions of the device",
+        ),
+    ],
+)
+def test_options_in_the_form_of_nvcc(options: list[str], problem: str) -> None:
+    assert refused('extern "C" __global__ void k() {}', "cuda -arch=sm_90", options=options) == f"the cuda option {problem}"

@@ -5,20 +5,18 @@ NVRTC has no function for it, and the wheel nvidia-nvptxcompiler contains a stat
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets.cuda import _wheels, nvrtc
+from devmod_targets.cuda._log import diagnostics
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _PACKAGE = "nvidia-nvjitlink"
-_LINE = re.compile(r"ptxas application ptx input, line (\d+); (?:error|fatal)\s*: (.*)")
-_OTHER = re.compile(r"^(?:ptxas (?:error|fatal)\s*: |ERROR \w+: )(.*)", re.MULTILINE)
 
 
 def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
@@ -56,9 +54,8 @@ def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
         log = bytearray(library.get_error_log_size(handle))
         library.get_error_log(handle, log)
         text = log.rstrip(b"\0").decode("utf-8", "replace")
-        lines = [f"{name}:{match[1]}: error: {match[2]}" for match in _LINE.finditer(text)]
-        others = [f"{name}: error: {match[1]}" for match in _OTHER.finditer(text)]
-        raise compile_error("cuda", "PTX", lines or others or [f"nvJitLink reported {error}"], text) from error
+        errors, _ = diagnostics(text, name, name)
+        raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
     finally:
         library.destroy(handle)
     return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}"

@@ -72,7 +72,7 @@ _RAW = {
 _STORAGE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int"}
 #: The alignment of a descriptor of a tensor map in bytes. Before CUDA 13 it was 64.
 TENSOR_MAP_ALIGN = 128
-#: The names of its struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile cuda.h.
+#: The names of its struct: that of cuda.h, and that of programs which declare it themselves, as NVRTC does not compile CUDA's cuda.h.
 TENSOR_MAPS = ("CUtensorMap_st", "CUtensorMap")
 
 

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 _HAS_INCLUDE = re.compile(r'__has_include\w*[ \t]*\([ \t]*[<"]([^>"\n]+)[>"]')
 _MAX_HEADERS = 20_000
+#: The header that declares a type which programs often use without it. nvcc includes the first ones itself.
+_DECLARED = (
+    (re.compile(r"u?int(?:_least|_fast)?(?:8|16|32|64)_t|u?int(?:ptr|max)_t"), "cstdint"),
+    (re.compile(r"(?:__)?half2?"), "cuda_fp16.h"),
+    (re.compile(r"(?:__)?nv_bfloat162?"), "cuda_bf16.h"),
+    (re.compile(r"__nv_fp8\w*"), "cuda_fp8.h"),
+    (re.compile(r"CUtensorMap|CUdeviceptr"), "cuda.h"),
+    (re.compile(r"cu(?:Float|Double)?Complex"), "cuComplex.h"),
+    (re.compile(r"cooperative_groups"), "cooperative_groups.h"),
+)
 
 #: The distributions of headers, by the start of an include's name.
 _DISTRIBUTIONS = (
@@ -32,6 +42,11 @@ _DISTRIBUTIONS = (
 def has_header(name: str, folders: Sequence[str]) -> bool:
     """Return whether an include's name is one of NVIDIA's headers or of those in memory."""
     return name in host_headers() or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
+
+
+def header_of(name: str) -> str:
+    """Return the header that declares a type of CUDA or of stdint.h; "" for another name."""
+    return next((header for pattern, header in _DECLARED if pattern.fullmatch(name)), "")
 
 
 def missing_header(name: str, folders: Sequence[str], install: str) -> str:

@@ -1,4 +1,4 @@
-"""The standard headers of C and C++ that NVRTC lacks, in memory.
+"""The standard headers of C and C++ that NVRTC lacks, and the types of cuda.h, in memory.
 
 NVRTC itself declares ``size_t``, ``printf``, ``assert``, ``malloc``, ``memcpy`` and the functions of math.h in the global namespace. These
 headers add the macros, the integer types and the names in ``std`` that kernels use. Their macros and types agree with those of
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from devmod_targets.cuda._device_types import TENSOR_MAP_ALIGN
 from devmod_targets.cuda._host_constants import FLOAT, LIMITS, MATH, defines
 from devmod_targets.cuda._host_constants import predefined as predefined
 from devmod_targets.cuda._host_cpp import ALGORITHM, NUMERIC_LIMITS, STRING, UTILITY, type_traits
+from devmod_targets.nvidia import TENSOR_MAP_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +36,16 @@ _INTEGERS = {8: ("signed char", "unsigned char", "SCHAR", "UCHAR"), 16: ("signed
     32: ("signed int", "unsigned int", "INT", "UINT"),
     64: ("signed long long", "unsigned long long", "LLONG", "ULLONG"),
 }
+
+
+#: The types of cuda.h that kernels use. NVRTC rejects the functions of the host in the header of CUDA.
+_CUDA = f"""#include <stdint.h>
+#define CUDA_VERSION (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)
+#define CU_TENSOR_MAP_NUM_QWORDS {TENSOR_MAP_BYTES // 8}
+typedef uint32_t cuuint32_t;
+typedef unsigned long long cuuint64_t, CUdeviceptr, CUtexObject, CUsurfObject;
+typedef struct __attribute__((aligned({TENSOR_MAP_ALIGN}))) CUtensorMap_st {{ cuuint64_t opaque[CU_TENSOR_MAP_NUM_QWORDS]; }} CUtensorMap;
+"""
 
 
 def math_functions() -> list[str]:
@@ -88,6 +100,8 @@ def host_headers() -> Mapping[str, str]:
         "assert.h": "",
         "stdbool.h": "",
         "time.h": "",
+        "cuda.h": _CUDA,
+        "cudaTypedefs.h": "#include <cuda.h>\n",
     }
     headers = {
         "cstddef": "#include <stddef.h>\nnamespace std { using nullptr_t = decltype(nullptr); }\n"

@@ -143,8 +143,9 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
     source
         The kernels that the source declares.
     """
-    expressions = {symbol: expression for expression, symbol in lowered.items() if symbol in entries}
-    by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in expressions}
+    expressions = {expression: symbol for expression, symbol in lowered.items() if symbol in entries}
+    named_symbols = set(expressions.values())
+    by_signature = {signature_key(symbol): symbol for symbol in entries if symbol not in named_symbols}
     ordered = [(by_signature.pop(key), kernel) for key, kernel in source.by_signature.items() if key in by_signature]
     # libclang may read another type, and so mangle another symbol. The name and the number of parameters then identify the kernel.
     unmatched: dict[tuple[str, int], list[SourceKernel]] = {}
@@ -167,7 +168,7 @@ def match_kernels(entries: Mapping[str, KernelEntry], lowered: Mapping[str, str]
         for symbol, declaration, parts in overloads:
             key = parts.signature() if len(overloads) > 1 and parts is not None else name
             results[key] = ImageKernel(entries[symbol], "", declaration, source)
-    for symbol, expression in expressions.items():
+    for expression, symbol in expressions.items():
         name = function_name(expression)
         results[name] = ImageKernel(entries[symbol], name, source.by_expression.get(expression), source)
     return results

@@ -11,7 +11,6 @@ from functools import cache
 
 from devmod_targets.cuda._conditions import include_names, names_all_includes
 from devmod_targets.cuda._device_types import (
-    TENSOR_MAP_ALIGN,
     float_declarations,
     small_float_headers,
     vector_declarations,
@@ -71,17 +70,11 @@ typedef struct CUevent_st *cudaEvent_t;
 #: Stubs of CUDA's headers that declare types. The others are empty.
 _STUBS = {
     "cuComplex.h": "typedef float2 cuFloatComplex;\ntypedef double2 cuDoubleComplex;\ntypedef cuFloatComplex cuComplex;\n",
-    "cuda.h": (
-        "typedef unsigned int cuuint32_t;\ntypedef unsigned long long cuuint64_t;\ntypedef unsigned long long CUdeviceptr;\n"
-        "typedef unsigned long long CUtexObject;\ntypedef unsigned long long CUsurfObject;\n"
-        f"typedef struct __attribute__((aligned({TENSOR_MAP_ALIGN}))) CUtensorMap_st {{ cuuint64_t opaque[16]; }} CUtensorMap;\n"
-    ),
     **dict.fromkeys(
         ("cooperative_groups.h", *(f"cooperative_groups/{name}.h" for name in ("memcpy_async", "reduce", "scan"))),
         "namespace cooperative_groups {}\n",
     ),
     **dict.fromkeys(("cuda/barrier", "cuda/pipeline", "cuda/ptx", "cuda/annotated_ptr"), "namespace cuda { namespace ptx {} }\n"),
-    "cudaTypedefs.h": "#include <cuda.h>\n",
     "mma.h": "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nnamespace nvcuda { namespace wmma {} }\n",
     "crt/mma.h": "#include <mma.h>\n",
     "cuda/std/array": "namespace cuda { namespace std { template <class T, size_t N> struct array { T elems[N]; }; } }\n",

@@ -30,6 +30,8 @@ _PROBE = "devmod_signature"
 _STANDARD = re.compile(r"--?std=(c\+\+\d\d)")
 _TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)
 _DEFAULT_STANDARD, _DEFAULT_ARCH = "c++17", "90"
+#: The standards before the one that the prelude needs. They have the same types.
+_OLD_STANDARDS, _OLDEST_STANDARD = ("c++98", "c++03"), "c++11"
 
 
 def read_kernels(
@@ -69,6 +71,8 @@ def read_kernels(
     options = list(options)
     expressions = list(images[0][1]) if images else []
     standard = next((match[1] for option in reversed(options) if (match := _STANDARD.fullmatch(option))), _DEFAULT_STANDARD)
+    if standard in _OLD_STANDARDS:
+        standard = _OLDEST_STANDARD
     target = next((match[1] for ptx, _ in images if (match := _TARGET.search(ptx))), _DEFAULT_ARCH)
     entries = [read_ptx(ptx) for ptx, _ in images]
     named = {symbol for _, lowered in images for symbol in lowered.values()}

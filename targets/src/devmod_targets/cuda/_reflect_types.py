@@ -24,8 +24,8 @@ _FUNCTIONS = (110, 111)  # without and with a prototype
 _INCOMPLETE = -2
 _ARRAYS = (112, 114, 115)  # of fixed, unknown and variable length
 _FIXED_ARRAY = 112
-#: The types of C++ that `element_type` does not name: char16_t, char32_t, wchar_t.
-_CHARACTERS = {6: "uint16", 7: "uint32", 15: "int32"}
+#: The types that `element_type` does not name: char16_t, char32_t, wchar_t, and long double, which is a double on the device.
+_OTHER_TYPES = {6: "uint16", 7: "uint32", 15: "int32", 23: "float64"}
 _QUALIFIERS = re.compile(r"\b(?:const|volatile) ")
 #: The inline namespaces of CCCL are in its mangled names.
 _INLINE = re.compile(r"\bcuda::std::__\w+::")
@@ -102,7 +102,7 @@ def cuda_element_type(type_: Any) -> tuple[str, int]:
             return dtype, 0
     if kind == POINTER or kind in REFERENCES:
         return "uint64", 0
-    return (_CHARACTERS[kind], 0) if kind in _CHARACTERS else element_type(type_)
+    return (_OTHER_TYPES[kind], 0) if kind in _OTHER_TYPES else element_type(type_)
 
 
 def _named_record(type_: Any) -> str:

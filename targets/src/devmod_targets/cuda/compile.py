@@ -22,7 +22,7 @@ from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
 from devmod_targets.cuda._target import variants as variants
-from devmod_targets.cuda.options import check_options
+from devmod_targets.cuda.options import check_options, check_values
 from devmod_targets.nvidia import check_declared, read_ptx
 
 TYPE_CHECKING = False
@@ -84,6 +84,7 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     """Return the payload of a CUDA C++ source, and the warnings."""
     archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
     folders = nvrtc.include_folders()
+    check_values(request.options)
     source = complete_source(request, lambda name: has_header(name, folders))
     check_options(source.options)
     _check_clock(source.text, request.name)

@@ -17,7 +17,7 @@ from devmod_targets._text import check_source_text
 from devmod_targets.authoring import line_directive
 from devmod_targets.authoring.instances import expression_error
 from devmod_targets.cuda import _wheels
-from devmod_targets.cuda._headers import missing_header
+from devmod_targets.cuda._headers import header_of, missing_header
 from devmod_targets.cuda._host_headers import host_headers, predefined
 from devmod_targets.cuda._log import EXPRESSIONS, diagnostics
 from devmod_targets.cuda.options import check_options as check_options
@@ -36,6 +36,7 @@ _FOLDER = "/devmod.invalid/"
 #: The oldest NVRTC with all functions that this module calls.
 _OLDEST = (13, 0)
 _MISSING_HEADER = re.compile(r'open source file "([^"]+)"')
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _load_lock = Lock()
 
 
@@ -235,7 +236,7 @@ def compile_program(
         (status,) = library.api.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
         log = library.output("ProgramLog", program).rstrip(b"\0").decode("utf-8", "replace").replace(_FOLDER, "").strip()
         if status.value:
-            raise _compile_error(status.name, log, expressions, paths, install)
+            raise _compile_error(status.name, log, name, expressions, paths, install)
         lowered = {each: library.call("nvrtcGetLoweredName", program, each.encode()).decode() for each in expressions}
         ptx = library.output("PTX", program).rstrip(b"\0")
         cubin = library.output("CUBIN", program)
@@ -244,11 +245,25 @@ def compile_program(
     return Program(ptx, cubin, log, lowered, library.version)
 
 
-def _compile_error(status: str, log: str, expressions: tuple[str, ...], folders: Sequence[str], install: str) -> CompileError:
-    errors, _ = diagnostics(log)
+def _with_undefined_first(errors: list[str]) -> list[str]:
+    """Return the errors. An undefined type in the declaration of a kernel precedes the errors that follow from it on its line."""
+    place = errors[0].partition(": error: ")[0] if errors else ""
+    cause = next((each for each in errors if each.startswith(f"{place}: ") and _UNDEFINED.search(each)), None)
+    if cause is None or "__global__" not in errors[0]:
+        return errors
+    return [cause, *(each for each in errors if each is not cause)]
+
+
+def _compile_error(status: str, log: str, name: str, expressions: tuple[str, ...], folders: Sequence[str], install: str) -> CompileError:
+    errors, _ = diagnostics(log, name)
+    errors = _with_undefined_first(errors)
     header = _MISSING_HEADER.search(errors[0]) if errors else None
     if header:
         errors[0] += f". {missing_header(header[1], folders, install)}"
+    undefined = _UNDEFINED.search(errors[0]) if errors else None
+    declaring = header_of(undefined[1]) if undefined else ""
+    if declaring:
+        errors[0] += f". #include <{declaring}> declares it"
     if not errors:
         return CompileError(f"NVRTC failed: {status}", kind="cuda", log=log)
     # Only an expression without an error in the program before it is at fault.

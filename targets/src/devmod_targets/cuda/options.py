@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["check_options", "is_supported", "writes_folders"]
+__all__ = ["check_options", "check_values", "is_supported", "writes_folders"]
 
 _TRUTH = r"=(?:true|false)"
 #: Names without their dashes. NVRTC takes one dash or two before most of them.
 _FLAGS = (
-    "lineinfo generate-line-info G device-debug dopt use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "
+    "lineinfo generate-line-info G device-debug use_fast_math fno-signed-zeros ffinite-math-only extra-device-vectorization w "
     "disable-warnings Wreorder Wconversion restrict default-device device-as-default-execution-space device-int128 device-float128 err-no "
     "display-error-number no-err-no no-display-error-number device-stack-protector minimal dw device-w"
 )
@@ -65,6 +65,12 @@ _FILES = re.compile(
     r"--?(?:time|fdevice-time-trace|pch|create-pch|use-pch|pch-dir|include-path|pre-include|use-bundled-headers|no-source-include|"
     r"fdevice-syntax-only|optix-ir)\b"
 )
+#: nvcc's options for the code of the host, its phases and its files.
+_NVCC = re.compile(
+    r"--?(?:O[0-3sg]?|optimize|(?:expt-)?extended-lambda|expt-relaxed-constexpr|Xcompiler|compiler-options|ccbin|compiler-bindir|c|compile|ptx|"
+    r"cubin|fatbin|v|verbose|keep|keep-dir|cudart|l|L|shared|lib|threads|t|x|m64|fPIC|Wall|Wextra|Xlinker|Xfatbin|Xnvlink|run|dryrun|"
+    r"allow-unsupported-compiler|forward-unknown-to-host-compiler|prec|march|mtune|fopenmp|g|pg)\b.*"
+)
 #: Options that put the names of folders into the output.
 _DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
 
@@ -72,6 +78,12 @@ _DEBUG = re.compile(r"--?(?:lineinfo|generate-line-info|G|device-debug)")
 def is_supported(option: str) -> bool:
     """Return whether an option may be in a payload: it changes the code or the diagnostics, and reads and writes no file."""
     return _ALLOWED.fullmatch(option) is not None
+
+
+def check_values(options: Iterable[str]) -> None:
+    """Raise CompileError for an option whose value is in the next word, or missing."""
+    names = {f"{dash}{name}" for dash in ("-", "--") for name in _VALUES}
+    check_options(option for option in options if option in names)
 
 
 def check_options(options: Iterable[str]) -> None:
@@ -87,6 +99,10 @@ def check_options(options: Iterable[str]) -> None:
             problem = "reads or writes files, or gives no code"
         elif f"{option}=".startswith(tuple(f"{dash}{name}=" for dash in ("-", "--") for name in (*_VALUES, *_SWITCHES.split()))):
             problem = f"has no value that is supported; write it in one word, as in {_example(option)}"
+        elif _NVCC.fullmatch(option):
+            problem = "is nvcc's, and NVRTC lacks it: it compiles and optimizes the code of the device alone. Leave it out"
+            if option.endswith("expt-relaxed-constexpr"):
+                problem += ". -default-device makes functions without __device__ functions of the device"
         else:
             problem = "is not supported; expected an option of NVRTC such as -std=c++20, --use_fast_math or --maxrregcount=32"
         raise CompileError(f"the cuda option {option!r} {problem}", kind="cuda")
