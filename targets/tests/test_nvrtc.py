@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -55,6 +56,22 @@ def test_errors_of_the_assembler_and_of_options() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         compile_sm90(SAXPY, "--nonsense")
     assert str(caught.value) == "the CUDA C++ source does not compile: nvrtc: error: unrecognized option --nonsense found"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="builds libraries with cc")
+def test_the_library_of_the_builtin_functions_is_found_without_a_run_path(tmp_path: Path) -> None:
+    """NVRTC 13.0 opens it by name, and its wheel is in no folder that the system's loader searches."""
+    name = "libnvrtc-builtins.so.13.0"
+    text = f'#include <dlfcn.h>\nint finds_builtins(void) {{ return dlopen("{name}", RTLD_LAZY) != 0; }}\n'
+    for library, source in ((name, "int builtins;\n"), ("libnvrtc.so.13", text)):
+        (tmp_path / "library.c").write_text(source)
+        command = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{library}", "-o", str(tmp_path / library), str(tmp_path / "library.c"), "-ldl"]
+        subprocess.run(command, check=True)
+    path = str(tmp_path / "libnvrtc.so.13")
+    code = (
+        f"import ctypes; from devmod_targets.cuda import _wheels; _wheels.preload({path!r}); print(ctypes.CDLL({path!r}).finds_builtins())"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_name_expressions_have_mangled_names() -> None:

@@ -48,7 +48,12 @@ def library(major: int, name: str = "nvrtc") -> str:
 def preload(path: str) -> None:
     """Load a library of a wheel, so that cuda-bindings uses it and searches no toolkit of the system."""
     import ctypes
+    import glob
 
+    folder, name = os.path.split(path)
+    # NVRTC opens the library of its built-in functions by name. That of CUDA 13.0 has no run path, so it finds only a loaded one.
+    for builtins in glob.glob(f"{name.partition('.so')[0]}-builtins.so.*", root_dir=glob.escape(folder)):
+        ctypes.CDLL(os.path.join(folder, builtins))
     ctypes.CDLL(path)
 
 
