@@ -533,13 +533,14 @@ def test_an_object_without_a_buffer_is_an_argument_error(load: Callable[[Any], A
 
 
 def test_libraries_and_dumps_need_devmod_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmod.interop._reader.import_module", missing_build_side)
+    monkeypatch.setattr("devmod.interop.import_module", missing_build_side)
     (tmp_path / "k.so").write_bytes(b"\x7fELF")
     module = devmod.create_with_fallback("cuda", b"// ptx", "ptx", {"k": devmod.FunctionInfo("k", ())})
     for call, action in (
         (lambda: tvm.load_library(tmp_path / "k.so"), "read a library"),
         (lambda: tvm.dump_module_bytes(module), "dump a module"),
         (lambda: tvm.dump_imports(module), "dump a module"),
+        (lambda: tvm.dump_module_bytes(devmod.const_loader({}, {})), "dump a module"),
     ):
         with pytest.raises(devmod.ToolchainNotFoundError) as caught:
             call()

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from devmod import targets as targets
     from devmod._device.array import Array as Array
     from devmod._device.device import Device as Device
-    from devmod._device.event import Event as Event
     from devmod._device.find import device as device
     from devmod._device.find import devices as devices
+    from devmod._device.stream import Event as Event
     from devmod._device.stream import Stream as Stream
     from devmod._formats.bundle_file import bundle as bundle
     from devmod._formats.bundle_file import dumps as dumps
@@ -77,7 +77,7 @@ _HOME = {
     "DeviceMemoryError": "errors",
     "DeviceNotFoundError": "errors",
     "DevmodError": "errors",
-    "Event": "_device.event",
+    "Event": "_device.stream",
     "FetchError": "errors",
     "FormatError": "errors",
     "Function": "_launch.function",

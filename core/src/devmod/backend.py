@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from devmod._device.device_array import DeviceArray as DeviceArray
     from devmod._device.dlpack_import import read_capsule as read_capsule
     from devmod._device.elements import dtype_name_of as dtype_name_of
-    from devmod._device.event import check_earlier_event as check_earlier_event
-    from devmod._device.event import check_event as check_event
     from devmod._device.find import devices_of as devices_of
+    from devmod._device.stream import check_earlier_event as check_earlier_event
+    from devmod._device.stream import check_event as check_event
     from devmod._device.variables import global_array as global_array
     from devmod._formats.raw import function_to_json as function_to_json
     from devmod._formats.raw import read_payload as read_payload
@@ -69,13 +69,13 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
-    from devmod._values.constant import PipelineConstant as PipelineConstant
     from devmod._values.conversion import ConversionError as ConversionError
     from devmod._values.dtypes import STRUCT_FORMATS as STRUCT_FORMATS
     from devmod._values.dtypes import array_bytes as array_bytes
     from devmod._values.dtypes import dtype_name as dtype_name
     from devmod._values.dtypes import parse_dtype as parse_dtype
     from devmod._values.fields import Place as Place
+    from devmod._values.info import PipelineConstant as PipelineConstant
     from devmod._values.tags import DYNAMIC_SHARED_MEMORY as DYNAMIC_SHARED_MEMORY
     from devmod._values.tags import value_tags as value_tags
     from devmod._values.tags import with_shared_memory_last as with_shared_memory_last
@@ -99,7 +99,7 @@ _HOME = {
     "OPTIONS_LINE": "_formats.source_options",
     "Once": "_util.once",
     "PayloadModule": "_modules.payload",
-    "PipelineConstant": "_values.constant",
+    "PipelineConstant": "_values.info",
     "Pool": "_util.leases",
     "Programs": "_modules.programs",
     "RUNNABLE": "_modules.module",
@@ -111,8 +111,8 @@ _HOME = {
     "block_packer": "_launch.arguments",
     "cache_dir": "_util.cache_folder",
     "check_driver": "_util.fork",
-    "check_earlier_event": "_device.event",
-    "check_event": "_device.event",
+    "check_earlier_event": "_device.stream",
+    "check_event": "_device.stream",
     "check_fmap": "_modules.payload",
     "compile_error": "errors",
     "constants_of": "_launch.constants",

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from devmod._device.event import Event
-    from devmod._device.stream import Stream
+    from devmod._device.stream import Event, Stream
 
 
 class Array(ProcessLocal):
@@ -64,7 +63,7 @@ class Array(ProcessLocal):
         ArgumentError
             `out` is not a writable NumPy array of the same type and shape.
         FormatError
-            NumPy does not support the element type.
+            NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
         LaunchError
             The device reports the failure of a kernel that was queued before.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from devmod._device.device import Device
     from devmod._device.device_array import DeviceArray
-    from devmod._device.event import Event
+    from devmod._device.stream import Event
 else:
     from devmod._util.numpy import np
 

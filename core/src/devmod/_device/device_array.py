@@ -99,22 +99,7 @@ class DeviceArray(CopyableArray):
         return self._offset < other._offset + other._nbytes and other._offset < self._offset + self._nbytes
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Wait for all work queued on the device, and return a copy of the elements. Packed elements are unpacked.
-
-        Parameters
-        ----------
-        out
-            An array of the same type and shape for the copy, which is returned. Default: a new one.
-
-        Raises
-        ------
-        ArgumentError
-            `out` is not a writable NumPy array of the same type and shape.
-        FormatError
-            NumPy does not support the element type.
-        LaunchError
-            The device reports the failure of a kernel that was queued before.
-        """
+        """Return a copy of the elements, as `Array.numpy`, after all work queued on the device. Packed elements are unpacked."""
         if out is not None:
             return copy_to_numpy(self, out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)

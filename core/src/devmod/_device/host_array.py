@@ -78,15 +78,7 @@ class HostArray(CopyableArray):
         return typed_view(self._data, fmt, width, shape)
 
     def numpy(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """Return a read-only NumPy array over the same memory. Packed elements are unpacked into a copy.
-
-        Raises
-        ------
-        ArgumentError
-            `out` is not a writable NumPy array of the same type and shape.
-        FormatError
-            NumPy does not support the element type. The package ml_dtypes adds bfloat16, fp8, fp6, fp4 and int4.
-        """
+        """Return a read-only NumPy array over the same memory, or `out`, as `Array.numpy`. Packed elements are unpacked into a copy."""
         if out is not None:
             return copy_to_numpy(self, out)
         base, shape, _ = scalar_shape(self.dtype, self.shape)

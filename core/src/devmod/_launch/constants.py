@@ -13,9 +13,8 @@ An interface has them in two keys of its ``extra``:
 from __future__ import annotations
 
 from devmod._launch.scalars import packer
-from devmod._values.constant import PipelineConstant
 from devmod._values.conversion import ConversionError
-from devmod._values.info import Interface
+from devmod._values.info import Interface, PipelineConstant
 from devmod._values.value import Value
 from devmod.errors import ArgumentError, FormatError, did_you_mean, list_names
 

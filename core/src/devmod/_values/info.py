@@ -6,7 +6,7 @@ keys of a map, which are written after the known ones.
 
 from __future__ import annotations
 
-from devmod._values.dtypes import parse_dtype
+from devmod._values.dtypes import NUMBERS, parse_dtype
 from devmod._values.fields import check_count, read_map, read_place, type_name
 from devmod._values.param import Param
 from devmod._values.signature import interface_text, short_repr, signature_text
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from devmod._values.fields import Place
+
+    Number = bool | int | float
+
+
+_CONSTANT_TYPES = NUMBERS | {"bool"}
 
 
 class Block(Value):
@@ -46,6 +51,68 @@ class Block(Value):
         except KeyError as error:
             raise FormatError(f"a block has no {error.args[0]!r}") from None
         return cls(at, size, rest)
+
+
+class PipelineConstant(Value):
+    """A constant of a pipeline.
+
+    Parameters
+    ----------
+    name
+        The name in the source; "" if it is unknown.
+    type
+        Its type, such as "int32".
+    id
+        The number by which the driver identifies it; None if the driver uses the name.
+    default
+        The default value; None if there is none.
+
+    Raises
+    ------
+    FormatError
+        A field is invalid.
+    """
+
+    __slots__ = ("default", "id", "name", "type")
+    name: str
+    type: str
+    id: int | None
+    default: Number | None
+
+    def __init__(self, name: str, type: str, id: int | None = None, default: Number | None = None) -> None:  # noqa: A002 - the format's names
+        if not isinstance(name, str):
+            raise FormatError("a constant's name is a string")
+        if not isinstance(type, str) or type not in _CONSTANT_TYPES:
+            raise FormatError(f"the constant {name!r} has the type {type!r}; expected a number type or 'bool'")
+        if id is not None and (not isinstance(id, int) or isinstance(id, bool) or not 0 <= id < 2**32):
+            raise FormatError(f"the constant {name!r} has the id {id!r}; an id is a number from 0 to 2**32 - 1")
+        if default is not None and not isinstance(default, (bool, int, float)):
+            raise FormatError(f"the constant {name!r} has the default {default!r}; expected a number")
+        if id is None and not name:
+            raise FormatError("a constant has neither a name nor an id")
+        self._set(name=name, type=type, id=id, default=default)
+
+    @property
+    def label(self) -> str:
+        """Its key in `Function.specialize`: the name, or the number if it has no name."""
+        return self.name or str(self.id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map that files have."""
+        result: dict[str, Any] = {"name": self.name}
+        if self.id is not None:
+            result["id"] = self.id
+        result["type"] = self.type
+        if self.default is not None:
+            result["default"] = self.default
+        return result
+
+    @classmethod
+    def from_dict(cls, data: object) -> PipelineConstant:
+        """Return the constant of a map from `to_dict`. Raise FormatError for other objects."""
+        if not isinstance(data, dict):
+            raise FormatError("a constant of an interface is a map")
+        return cls(data.get("name", ""), data.get("type", ""), data.get("id"), data.get("default"))
 
 
 class Interface(Value):

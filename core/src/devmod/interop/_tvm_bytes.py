@@ -1,4 +1,4 @@
-"""TVM's serialization of one module's fields. The reader checks each size against the bytes that are left.
+"""Reading TVM's serialization of one module's fields. Each size is checked against the bytes that are left.
 
 The layout, every integer little-endian (apache-tvm 0.27):
 
@@ -12,15 +12,13 @@ The layout, every integer little-endian (apache-tvm 0.27):
 from __future__ import annotations
 
 from devmod._modules.const_loader import MAX_DIMENSIONS, ConstantTensor
-from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod._values.dtypes import array_bytes, dtype_name
 from devmod._values.info import FunctionInfo
 from devmod.errors import FormatError, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from devmod._values.code import Binary
+    from collections.abc import Mapping
 
 #: The first eight bytes of a tensor.
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
@@ -182,55 +180,3 @@ class TvmReader:
                 f"{size} bytes for {dtype_name(dtype)} of shape {tuple(shape)}, which takes {array_bytes(dtype, shape)}", start
             )
         return ConstantTensor(dtype, shape, self.read(size))
-
-
-# -- writing
-
-
-def integer(value: int, size: int = 8) -> bytes:
-    """Return an integer of `size` bytes."""
-    return value.to_bytes(size, "little", signed=value < 0)
-
-
-def string(text: str) -> bytes:
-    """Return a string. Raise FormatError if it cannot be encoded in UTF-8."""
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise FormatError(f"the name {text!r} cannot be encoded in UTF-8") from None
-    return integer(len(data)) + data
-
-
-def strings(texts: Iterable[str]) -> bytes:
-    """Return a vector of strings."""
-    items = list(texts)
-    return integer(len(items)) + b"".join(map(string, items))
-
-
-def _dtype(text_or_codes: str | tuple[int, int, int]) -> bytes:
-    code, bits, lanes = parse_dtype(text_or_codes) if isinstance(text_or_codes, str) else text_or_codes
-    return bytes((code, bits)) + integer(lanes, 2)
-
-
-def fmap_bytes(fmap: Mapping[str, FunctionInfo]) -> bytes:
-    """Return a map of name to function info, with TVM's four fields."""
-    parts = [integer(len(fmap))]
-    for key, info in fmap.items():
-        parts += (string(key), string(info.name))
-        parts += (integer(len(info.arg_types)), *map(_dtype, info.arg_types))
-        parts.append(strings(info.launch_param_tags))
-        parts += (integer(len(info.arg_extra_tags)), *(tag.to_bytes(4, "little", signed=True) for tag in info.arg_extra_tags))
-    return b"".join(parts)
-
-
-def constants_bytes(tensors: Mapping[str, ConstantTensor], by_symbol: Mapping[str, Iterable[str]]) -> list[Binary]:
-    """Return a const_loader's bytes in parts."""
-    names = sorted(tensors)
-    parts: list[Binary] = [strings(names), integer(len(names))]
-    for name in names:
-        tensor = tensors[name]
-        parts.append(integer(_TENSOR_MAGIC) + integer(0) + integer(_CPU, 4) + integer(0, 4) + integer(len(tensor.shape), 4))
-        parts.append(_dtype(tensor.dtype) + b"".join(map(integer, tensor.shape)) + integer(len(tensor.data)))
-        parts.append(tensor.data)
-    parts += [strings(by_symbol), integer(len(by_symbol)), *map(strings, by_symbol.values())]
-    return parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.interop._reader import reader
+from devmod.interop import reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from devmod._util.buffers import snapshot
 from devmod._util.regular_files import path_to_str
 from devmod._util.text import is_valid_name
 from devmod.errors import FormatError, function_not_found, quote_name
-from devmod.interop import _tvm_bytes
-from devmod.interop._reader import reader
+from devmod.interop import reader
+from devmod.interop._tvm_bytes import TvmReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def dump_module_bytes(module: Module) -> bytes:
         TVM does not support the kind, or its runtime cannot run the module: it does not support the format or the OpenCL options, a
         function's symbol differs from its name, or the four fields of TVM's format cannot describe a function.
     ToolchainNotFoundError
-        The module is not from TVM, and devmod-targets, which checks it, is not installed.
+        The module is not from TVM, and devmod-targets, which writes TVM's bytes, is not installed.
     """
     return b"".join(_dump_parts(module))
 
@@ -114,7 +114,7 @@ def _load_imports(data: memoryview, subject: str) -> Module:
 
 
 def _read_imports(data: memoryview, subject: str) -> Module:
-    reader = _tvm_bytes.TvmReader(data, subject)
+    reader = TvmReader(data, subject)
     reader.field = "length"
     size = reader.read_int(8)
     if size != len(data) - 8:
@@ -141,7 +141,7 @@ def _read_imports(data: memoryview, subject: str) -> Module:
     return modules[0]
 
 
-def _read_rows(reader: _tvm_bytes.TvmReader) -> tuple[list[int], list[int]]:
+def _read_rows(reader: TvmReader) -> tuple[list[int], list[int]]:
     reader.field = "row pointers"
     start = reader.at
     rows = [reader.read_int(8) for _ in range(reader.read_count(8))]
@@ -178,14 +178,15 @@ def dump_imports(module: Module) -> bytes:
         rows.append(len(children))
     parts: list[Binary] = []
     for vector in (rows, children):
-        parts += (_tvm_bytes.integer(len(vector)), b"".join(map(_tvm_bytes.integer, vector)))
+        parts += (_u64(len(vector)), *map(_u64, vector))
     with shared_scan():
         for each, _ in order:
-            parts.append(_tvm_bytes.string(_tvm_kind(each)))
+            kind = _tvm_kind(each).encode()
+            parts += (_u64(len(kind)), kind)
             if not isinstance(each, LibraryModule):
                 saved = _dump_parts(each)
-                parts += (_tvm_bytes.integer(sum(map(len, saved))), *saved)
-    return b"".join((_tvm_bytes.integer(sum(map(len, parts))), *parts))
+                parts += (_u64(sum(map(len, saved))), *saved)
+    return b"".join((_u64(sum(map(len, parts))), *parts))
 
 
 def load_library(path: str | os.PathLike[str]) -> Module:
@@ -248,7 +249,7 @@ class _ForeignModule(Module):
 
 
 def _from_tvm(kind: str, spec: TargetSpec | None, data: memoryview, subject: str = "") -> Module:
-    reader = _tvm_bytes.TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
+    reader = TvmReader(data, subject or f"TVM's bytes of the {kind} module", kind)
     if spec is None:
         tensors, by_symbol = reader.read_constants()
         reader.finish()
@@ -281,25 +282,20 @@ def _saved_format(spec: TargetSpec, module: Module) -> str:
 def _dump_parts(module: Module) -> list[Binary]:
     if isinstance(module, (_TvmModule, _ForeignModule)):
         return [module.tvm_bytes]
+    parts: list[Binary]
     if module.kind == CONST_LOADER:
         constants = module if isinstance(module, ConstLoaderModule) else load_constants(memoryview(module.save_to_bytes()))
         assert isinstance(constants, ConstLoaderModule)
-        return _tvm_bytes.constants_bytes(constants.tensors, constants.by_symbol)
+        parts = reader("tvm", "dump a module").constants_parts(constants.tensors, constants.by_symbol)
+        return parts
     payload = payload_of(module)
     if payload is None:
         raise FormatError(f"TVM does not support the kind {quote_name(module.kind)}; for a bundle, dump a candidate", kind=module.kind)
     spec, fmt, fmap, code = payload
-    code = reader("tvm", "dump a module").runnable_code(spec, fmt, fmap, code)
-    parts: list[Binary] = []
-    for field in spec.fields:
-        if field == "fmt":
-            parts.append(_tvm_bytes.string(_saved_format(spec, module) if spec.format_aliases else fmt))
-        elif field == "fmap":
-            parts.append(_tvm_bytes.fmap_bytes(fmap))
-        elif isinstance(code, (bytes, memoryview)):
-            parts += (_tvm_bytes.integer(len(code)), code)
-        else:
-            parts.append(_tvm_bytes.integer(len(code)))
-            for name, shader in code.items():
-                parts += (_tvm_bytes.string(name), _tvm_bytes.integer(len(shader)), shader)
+    saved_format = _saved_format(spec, module) if spec.format_aliases else fmt
+    parts = reader("tvm", "dump a module").module_parts(spec, fmt, saved_format, fmap, code)
     return parts
+
+
+def _u64(value: int) -> bytes:
+    return value.to_bytes(8, "little")

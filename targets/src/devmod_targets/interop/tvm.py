@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from devmod_targets.interop._library import symbol_bytes as symbol_bytes
-from devmod_targets.interop._tvm_calls import runnable_code as runnable_code
+from devmod_targets.interop._tvm_bytes import constants_parts as constants_parts
+from devmod_targets.interop._tvm_bytes import module_parts as module_parts
 
-__all__ = ["runnable_code", "symbol_bytes"]
+__all__ = ["constants_parts", "module_parts", "symbol_bytes"]
