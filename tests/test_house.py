@@ -130,8 +130,8 @@ def test_no_runtime_needs_a_compiler() -> None:
     plugins = {path.name for path in (ROOT / "plugins").glob("*/src/*")}
     graph = imports()
     # Sources are compiled at the receiver (R30), by the NVRTC of devmod-cuda[jit] and by ROCm's hiprtc. The options are in one list each.
-    optional = {("devmod_cuda._jit", f"devmod_targets.cuda.{name}") for name in ("nvrtc", "options")}
-    optional |= {("devmod_rocm._hiprtc", "devmod_targets.rocm.options")}
+    optional = {("devmod_cuda._jit", "devmod_targets.cuda.nvrtc")}
+    optional |= {(f"devmod_{kind}._images", f"devmod_targets.{kind}.options") for kind in ("cuda", "rocm")}
     wrong = {
         (module, to)
         for module in graph

@@ -36,6 +36,21 @@ class DriverImages(Programs):
         self.names = names
         self._loaded = Once()
 
+    def check_options(self, compiler: str, is_supported: Callable[[str], bool]) -> None:
+        """Check the build options in the first line of the source, for a receiver that passes them to `compiler`.
+
+        Raises
+        ------
+        FormatError
+            The receiver does not pass an option.
+        """
+        for option in self.options:
+            if not is_supported(option):
+                raise FormatError(
+                    f"the {self.kind} source has the build option {option!r}, which devmod-{self.kind} does not pass to {compiler}",
+                    kind=self.kind,
+                )
+
     @abstractmethod
     def load(self, device: Any) -> LoadedImage:
         """Load the image on a device."""

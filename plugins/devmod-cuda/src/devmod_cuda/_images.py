@@ -50,10 +50,10 @@ class Images(DriverImages):
         super().__init__(fmt, code, names, constants)
         self._archs = archs
         self._compiled = Once()
-        if fmt == "cuda":
-            from devmod_cuda._jit import check_options
+        if fmt == "cuda" and self.options:
+            from devmod_targets.cuda.options import is_supported
 
-            check_options(self.options)
+            self.check_options("NVRTC", is_supported)
 
     def with_constants(self, constants: Mapping[str, object]) -> Images:
         return Images(self.fmt, self.code, self.names, constants, self._archs)

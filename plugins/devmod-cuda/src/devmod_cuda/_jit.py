@@ -6,7 +6,7 @@ import os
 from functools import cache
 
 from devmod.backend import DiskCache, environment_flag, find_spec
-from devmod.errors import CompileError, FormatError
+from devmod.errors import CompileError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,23 +19,6 @@ _CACHE = DiskCache("cuda")
 _FORM = "format and image"
 #: The distributions whose versions determine NVRTC's output.
 _WHEELS = ("nvidia_cuda_", "cuda_bindings-")
-
-
-def check_options(options: Sequence[str]) -> None:
-    """Check the build options in the first line of a source.
-
-    Raises
-    ------
-    FormatError
-        A receiver does not pass an option to NVRTC.
-    """
-    if not options:
-        return
-    from devmod_targets.cuda.options import is_supported
-
-    for option in options:
-        if not is_supported(option):
-            raise FormatError(f"the cuda source has the build option {option!r}, which devmod-cuda does not pass to NVRTC", kind="cuda")
 
 
 def compile_source(text: str, options: Sequence[str], archs: Iterable[str], device_arch: str) -> tuple[str, bytes]:

@@ -12,7 +12,7 @@ import subprocess
 from base64 import b64decode
 
 from devmod.backend import DiskCache, compile_error
-from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
+from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod.worker import can_start_python, describe_exit, python_command, read_answers, search_path, was_killed
 
 TYPE_CHECKING = False
@@ -30,23 +30,6 @@ _FORM = "code object"
 _ERROR = re.compile(r"\b(?:fatal )?error: ")
 #: The file to which hiprtc writes the source, as its messages name it.
 _TEMPORARY = re.compile(r"(?:/[^\s:]*)?/comgr-\w+/input/[^\s:]+")
-
-
-def check_options(options: Sequence[str]) -> None:
-    """Check the build options in the first line of a source.
-
-    Raises
-    ------
-    FormatError
-        A receiver does not pass an option to hiprtc.
-    """
-    if not options:
-        return
-    from devmod_targets.rocm.options import is_supported
-
-    for option in options:
-        if not is_supported(option):
-            raise FormatError(f"the rocm source has the build option {option!r}, which devmod-rocm does not pass to hiprtc", kind="rocm")
 
 
 def compile_source(text: str, options: Sequence[str], arch: str, library: str) -> bytes:

@@ -32,10 +32,10 @@ class RocmImages(DriverImages):
     def __init__(self, fmt: str, code: bytes, names: Sequence[str], constants: Mapping[str, object] | None = None) -> None:
         super().__init__(fmt, code, names, constants)
         self._compiled = Once()
-        if fmt == "hip":
-            from devmod_rocm._hiprtc import check_options
+        if fmt == "hip" and self.options:
+            from devmod_targets.rocm.options import is_supported
 
-            check_options(self.options)
+            self.check_options("hiprtc", is_supported)
 
     def with_constants(self, constants: Mapping[str, object]) -> RocmImages:
         return RocmImages(self.fmt, self.code, self.names, constants)
