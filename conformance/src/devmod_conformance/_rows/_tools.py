@@ -192,6 +192,28 @@ def check_argument_error(case: Conformance, error: devmod.ArgumentError, descrip
         require(argument in str(error), f"{description}: the error does not name the argument: {error}")
 
 
+def check_refused_call(
+    case: Conformance,
+    call: Call,
+    function: Any,
+    arguments: list[Any],
+    fault: str,
+    argument: str,
+    *,
+    count: int | None = None,
+    **keywords: Any,
+) -> None:
+    """Raise AssertionError unless a launch with a fault raises an ArgumentError that names `argument`, and changes no array.
+
+    The first `count` arguments are given by position, by default all.
+    """
+    description = f"{call.function!r} with {fault}"
+    with expect_error(devmod.ArgumentError, description) as caught:
+        launch(case, function, arguments[:count], **keywords)
+    check_argument_error(case, caught[0], description, call.function, argument)
+    compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
+
+
 @contextmanager
 def expect_error(kind: type[BaseException], description: str) -> Iterator[list[Any]]:
     """Raise AssertionError unless the body raises an error of this type. The error is appended to the list that is yielded.

@@ -12,6 +12,7 @@ from devmod_conformance._case import Call, Conformance, Sample
 from devmod_conformance._row import Skip
 from devmod_conformance._rows._tools import (
     check_argument_error,
+    check_refused_call,
     compare_arrays,
     expect_error,
     get_function,
@@ -48,11 +49,7 @@ def arguments_by_name(case: Conformance) -> None:
             launch(case, function, arguments[:count], **keywords, **call.keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"with {count} arguments by position and the others by name")
         for fault, name, arguments, count, keywords in _wrong_names(names, call):
-            description = f"{call.function!r} with {fault}"
-            with expect_error(devmod.ArgumentError, description) as caught:
-                launch(case, function, arguments[:count], **keywords, **call.keywords)
-            check_argument_error(case, caught[0], description, call.function, name)
-            compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
+            check_refused_call(case, call, function, arguments, fault, name, count=count, **keywords, **call.keywords)
     if not applies:
         raise Skip("no called function has an interface with a name for each argument")
 
@@ -78,11 +75,7 @@ def threads(case: Conformance) -> None:
             launch(case, function, arguments, threads=count, **keywords)
             compare_arrays(call, arguments, reference_arrays(call), f"with threads={count}")
         for fault, wrong in (("both grid and threads", {"grid": call.grid, "threads": wanted}), ("a negative threads", {"threads": -1})):
-            arguments, description = call.make_arguments(), f"{call.function!r} with {fault}"
-            with expect_error(devmod.ArgumentError, description) as caught:
-                launch(case, function, arguments, **wrong, **keywords)
-            check_argument_error(case, caught[0], description, call.function, "threads")
-            compare_arrays(call, arguments, call.make_arguments(), f"with {fault}")
+            check_refused_call(case, call, function, call.make_arguments(), fault, "threads", **wrong, **keywords)
     if not applies:
         raise Skip("no call has a grid and a block")
 
@@ -97,12 +90,7 @@ def no_grid(case: Conformance) -> None:
         function = get_function(runtime_module(case, sample), call.function)
         require_equal(function.block, None, f"the block of {call.function!r}, whose launch has no threads")
         for name in ("grid", "block", "threads"):
-            arguments = call.make_arguments()
-            description = f"{call.function!r} with {name}=1"
-            with expect_error(devmod.ArgumentError, description) as caught:
-                launch(case, function, arguments, **{name: 1})
-            check_argument_error(case, caught[0], description, call.function, name)
-            compare_arrays(call, arguments, call.make_arguments(), f"with {name}=1")
+            check_refused_call(case, call, function, call.make_arguments(), f"{name}=1", name, **{name: 1})
 
 
 @row("R34-block")
