@@ -21,12 +21,25 @@ def test_an_array_of_another_library(device: Any, add: Any, kind: Any, vendor: V
     check_foreign_array(vendor, device, add, kind)
 
 
-def test_the_array_of_a_capsule_lives_as_long_as_the_launch(device: Any, add: Any, b: Any, c: Any) -> None:
+class Exported(Tensor):
+    """A tensor whose memory belongs to its capsule after the export."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+    def __dlpack__(self, **options: Any) -> object:
+        capsule = super().__dlpack__(**options)
+        del self.array
+        return capsule
+
+
+@pytest.mark.parametrize("kind", [Tensor, Exported])
+def test_the_array_of_a_capsule_lives_as_long_as_the_launch(kind: Any, device: Any, add: Any, b: Any, c: Any) -> None:
     gc.collect()
     add.bind(Tensor(b), b, c, 64, grid=1, block=64)  # an export frees the capsules of earlier tests
     gc.collect()
     count = len(device.context.memory)
-    launch = add.bind(Tensor(device.zeros(64, "float32")), b, c, 64, grid=1, block=64)
+    launch = add.bind(kind(device.zeros(64, "float32")), b, c, 64, grid=1, block=64)
     gc.collect()
     assert len(device.context.memory) == count + 1
     launch()
