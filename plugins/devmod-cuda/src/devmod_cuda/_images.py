@@ -8,7 +8,7 @@ import sys
 from devmod.backend import Once, compile_error
 from devmod.errors import CompileError
 from devmod_cuda._api import CUDA
-from devmod_cuda._image import read_image
+from devmod_cuda._image_reader import read_image
 from devmod_driver_api.images import DriverImages, LoadedImage, load_error
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Target
 from devmod.backend import run_compiler
-from devmod_cuda._image import check_payload
+from devmod_cuda._image_reader import check_payload
 from devmod_driver_api.module import DriverModule
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from devmod.backend import Once
 from devmod_driver_api.images import DriverImages, LoadedImage, load_error
 from devmod_rocm._driver import version_text
-from devmod_rocm._image import read_image
+from devmod_rocm._image_reader import read_image
 from devmod_rocm._library import loaded_library
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from devmod.errors import DevmodError
     from devmod_driver_api.errors import DriverError
     from devmod_rocm._device import RocmDevice
-    from devmod_rocm._image import Image
+    from devmod_rocm._image_reader import Image
 
 #: By version of code objects, the first HIP whose compiler writes it, and that therefore loads it. Older ones may load it too.
 _LOADED_BY = {5: 60000000, 6: 70000000}

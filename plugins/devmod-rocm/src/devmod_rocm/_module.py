@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod_driver_api.module import DriverModule
-from devmod_rocm._image import check_payload
+from devmod_rocm._image_reader import check_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Images: PTX, cubins and fatbins, checked before the driver is called (R40). A driver may crash on a damaged image."""
+"""Read images (PTX, cubins, fatbins) and check them before the driver is called (R40). A driver may crash on a damaged image."""
 
 from __future__ import annotations
 

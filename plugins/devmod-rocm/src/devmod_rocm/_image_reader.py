@@ -1,4 +1,4 @@
-"""Code objects, checked before the driver is called (R40). A driver may crash on a damaged one."""
+"""Read code objects and check them before the driver is called (R40). A driver may crash on a damaged one."""
 
 from __future__ import annotations
 
