@@ -295,3 +295,64 @@ def test_without_a_decompressor_the_error_names_the_wheel(monkeypatch: pytest.Mo
         "the compressed offload bundle at byte 0 is compressed with zstd, and cannot be read: backports.zstd is not installed. To add it: "
         'pip install "devmod-targets[zstd]"'
     )
+
+
+def test_kernels_by_name() -> None:
+    """The PTX has the types, and each image its own block: the code object requires none."""
+    variants = offload.load(BINARY, iter(["add"]))
+    assert [(each.kind, each.functions["add"].interface.block) for each in variants.imports] == [  # type: ignore[union-attr]
+        ("rocm", None),
+        ("cuda", (128, 1, 1)),
+        ("cuda", (128, 1, 1)),
+    ]
+    assert {each.functions["add"].arg_types for each in variants.imports} == {(*ADD["add"].arg_types[:4], "handle", "handle")}
+    assert devmod.interop.offload.load(PTX, ("add",)).functions["add"].arg_types[:4] == ADD["add"].arg_types[:4]
+    text = "namespace ns { __global__ void scale(float *x, int n) { x[n] = 1; } } __global__ void other(float *x) { *x = 1; }"
+    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings is not installed")
+    from devmod_targets.cuda.nvrtc import compile_program
+
+    cubin = compile_program(text, "k.cu", ["-arch=sm_90"]).cubin
+    for name in ("ns::scale", "_ZN2ns5scaleEPfi"):
+        functions = offload.load(cubin, [name]).functions
+        assert {key: (info.name, str(info.interface)) for key, info in functions.items()} == {
+            name: ("_ZN2ns5scaleEPfi", "<Interface (float32* rw, int32)>")
+        }
+
+
+@pytest.mark.parametrize(
+    ("data", "names", "error", "message"),
+    [
+        (FATBIN, ["sub"], devmod.FormatError, "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'"),
+        (
+            FATBIN,
+            [],
+            devmod.FormatError,
+            "the container cannot be loaded: fmap names no function; its images are: 'cubin sm_90a', 'ptx compute_90a:ptx9.4'",
+        ),
+        (
+            FATBIN,
+            "add",
+            devmod.ArgumentError,
+            "offload.load(data, fmap): fmap is a map of name to FunctionInfo, or names of kernels such as ['add'], not 'add'",
+        ),
+        (
+            PLAIN,
+            ["add"],
+            devmod.FormatError,
+            "the container does not contain the types of all arguments: the kernel 'add' takes (8 bytes, 8 bytes, 8 bytes, 4 bytes, 8 bytes, "
+            "8 bytes). Declare the kernels that you call: fmap={'add': devmod.FunctionInfo('add', ('handle', 'handle', 'handle', 'int32', "
+            "'handle', 'handle'))}. Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', "
+            "'uint64' or 'float64', 4 bytes 'int32', 'uint32' or 'float32'",
+        ),
+        (
+            b".version 8.0\n.target sm_80\n.visible .entry add(.param .u32 n) { ret; }\n",
+            ["add", "sub"],
+            devmod.FormatError,
+            "the container cannot be loaded: no image has the kernel 'sub'; its kernels: 'add'",
+        ),
+    ],
+)
+def test_names_that_no_image_answers(data: bytes, names: Any, error: type[devmod.DevmodError], message: str) -> None:
+    with pytest.raises(error) as caught:
+        offload.load(data, names)
+    assert str(caught.value) == message

@@ -6,7 +6,7 @@ from devmod.interop import reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from os import PathLike
     from typing import Any
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["load", "read_images"]
 
 
-def load(data: Buffer | str | PathLike[str], fmap: Mapping[str, FunctionInfo]) -> Module:
-    """Return the module of a fatbin, an offload bundle, an OffloadBinary or a host's ELF file: a bundle of variants."""
+def load(data: Buffer | str | PathLike[str], fmap: Mapping[str, FunctionInfo] | Iterable[str]) -> Module:
+    """Return the module of a container: a bundle of variants. `fmap` has the functions, or names of kernels."""
     module: Module = reader("offload").load(data, fmap)
     return module
 

@@ -27,6 +27,10 @@ _TYPES = {
     "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64", "u8": "int8", "u16": "int16", "u32": "int32",
     "f16": "float16", "f16x2": "float16x2", "bf16": "bfloat16", "bf16x2": "bfloat16x2", "f32": "float32", "f64": "float64",
 }  # fmt: skip
+#: The probable type of a parameter of this size, for the proposed declaration.
+_PROBABLE = {8: "handle", 4: "int32", 2: "float16", 1: "bool"}
+#: The most kernels of a proposed declaration.
+_MAX_PROPOSED = 8
 
 
 def declared_kernels(
@@ -74,6 +78,51 @@ def with_entry(function: ReflectedFunction, entry: KernelEntry) -> ReflectedFunc
         extra["cluster"] = list(entry.cluster)
     tags = (DYNAMIC_SHARED_MEMORY,) if entry.dynamic_shared_memory else ()
     return function.replace(block=entry.block, open_block=function.open_block and entry.block is None, extra=extra, tags=tags)
+
+
+def without_types(functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
+    """Return the symbol of a function whose types are not all known; "" if there is none."""
+    for function in functions.values():
+        if not all(function.types) or (entries[function.symbol].params is None and not function.types):
+            return function.symbol
+    return ""
+
+
+def declaration_error(
+    name: str, symbol: str, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry], *, with_shell: bool
+) -> str:
+    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete.
+
+    Parameters
+    ----------
+    name
+        The image, for the message.
+    symbol
+        The kernel.
+    functions, entries
+        The kernels of the image by name, and by symbol.
+    with_shell
+        Whether the command-line program takes a declaration too.
+    """
+    python, shell = [], []
+    for key, function in list(functions.items())[:_MAX_PROPOSED]:
+        places = entries[function.symbol].params or ()
+        types = tuple(
+            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
+        )
+        python.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
+        shell.append(f"--function '{key if key == function.symbol else f'{key}={function.symbol}'}({', '.join(types)})'")
+    more = ["…"] if len(functions) > _MAX_PROPOSED else []
+    image = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in entries[symbol].params or ())
+    declaration = f"fmap={{{', '.join([*python, *more])}}}"
+    if with_shell:
+        declaration += f" in Python, {' '.join([*shell, *more])} in the shell"
+    return (
+        f"{name} does not contain the types of all arguments: the kernel {symbol!r} takes ({image or 'unknown parameters'}). "
+        f"Declare the kernels that you call: {declaration}. "
+        "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
+        "4 bytes 'int32', 'uint32' or 'float32'"
+    )
 
 
 def _arguments(entry: KernelEntry, nodes: tuple[TypeNode, ...] | None, *, is_source: bool) -> list[Argument]:

@@ -10,7 +10,7 @@ from devmod.targets.cuda.architecture import architecture, rank
 from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda._assemble import assemble
-from devmod_targets.cuda._declared_kernels import declared_kernels
+from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._target import check_format
 from devmod_targets.nvidia import check_declared, fatbin_members, read_cubin, read_ptx
@@ -20,15 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from devmod import FunctionInfo
-    from devmod_targets.authoring import CompileRequest, ReflectedFunction
+    from devmod_targets.authoring import CompileRequest
     from devmod_targets.nvidia import KernelEntry
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
-#: The probable type of a parameter of this size, for the proposed declaration.
-_PROBABLE = {8: "handle", 4: "int32", 2: "float16", 1: "bool"}
-#: The most kernels of a proposed declaration.
-_MAX_PROPOSED = 8
 
 
 def wrap_image(request: CompileRequest) -> Payload:
@@ -98,39 +94,14 @@ def _functions(request: CompileRequest, name: str, images: Sequence[tuple[str, M
                 function=missing,
             )
     functions = declared_kernels(request, chosen.values())
-    unknown = next((chosen[each.symbol] for each in functions.values() if not _has_types(each, chosen[each.symbol])), None)
-    if unknown is not None:
-        raise CompileError(_proposal(name, unknown, functions, chosen), kind="cuda", function=unknown.name)
+    unknown = without_types(functions, chosen)
+    if unknown:
+        raise CompileError(declaration_error(name, unknown, functions, chosen, with_shell=True), kind="cuda", function=unknown)
     fmap = merge_declared(SPEC, functions, request.fmap)
     for _, kernels in images:
         for info in fmap.values():
             check_declared(info, kernels[info.name])
     return fmap
-
-
-def _has_types(function: ReflectedFunction, entry: KernelEntry) -> bool:
-    """Return whether the types of all arguments are known."""
-    return all(function.types) and (entry.params is not None or bool(function.types))
-
-
-def _proposal(name: str, unknown: KernelEntry, functions: Mapping[str, ReflectedFunction], entries: Mapping[str, KernelEntry]) -> str:
-    """Return the error for a kernel whose types are unknown, with a declaration of the kernels to complete."""
-    python, shell = [], []
-    for key, function in list(functions.items())[:_MAX_PROPOSED]:
-        places = entries[function.symbol].params or ()
-        types = tuple(
-            type_ or _PROBABLE.get(place.size, f"uint8x{place.size}") for type_, place in zip(function.types, places, strict=True)
-        )
-        python.append(f"{key!r}: devmod.FunctionInfo({function.symbol!r}, {types!r})")
-        shell.append(f"--function '{key if key == function.symbol else f'{key}={function.symbol}'}({', '.join(types)})'")
-    more = ["…"] if len(functions) > _MAX_PROPOSED else []
-    image = ", ".join(f".{place.type}" if place.type else f"{place.size} bytes" for place in unknown.params or ())
-    return (
-        f"{name} does not contain the types of all arguments: the kernel {unknown.name!r} takes ({image or 'unknown parameters'}). "
-        f"Declare the kernels that you call: fmap={{{', '.join([*python, *more])}}} in Python, {' '.join([*shell, *more])} in the shell. "
-        "Some of these types are guesses by size: correct them first. 8 bytes are a pointer ('handle'), 'int64', 'uint64' or 'float64', "
-        "4 bytes 'int32', 'uint32' or 'float32'"
-    )
 
 
 def _stored_payload(request: CompileRequest, name: str, fmt: str, data: bytes) -> bytes:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import devmod
@@ -17,11 +18,12 @@ from devmod.backend import detect_form, open_regular
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_targets.interop import _containers, _kpack
 from devmod_targets.interop._host import device_sections
+from devmod_targets.interop._signatures import image_functions
 from devmod_targets.nvidia import fatbin_members, read_cubin, read_ptx
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from typing_extensions import Buffer
 
@@ -52,7 +54,7 @@ class OffloadImage(NamedTuple):
     data: memoryview
 
 
-def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo]) -> devmod.Module:
+def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.FunctionInfo] | Iterable[str]) -> devmod.Module:
     """Return the module of a container of device code: a bundle of variants, or the module itself if there is one image.
 
     Parameters
@@ -60,13 +62,15 @@ def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.Functi
     data
         The container, or the path of its file.
     fmap
-        The functions. An image becomes a variant with those of them that it contains. Images without any of them, and images that
+        The functions, or the names of kernels whose types an image contains: in the mangled name of a C++ kernel, or in PTX that marks
+        its pointers. An image becomes a variant with those of them that it contains. Images without any of them, and images that
         devmod does not run, are ignored.
 
     Raises
     ------
     FormatError
-        The container is damaged, it has no image that devmod runs, or no image has one of the functions.
+        The container is damaged, it has no image that devmod runs, no image has one of the functions, or no image contains the types of
+        a kernel that is named.
     ToolchainNotFoundError
         The container is compressed with zstd, and Python has no decompressor.
     ArgumentError
@@ -75,19 +79,22 @@ def load(data: Buffer | str | os.PathLike[str], fmap: Mapping[str, devmod.Functi
         The file cannot be read.
     """
     images = read_images(data)
+    usable = [image for image in images if image.kind]
+    if isinstance(fmap, Mapping):
+        symbols = {info.name for info in fmap.values()}
+        names = [_function_names(image, symbols) for image in usable]
+        found = [{key: info for key, info in fmap.items() if info.name in own} for own in names]
+    else:
+        found = image_functions([(image.kind, image.fmt, image.data) for image in usable], fmap)
     modules = []
-    missing = dict.fromkeys(fmap)
-    for image in images:
-        if not image.kind:
-            continue
-        names = _function_names(image, {info.name for info in fmap.values()})
-        functions = {key: info for key, info in fmap.items() if info.name in names}
+    missing = dict.fromkeys(fmap if isinstance(fmap, Mapping) else ())
+    for image, functions in zip(usable, found, strict=True):
         if functions:
             modules.append(devmod.create_with_fallback(image.kind, bytes(image.data), image.fmt, functions))
             missing = {key: None for key in missing if key not in functions}
     if not modules or missing:
         listed = list_names(f"{image.fmt or 'unknown'} {image.name}".rstrip() for image in images)
-        what = f"no image has the functions {list_names(missing)}" if fmap else "fmap names no function"
+        what = f"no image has the functions {list_names(missing)}" if missing else "fmap names no function"
         raise FormatError(f"the container cannot be loaded: {what}; its images are: {listed}")
     return devmod.bundle(*modules) if len(modules) > 1 else modules[0]
 
