@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def operations() -> set[str]:
 
 def api_of(path: str) -> Api:
     module, _, name = path.rpartition(".")
+    if find_spec(path.partition(".")[0]) is None:  # a machine with a GPU of another vendor
+        pytest.skip(f"{path.partition('.')[0]} is not installed")
     result: Api = getattr(importlib.import_module(module), name)
     return result
 

@@ -100,8 +100,6 @@ class Rocm(Vendor):
 
     def missing_driver(self, name: str) -> str:
         """Return why a driver of Python cannot be used: the one by ctypes is a part of devmod-rocm."""
-        if find_spec("devmod_rocm") is None:  # a machine with a GPU of another vendor
-            return "devmod-rocm is not installed"
         return "" if name == "ctypes" or find_spec("hip") is not None else f"{name} is not installed"
 
     def missing_execution(self) -> str:
