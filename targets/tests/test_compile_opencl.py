@@ -520,3 +520,17 @@ def test_thousands_of_unknown_types_take_linear_work() -> None:
 
     read(4000)
     assert_linear(lambda count: lambda: read(count), 200)
+
+
+def test_a_kernel_with_the_name_of_a_built_in_function_is_a_warning() -> None:
+    source = "kernel void twice(global float *x) { x[0] *= 2; }\nkernel void step(global float *x) { x[0] = 1; }\n"
+    with pytest.warns(UserWarning, match="built-in function") as caught:
+        module = devmod.compile(source, "opencl")
+    assert [str(each.message) for each in caught] == [
+        "<text>:2: warning: the kernel 'step' has the name of a built-in function of OpenCL C. Some drivers refuse such a kernel. Rename it"
+    ]
+    assert list(module) == ["twice", "step"]
+    with pytest.raises(
+        devmod.CompileError, match="--werror turns this warning into an error: <text>:2: warning: the kernel 'step' has the name"
+    ):
+        devmod.compile(source, "opencl", options=["--werror"])

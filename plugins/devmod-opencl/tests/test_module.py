@@ -311,6 +311,18 @@ def test_errors_have_the_output_of_the_compiler(device: Any) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*has the name of a built-in function:UserWarning")
+def test_a_kernel_that_pocl_renames_is_named(device: Any) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("the first device is not PoCL's")
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.compile("kernel void step(global float *x) { x[0] = 1; }", "opencl")["step"]
+    assert str(caught.value) == (
+        "the built opencl program has no kernel 'step', which the payload's fmap names; it has: _cl_step. OpenCL C has a built-in function of "
+        "that name: rename the kernel"
+    )
+
+
 def test_a_function_that_the_source_does_not_define(device: Any) -> None:
     module = devmod.create(
         "opencl", ADD.encode(), "cl", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": FunctionInfo("add", ["handle"])}

@@ -277,9 +277,13 @@ class Call:
 def _conversion(argument: Argument, dtype: str, value: object) -> str:
     """Return how to convert an array to the kernel's element type, as the end of a message; "" if NumPy cannot."""
     wanted = argument.element
-    if wanted not in NUMBERS or dtype not in NUMBERS:
+    if dtype[:7] == "complex":
+        call = f"view(np.float{int(dtype[7:]) // 2})"
+    elif wanted in NUMBERS and dtype in NUMBERS:
+        call = f"astype(np.{wanted})"
+    else:
         return ""
     if isinstance(value, DeviceArray):
-        return f"; convert it before the call: array = device.from_numpy(array.numpy().astype(np.{wanted}))"
-    # Only NumPy-like arrays have astype: bytes and memoryviews may have the right numbers under another type.
-    return f"; convert it before the call: array = array.astype(np.{wanted})" if hasattr(value, "astype") else ""
+        return f"; convert it before the call: array = device.from_numpy(array.numpy().{call})"
+    # Bytes and memoryviews, without astype, may have the right numbers under another type.
+    return f"; convert it before the call: array = array.{call}" if hasattr(value, "astype") else ""

@@ -158,7 +158,7 @@ class Function(KernelFunction, ProcessLocal):
                         # The current stream is part of the key. Nothing looks for it in a program that enters no stream.
                         current = stream if stream is not None or not _entered else current_stream(device or self.default_device())
                         call = self._callers[device, grid, block, threads, current]
-            # A new configuration, another type, a number out of range, a grid that is a list: `Call` converts it or raises the error.
+            # A new configuration or another type: `Call` converts it or raises the error.
             except (AttributeError, KeyError, struct_error, OverflowError, TypeError, ValueError):
                 pass
             if call is not None:

@@ -159,7 +159,7 @@ def write_private(path: str, data: bytes) -> bool:
         if not real:
             return False
         temporary = os.path.join(real, f"{name}.{os.getpid()}.{time.time_ns():x}.tmp")
-        # A partial object as the opener runs no bytecode, so Ctrl-C cannot come before the file object has the descriptor.
+        # A partial object: see `_util.atomic`.
         with open(temporary, "xb", opener=functools.partial(os.open, mode=0o600)) as out:
             out.write(data)
         os.replace(temporary, os.path.join(real, name))

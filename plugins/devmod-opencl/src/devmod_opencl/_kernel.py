@@ -67,9 +67,11 @@ class OpenCLKernel(Kernel):
             raise LaunchError(f"{self._device} is closed: the interpreter is shutting down", kind="opencl") from error
         except _driver.Error as error:
             names = _driver.kernel_names(self._program)
+            is_renamed = f"_cl_{self._name}" in names  # by the macros of PoCL's headers
             raise FormatError(
                 f"the built opencl program has no kernel {self._name!r}, which the payload's fmap names; it has: "
-                f"{', '.join(names) or 'none'}",
+                f"{', '.join(names) or 'none'}"
+                f"{'. OpenCL C has a built-in function of that name: rename the kernel' if is_renamed else ''}",
                 kind="opencl",
             ) from error
 

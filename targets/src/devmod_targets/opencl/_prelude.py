@@ -18,6 +18,18 @@ _NUMBERS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", 
 #: Vendor extensions that libclang's generic target defines. They are undefined, so that a program skips its vendor branches.
 _VENDORS = "cl_amd_media_ops cl_amd_media_ops2 cl_intel_device_side_avc_motion_estimation cl_intel_subgroups cl_intel_subgroups_short"
 
+#: The built-in functions of OpenCL C 1.2 whose names a kernel may have by mistake (the specification's chapters 6.12.2 to 6.12.6 and
+#: 6.12.12). PoCL's headers rename them by macros, and other compilers refuse a second declaration.
+_FUNCTION_NAMES = """
+abs abs_diff acos acosh acospi add_sat all any asin asinh asinpi atan atan2 atan2pi atanh atanpi barrier bitselect cbrt ceil clamp clz
+copysign cos cosh cospi cross degrees distance dot erf erfc exp exp10 exp2 expm1 fabs fast_distance fast_length fast_normalize fdim
+floor fma fmax fmin fmod fract frexp hadd hypot ilogb isfinite isinf isnan isnormal ldexp length lgamma log log10 log1p log2 logb mad
+mad24 mad_hi mad_sat max maxmag min minmag mix modf mul24 mul_hi nan nextafter normalize popcount pow pown powr prefetch printf radians
+remainder remquo rhadd rint rootn rotate round rsqrt select shuffle shuffle2 sign signbit sin sincos sinh sinpi smoothstep sqrt step
+sub_sat tan tanh tanpi tgamma trunc upsample
+"""
+FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
 _FEATURES = """
 #if __OPENCL_C_VERSION__ == 200
 #define __opencl_c_generic_address_space 1

@@ -36,6 +36,9 @@ _VALUE_PREFIXES = "=+-*%&|^<>!~?["
 _NOT_FOUND = re.compile("error: '[^']*' file not found$")
 _LABEL = re.compile(": (?:error|warning): ")
 _NEWER = "the OpenCL C source {name} is OpenCL C 2.0, but devices compile it as 1.2 by default: {why}. Add the option -cl-std=CL2.0"
+_BUILTIN = (
+    "{location}: warning: the kernel {name!r} has the name of a built-in function of OpenCL C. Some drivers refuse such a kernel. Rename it"
+)
 #: The kinds of arrays. A parameter of such a type is a pointer to the elements.
 _ARRAYS = ("CONSTANTARRAY", "INCOMPLETEARRAY", "VARIABLEARRAY")
 _UNSUPPORTED = {"PIPE": "a pipe", "OCLQUEUE": "a queue"}
@@ -91,6 +94,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
             )
     unknown = LocationSet(location for location, _ in warnings)
     kernels = _kernels(library, request, unit, unknown, "" if warnings else source.text)
+    messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in _prelude.FUNCTIONS]
     if warnings:
         messages.append("\n".join(["the OpenCL C source has names that OpenCL C does not define:", *_lines((), warnings)]))
     return kernels, messages, library.toolchain
