@@ -6,7 +6,7 @@ from struct import Struct, calcsize
 
 __all__ = ["find_damage"]
 
-#: The type, the offset and the size of a section, and of a segment, whose type counts for nothing here.
+#: The type, the offset and the size of a section, and of a segment. The type of a segment is not used.
 _SECTION, _SEGMENT = "<4xI16xQQ", "<I4xQ16xQ"
 #: The type of a section that takes no bytes of the file (NOBITS).
 _NO_BITS = 8

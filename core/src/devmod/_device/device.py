@@ -145,7 +145,7 @@ class Device(ProcessLocal, ABC):
         return None
 
     def pointer(self, memory: Any) -> tuple[int, int] | None:
-        """Return DLPack's ``data`` and ``byte_offset`` of `memory`; None if other libraries do not understand the device's pointers.
+        """Return DLPack's ``data`` and ``byte_offset`` of `memory`; None if other libraries cannot use the device's pointers.
 
         For CUDA and ROCm (`dlpack_type` 2, 10 and 13) arrays then have ``__cuda_array_interface__`` too.
         """

@@ -146,7 +146,7 @@ class DeviceArray(CopyableArray):
     ) -> object:
         """Return a DLPack capsule.
 
-        The capsule is in the device's memory if other libraries understand its pointers (`Device.pointer`). For a consumer that requests
+        The capsule is in the device's memory if other libraries can use its pointers (`Device.pointer`). For a consumer that requests
         the host's memory with ``dl_device=(1, 0)`` it shares the array's memory if host and device do (`Device.view`) and no copy is
         requested; otherwise it has a copy. The call waits for all work queued on the device, or orders it before the consumer's `stream`
         if the driver can (`Device.share`).

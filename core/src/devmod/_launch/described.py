@@ -44,7 +44,7 @@ class _InstanceSignature:
 
 
 class DescribedFunction:
-    """The part of `Function` that describes it. Everything is made when it is asked for."""
+    """The part of `Function` that describes it. Each text is made at its first use."""
 
     __slots__ = ()
     if TYPE_CHECKING:

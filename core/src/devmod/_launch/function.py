@@ -98,10 +98,10 @@ class Function(KernelFunction, ProcessLocal):
         grid
             Blocks in x, y, z: an int, or up to three ints. A zero launches nothing. Exactly one of `grid` and `threads` is given.
         block
-            Threads of a block in x, y, z. It may be omitted if the payload fixes it, if the interface has a default, or if the interface
-            says that the result does not depend on it; the backend then chooses it.
+            Threads of a block in x, y, z. It may be omitted if the payload fixes it, or if the interface has a default. The backend
+            chooses it if the interface has an open block.
         threads
-            The wanted threads in x, y, z. The grid is the number of blocks that has at least as many, so the kernel checks its bounds.
+            The threads in x, y, z. The grid is the number of blocks that has at least as many, so the kernel checks its bounds.
         stream
             The stream of the launch. Default: the device's current stream.
         shared_memory

@@ -89,7 +89,7 @@ class KernelFunction(DescribedFunction):
 
     @property
     def is_of_bundle(self) -> bool:
-        """Whether `on` resolves the function anew for each device."""
+        """Whether `on` resolves the function for each device."""
         return self._resolve is not None
 
     def launch_config(self, *, threads: Dims = None, grid: Dims = None, block: Dims = None, shared_memory: int = 0) -> LaunchConfig:

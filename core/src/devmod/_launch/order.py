@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from devmod._values.local import Local
 
     Names = Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    #: How a call with certain names gives its arguments: the number of those by position; the function that returns those by name; and
-    #: the function that puts all of them in the kernel's order, or None if they are in this order.
+    #: The steps for the arguments of calls with the same names: the number of arguments by position; the function that returns those by
+    #: name; and the function that puts all in the kernel's order. It is None if they are in this order.
     Plan = tuple[int, Names, Callable[[tuple[Any, ...]], tuple[Any, ...]] | None]
 
 #: The launch's own keywords. The keyword of a parameter of such a name has an underscore behind it.

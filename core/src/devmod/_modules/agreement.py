@@ -1,4 +1,4 @@
-"""Whether the candidates of a bundle take the same arguments, so that one call reaches each of them.
+"""Compare the arguments of a bundle's candidates: one call must be valid for each of them.
 
 The rules are in docs/bundles.md ("One call for every candidate"). A parameter is compared by its name. A candidate whose interface is
 unknown, has a parameter without a name, or has two of one name is not compared.

@@ -53,7 +53,7 @@ class OpenCLKernel(Kernel):
         # One call of pyopencl sets all objects of the driver. Bytes have their own, faster setter.
         self._object_pairs = _pairs([number for number, kind in enumerate(kinds) if kind in ("buffer", "local", "handle")])
         self._scalars = [number for number, kind in enumerate(kinds) if kind not in ("buffer", "local", "handle")]
-        # Without an interface, any pointer may be __local. The driver may know which ones are.
+        # Without an interface, any pointer may be __local. The driver may have the address spaces.
         spaces = programs.arguments(device, info.name)
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info

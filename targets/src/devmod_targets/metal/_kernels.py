@@ -76,7 +76,7 @@ class KernelReader:
                 self._variable(cursor)
             end = cursor.extent.end.offset
             if kind == self._kinds.VAR_DECL:
-                end = self._names.end_of_statement(end)  # clang drops a value that it does not understand
+                end = self._names.end_of_statement(end)  # clang drops an unknown value
             self._names.declare(cursor.spelling, cursor.extent.start.offset, end)
             if kind == self._kinds.FUNCTION_DECL:
                 marks = self._marks(cursor)

@@ -42,7 +42,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
     library = load_libclang(SPEC, "Metal")
     program = Rewritten(source.text)
     unit = parse_program(library, request, source, program.text)
-    for _ in range(3):  # of a function with two such parameters clang may tell of one
+    for _ in range(3):  # clang may report one of two such parameters of a function
         places = [diagnostic.location.offset for diagnostic in unit.diagnostics if diagnostic.spelling == ARRAY_PARAMETER]
         if not places or not program.rewrite_arrays(places):
             break
