@@ -452,3 +452,13 @@ def test_invalid_requests_of_globals(arguments: dict[str, Any], text: str, devic
         module_with_globals().get_global(**arguments)
     assert str(caught.value) == text
     assert isinstance(caught.value, devmod.FunctionNotFoundError if "nothing" in text else devmod.ArgumentError)
+
+
+def test_ptx_of_another_compiler_runs(device: Any, tmp_path: Path) -> None:
+    """devmod.compile takes the file: with a declaration, and without one where the symbol contains the types."""
+    plain, mangled = ptx_of(ADD), ptx_of(ADD.replace('extern "C" ', ""))
+    (tmp_path / "add.ptx").write_text(plain)
+    run_add(devmod.loads(devmod.dumps(devmod.compile(tmp_path / "add.ptx", "cuda", fmap={"add": add_info()})))["add"])
+    module = devmod.loads(devmod.dumps(devmod.compile(mangled, "cuda", language="PTX")))
+    assert str(module.functions["add"].interface) == "<Interface (float32* r, float32* r, float32* rw, int32)>"
+    run_add(module["add"])
