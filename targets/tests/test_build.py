@@ -26,6 +26,21 @@ def statuses(result: BuildResult) -> list[str]:
     return [each.status for each in result.results]
 
 
+def test_a_string_is_one_target(tmp_path: Path) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    assert [each.job.target for each in devmod.build(manifest, targets="opencl").results] == ["opencl"]
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.build(manifest, targets="opncl")
+    assert str(caught.value) == f"{manifest} has no target 'opncl'; its targets are 'opencl'. Did you mean 'opencl'?"
+
+
+def test_an_output_of_another_suffix_is_an_error(tmp_path: Path) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod.build(manifest, output="k.ptx")
+    assert str(caught.value) == "the output is a file that ends in .devmod, not 'k.ptx'"
+
+
 def test_a_build_writes_one_file_with_the_modules_in_the_order_of_the_manifest(tmp_path: Path) -> None:
     result = devmod.build(write_kernels(tmp_path / "p", 3), workers=2)
     assert (result.output, result.written, result.failures) == (str(tmp_path / "p" / "k.devmod"), True, ())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def build_manifest(
     manifest: str | os.PathLike[str] = ".",
     *,
-    targets: Iterable[str] = (),
+    targets: str | Iterable[str] = (),
     output: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     cache: str | os.PathLike[str] | bool = True,
@@ -53,7 +53,7 @@ def build_manifest(
     manifest
         The manifest, or its folder.
     targets
-        The targets to build, each a kind or a target of the manifest. Default: all.
+        The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
     output
         The file to write. Default: that of the manifest.
     workers
@@ -102,6 +102,8 @@ def build_plan(
     if workers is not None and workers < 1:
         raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
     path = plan.output if output is None else os.path.abspath(os.fsdecode(output))
+    if not path.endswith(".devmod"):
+        raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
     return _Build(plan, path, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
 
 

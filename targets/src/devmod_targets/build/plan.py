@@ -133,7 +133,7 @@ class Plan:
     compress: str = ""
 
 
-def plan_of(manifest: Manifest, targets: Iterable[str] = ()) -> Plan:
+def plan_of(manifest: Manifest, targets: str | Iterable[str] = ()) -> Plan:
     """Return the plan of a manifest.
 
     Parameters
@@ -141,14 +141,14 @@ def plan_of(manifest: Manifest, targets: Iterable[str] = ()) -> Plan:
     manifest
         The manifest.
     targets
-        The targets to build, each a kind or a target of the manifest. Default: all.
+        The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
 
     Raises
     ------
     FormatError
         The manifest does not have one of `targets`.
     """
-    chosen = [_choice(manifest, text) for text in targets]
+    chosen = [_choice(manifest, text) for text in ([targets] if isinstance(targets, str) else targets)]
     jobs = [
         job
         for kernel in manifest.kernels
