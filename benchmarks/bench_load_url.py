@@ -1,10 +1,10 @@
-"""A bundle of 1 GB on an HTTP server: the bytes that move to run one function, the time, and the memory.
+"""A bundle of 1 GB on an HTTP server: the bytes that are transferred to run one function, the time, and the memory.
 
     python benchmarks/bench_load_url.py [--candidates 100] [--megabytes 10] [--rounds 15]
 
 The server is a process of its own on this machine, with the server of remote/tests, which counts the bytes that it sends with their
-headers. The candidates that are not chosen are holes in a sparse file. Times are medians of rounds in turns, each with an empty cache;
-"the ranges alone" are the same two reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
+headers. The candidates that are not chosen are holes in a sparse file. Times are medians of the rounds, each with an empty cache.
+"The ranges alone" are the same two reads with fsspec's `cat_file`. Peak memory is VmHWM (Linux) of new processes, above its value after
 a small bundle was loaded. Exits with 1 if devmod exceeds a bound.
 """
 

@@ -1,12 +1,12 @@
-"""Running one shader out of a bundle of 1,000, compared with running it out of a bundle of one.
+"""The time of the first call of one shader from a bundle of 1,000, compared with a bundle of one.
 
     python benchmarks/bench_many_shaders.py [--shaders 1000] [--rounds 15]
 
 For Vulkan and WebGPU, and for two shapes of file: one module with 1,000 entries, and 1,000 modules of one entry. The shaders have
 names, parameters, sizes, sources and origins of their own. The time is from `devmod.load` to the result of the first call, in a
-process whose device is open and has run another shader; the two files alternate. Each round runs another shader, so that no
-driver's cache has it. The figures are lower quartiles, as other programs on the machine only add time; beside the time on the
-clock is the processor time of the thread. Exits with 1 if the difference exceeds the bound.
+process whose device is open and has run another shader. The two files alternate. Each round runs another shader, so that no
+driver's cache has it. The figures are lower quartiles, as other programs on the machine only add time: of the time on the clock,
+and of the processor time of the thread. Exits with 1 if the difference exceeds the bound.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What compiling HIP and launching cost: devmod beside the same clang and lld called bare, and beside a bare call of the same driver.
+"""The time of compiling HIP and of launching: devmod beside the same clang and lld alone, and beside a direct call of the same driver.
 
     python benchmarks/bench_rocm.py [--rounds 31] [--launches 200]
 
 Compiling: the wheel's zig executes the same three steps with the same flags, and the signatures are not read. Launching: the kernel adds
-64 floats and takes three buffers and an int. The bare call is hipModuleLaunchKernel with a parameter block that was packed beforehand,
-through ctypes with argument types, or through hip-python. Each driver has a process of its own. The contenders take turns in each round;
+64 floats and takes three buffers and an int. The direct call is hipModuleLaunchKernel with a parameter block that was packed before. It
+goes through ctypes with argument types, or through hip-python. Each driver has a process of its own. Each round runs every contender, and
 the figures are medians. The exit status is 1 if a figure exceeds its bound.
 
 Without an AMD GPU the runtime is the stand-in of the tests, whose launches return at once: the figures are the host's side alone. With
@@ -35,7 +35,7 @@ import devmod
 
 SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
 TARGET = "rocm -arch=gfx1100"
-#: The bounds: of clang and lld called bare, the milliseconds for the signatures above that, and of the driver's bare call.
+#: The bounds: the ratio to clang and lld alone, the milliseconds for the signatures above that, and the ratio to the driver's direct call.
 MOST_COMPILE, MOST_READER, MOST_PREPARED = 1.1, 15.0, 1.2
 ADD = """
 extern "C" __global__ void add(const float *a, const float *b, float *c, int n)

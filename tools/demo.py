@@ -23,7 +23,7 @@ from wheels import build
 OUT = ROOT / "build" / "demo"
 #: What environment B needs besides the wheels: numbers and pictures.
 BESIDES = ["numpy>=1.26", "pillow>=10"]
-#: The extras of runtimes that bring a device: PoCL is OpenCL on any CPU.
+#: The extras of runtimes that install a device: PoCL is OpenCL on any CPU.
 EXTRAS = {"devmod-opencl": "[pocl]"}
 
 

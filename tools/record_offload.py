@@ -1,6 +1,6 @@
 """Record containers of device code that LLVM's and NVIDIA's tools make, as vectors of the tests.
 
-``python tools/record_offload.py FOLDER`` writes targets/tests/vectors/offload anew. FOLDER has LLVM 19's clang, clang-offload-bundler and
+``python tools/record_offload.py FOLDER`` replaces targets/tests/vectors/offload. FOLDER has LLVM 19's clang, clang-offload-bundler and
 clang-offload-packager. The Python needs cuda-bindings and nvidia-nvfatbin. The images are those of targets/tests/vectors/triton.
 """
 

@@ -1,6 +1,6 @@
 """Record kernels that Triton compiles as vectors of the tests: metadata, PTX, cubin and hsaco. It needs triton, which needs no driver.
 
-Run it with a Python that has triton: ``python tools/record_triton.py``. It writes targets/tests/vectors/triton anew.
+Run it with a Python that has triton: ``python tools/record_triton.py``. It replaces targets/tests/vectors/triton.
 """
 
 from __future__ import annotations
