@@ -10,6 +10,7 @@ import pytest
 
 from devmod._cli import main
 from devmod_targets.build import plan_of, read_manifest
+from devmod_targets.build.skeleton import find_sources
 
 CL = "kernel void k(global float *x) { x[0] = 1; }\n"
 GLSL = "#version 450\nvoid main() {}\n"
@@ -76,6 +77,13 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
     assert own.target_sections[0].name_expressions == ("scale<float>",)
     assert [name for name, _ in own.section.functions] == ["NAME"]
     assert manifest.constants.functions == (("load_weights", ("w", "b")),)
+
+
+@pytest.mark.parametrize("kinds", [(), ("cuda",)])
+def test_images_of_other_builds_are_no_sources(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    for name in ("k.cu", "k.ptx", "k.cubin", "k.fatbin"):
+        (tmp_path / name).write_text('extern "C" __global__ void k(int *p) { *p = 1; }')
+    assert find_sources(str(tmp_path), kinds) == ["k.cu"]
 
 
 def test_targets_are_chosen() -> None:

@@ -35,6 +35,8 @@ _ENTRIES = {
 }
 #: Suffixes that `find_sources` includes only if the caller names a kind: most files with these suffixes contain no kernel.
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
+#: Suffixes of images, which are usually the output of another build, and whose functions the manifest must declare.
+_IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin")
 #: Architectures for kinds that need some.
 _ARCHITECTURES = {"cuda": "cuda -arch=sm_80,sm_90,compute_90", "rocm": "rocm -arch=gfx90a,gfx1100", "hexagon": "hexagon -arch=v68"}
 _SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
@@ -54,10 +56,12 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> list[str]:
     folder
         The folder. Hidden folders, and folders of builds and environments, are left out.
     kinds
-        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files.
+        The kinds whose sources to find. Default: all kinds, without the suffixes that most often belong to other files. Images of other
+        compilers, such as PTX, are not included.
     """
     specs = _specs(kinds)
-    suffixes = {suffix for spec in specs for suffix in spec.languages if kinds or suffix not in _AMBIGUOUS_SUFFIXES}
+    excluded = _IMAGE_SUFFIXES if kinds else (*_IMAGE_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
+    suffixes = {suffix for spec in specs for suffix in spec.languages if suffix not in excluded}
     result = []
     for number, path in enumerate(_files(folder)):
         if number >= _MAX_FILES:
