@@ -15,10 +15,10 @@ help:  ## list the tasks
 setup:  ## make .venv and install everything from source (starts at once when nothing changed)
 	@$(PYTHON) tools/setup.py
 
-test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, HIP's runtime, pycuda (built)
+test-setup: setup  ## fetch what only the tests need: a browser, Vulkan's validation layers, npm packages, HIP's runtime and NVIDIA's driver library, pycuda (built)
 	@$(BIN)/python tools/system.py
 	@$(BIN)/python tools/build_pycuda.py
-	@$(BIN)/python tools/rocm_runtime.py
+	@$(BIN)/python tools/vendor_runtimes.py
 
 demo: setup  ## build wheels, compile on a box without a runtime, run the one file in another environment, draw
 	@$(BIN)/python tools/demo.py

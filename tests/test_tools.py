@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,10 +15,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+from vendor_runtime import VendorRuntime  # noqa: E402
+
 import build_pycuda  # noqa: E402
 import environments  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
+import vendor_runtimes  # noqa: E402
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, module: Any, **codes: tuple[int, str]) -> list[list[str]]:
@@ -185,3 +189,74 @@ def test_the_wheel_of_pycuda_depends_on_the_versions_it_is_built_with(monkeypatc
     assert build_pycuda.key() == before
     monkeypatch.setattr(build_pycuda, "version", lambda name: "99")
     assert build_pycuda.key() != before
+
+
+RUNTIME = vendor_runtimes.Runtime("libmade-up", "bookworm", "main", ("libmade-up1",), "libmade-up.so.1", 1)
+
+
+def test_a_library_that_cannot_be_fetched_is_skipped_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vendor_runtimes, "VENV", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert VendorRuntime("libmade-up").reason == "libmade-up is not here: make test-setup fetches it"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    vendor_runtimes.provide(RUNTIME)
+    expected = "apt-get is not installed; the packages are Debian's"
+    assert capsys.readouterr().err == (
+        "setup: fetching Debian's libmade-up1 of bookworm for the tests (1 MB, once)\n"
+        f"setup: libmade-up cannot be used, so its tests are skipped (tools/vendor_runtimes.py --force tries again): {expected}\n"
+    )
+    assert VendorRuntime("libmade-up").reason == f"libmade-up is not here: {expected}"
+    vendor_runtimes.provide(RUNTIME)  # nothing has changed, so it does not try again
+    assert capsys.readouterr().err == ""
+    vendor_runtimes.provide(RUNTIME._replace(suite="trixie"))
+    assert expected in capsys.readouterr().err
+
+
+def test_a_library_is_fetched_once_and_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(vendor_runtimes, "VENV", tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fetched: list[Path] = []
+
+    def fetch(runtime: vendor_runtimes.Runtime, target: Path) -> None:
+        target.mkdir(parents=True)
+        (target / runtime.library).touch()
+        fetched.append(target)
+
+    monkeypatch.setattr(vendor_runtimes, "fetch", fetch)
+    monkeypatch.setattr(vendor_runtimes, "check", lambda runtime, folder: None)
+    for _ in range(2):
+        vendor_runtimes.provide(RUNTIME)
+    assert [VendorRuntime("libmade-up").path] == fetched
+    shutil.rmtree(fetched[0])
+    assert VendorRuntime("libmade-up").reason == "libmade-up is not here: its folder is gone"
+    vendor_runtimes.provide(RUNTIME)
+    assert len(fetched) == 2
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt is not here")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Types: deb\nURIs: http://archive.invalid/debian\nSuites: stable stable-updates\nComponents: main\n\n"
+        "Types: deb\nURIs: http://archive.invalid/debian-security\nSuites: stable-security\nComponents: main\n\n"
+        "Types: deb\nURIs: http://other.invalid/node\nSuites: any\nComponents: contrib\n",
+        "deb [arch=amd64] http://archive.invalid/debian stable main contrib\ndeb http://archive.invalid/debian-security stable-security main\n",
+    ],
+)
+def test_the_address_of_debians_archive_is_that_of_the_machines_sources(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str
+) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / ("a.list" if source.startswith("deb ") else "a.sources")).write_text(source)
+    (tmp_path / "config").write_text(f'Dir::Etc::SourceList "/dev/null";\nDir::Etc::SourceParts "{parts}";\n')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "debian"})
+    assert vendor_runtimes.find_archives() == ["http://archive.invalid/debian/"]
+    monkeypatch.setattr(vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    with pytest.raises(environments.InstallError, match=r"^this system is ubuntu, and the packages are Debian's$"):
+        vendor_runtimes.find_archives()

@@ -1,17 +1,15 @@
-"""HIP's own runtime on a machine without an AMD card: Debian's libamdhip64-5, which `make test-setup` fetches (tools/rocm_runtime.py)."""
+"""HIP's own runtime on a machine without an AMD card: Debian's libamdhip64-5, which `make test-setup` fetches (tools/vendor_runtimes.py)."""
 
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hip_calls import check, hip, made
 from standin_rocm import Standin, library, missing_driver
+from vendor_runtime import VendorRuntime, run_program
 
 import devmod
 from devmod.errors import CompileError
@@ -23,16 +21,9 @@ LIBRARY = "libamdhip64.so.5"
 Compile = Callable[[str, str], bytes]
 
 
-def _fetched() -> tuple[Path | None, str]:
-    """Return the folder of the runtime, or the reason why it is missing."""
-    stamp = Path(sys.prefix, "devmod-libamdhip64")
-    _, folder, reason = [*stamp.read_text().split("\n", 2), "", ""][:3] if stamp.exists() else ("", "", "make test-setup fetches it")
-    return Path(folder) if folder and Path(folder, LIBRARY).exists() else None, reason.partition("\n")[0] or "its folder is gone"
-
-
-FOLDER, REASON = _fetched()
+RUNTIME = VendorRuntime("libamdhip64")
 pytestmark = [
-    pytest.mark.skipif(FOLDER is None, reason=f"Debian's libamdhip64-5 is not here: {REASON}"),
+    pytest.mark.skipif(bool(RUNTIME.reason), reason=RUNTIME.reason),
     pytest.mark.skipif(Path("/dev/kfd").exists(), reason="there may be an AMD card, which make test-rocm uses"),
 ]
 
@@ -40,20 +31,10 @@ pytestmark = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the runtime by the name that hip-python opens."""
-    assert FOLDER is not None
-    for file in FOLDER.iterdir():
+    for file in RUNTIME.path.iterdir():
         (tmp_path / file.name).symlink_to(file.resolve())
-    (tmp_path / "libamdhip64.so").symlink_to(FOLDER / LIBRARY)
+    (tmp_path / "libamdhip64.so").symlink_to(RUNTIME.path / LIBRARY)
     return tmp_path
-
-
-def run(program: str, **environment: str) -> str:
-    """Run a program and return its output."""
-    process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120, check=False
-    )
-    assert (process.returncode, process.stderr) == (0, "")
-    return process.stdout
 
 
 @pytest.mark.parametrize("driver", ["ctypes", "hip-python"])
@@ -61,7 +42,7 @@ def test_the_runtime_is_there_and_a_device_is_not(driver: str, folder: Path) -> 
     if missing_driver(driver):
         pytest.skip(missing_driver(driver))
     program = "import devmod\ntry:\n    devmod.device('rocm')\nexcept devmod.DeviceNotFoundError as error:\n    print(error)"
-    assert run(program, LD_LIBRARY_PATH=str(folder), DEVMOD_ROCM_DRIVER=driver) == (
+    assert run_program(program, LD_LIBRARY_PATH=str(folder), DEVMOD_ROCM_DRIVER=driver) == (
         "no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice; /dev/kfd is missing: load the kernel module amdgpu; in a container, "
         "pass --device=/dev/kfd --device=/dev/dri\n"
     )
@@ -88,10 +69,10 @@ print([(hip.hipGetErrorName(code), hip.hipGetErrorString(code)) for code in code
 """
 
 
-def test_the_stand_in_answers_as_the_runtime_does_without_a_device(folder: Path) -> None:
-    real = run(PROBE.format(library=LIBRARY), LD_LIBRARY_PATH=str(folder))
+def test_the_stand_in_answers_as_the_runtime_does_without_a_device() -> None:
+    real = RUNTIME.run(PROBE.format(library=LIBRARY))
     settings = {"DEVMOD_STANDIN_DEVICES": "0", "DEVMOD_STANDIN_DRIVER_VERSION": "50221153"}
-    assert run(PROBE.format(library=str(library())), **settings) == real
+    assert run_program(PROBE.format(library=str(library())), **settings) == real
 
 
 SOURCE = """

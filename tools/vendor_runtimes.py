@@ -1,0 +1,172 @@
+"""Fetch vendors' libraries from Debian's packages for the tests: HIP's runtime and NVIDIA's driver. They are unpacked, and not installed.
+
+    .venv/bin/python tools/vendor_runtimes.py [--force]
+
+On a machine without a card they report no device. They are in the user's cache folder, where the loader does not search, so other tests find
+none. `tests/standin/vendor_runtime.py` finds them for a test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from environments import VENV, InstallError
+from system import report
+
+
+class Runtime(NamedTuple):
+    """Packages of a suite of Debian, with the library that tests open.
+
+    The suite is fixed, whatever this machine has: the tests compare what this version answers.
+    """
+
+    name: str
+    suite: str
+    component: str
+    packages: tuple[str, ...]
+    library: str
+    megabytes: int
+
+
+_DRIVER = ("libcuda1", "libnvidia-ptxjitcompiler1")
+#: What to fetch. mesa-vulkan-drivers depends on the other libraries that HIP's runtime needs.
+RUNTIMES = (
+    Runtime(
+        "libamdhip64", "bookworm", "main", ("libamdhip64-5", "libhsa-runtime64-1", "libhsakmt1", "libamd-comgr2"), "libamdhip64.so.5", 25
+    ),
+    Runtime("libcuda-470", "bullseye", "non-free", _DRIVER, "libcuda.so.1", 8),
+    Runtime("libcuda-535", "bookworm", "non-free", _DRIVER, "libcuda.so.1", 10),
+    Runtime("libcuda-550", "trixie", "non-free", _DRIVER, "libcuda.so.1", 11),
+)
+#: The keys of Debian's archive, in the package debian-archive-keyring of every Debian.
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def main() -> int:
+    """Fetch the runtimes that are missing; return 0 also if one cannot be used: the tests skip what needs it."""
+    if sys.platform.startswith("linux") and platform.machine() == "x86_64":
+        for runtime in RUNTIMES:
+            provide(runtime, again="--force" in sys.argv)
+    return 0
+
+
+def provide(runtime: Runtime, *, again: bool = False) -> None:
+    """Fetch a runtime if it is missing, and write its stamp: the inputs, the folder of the library, and the reason if there is none.
+
+    A failure is not repeated before the inputs change, unless `again`.
+    """
+    inputs = hashlib.sha256(repr(runtime).encode()).hexdigest()[:16]
+    stamp = VENV / f"devmod-{runtime.name}"
+    lines = stamp.read_text().split("\n", 2) if stamp.exists() else [""]
+    if lines[0] == inputs and (not lines[1] or Path(lines[1]).is_dir()) and not again:
+        return
+    folder = cache_folder() / runtime.name / inputs
+    try:
+        if not (folder / runtime.library).exists():
+            report(f"fetching Debian's {runtime.packages[0]} of {runtime.suite} for the tests ({runtime.megabytes} MB, once)")
+            fetch(runtime, folder)
+        check(runtime, folder)
+    except (InstallError, OSError) as error:
+        reason = str(error).strip()
+        report(f"{runtime.name} cannot be used, so its tests are skipped (tools/vendor_runtimes.py --force tries again): {reason[-2000:]}")
+        stamp.write_text(f"{inputs}\n\n{reason}")
+        return
+    stamp.write_text(f"{inputs}\n{folder}\n")
+
+
+def cache_folder() -> Path:
+    """Return the folder of what tests keep in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-tests"
+
+
+def fetch(runtime: Runtime, target: Path) -> None:
+    """Download the packages with apt, and unpack the folder of the library."""
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise InstallError(f"{program} is not installed; the packages are Debian's")
+    archives = find_archives()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    failure: InstallError | None = None
+    for archive in archives:
+        with tempfile.TemporaryDirectory(dir=target.parent) as name:
+            try:
+                download(runtime, archive, Path(name))
+            except InstallError as error:
+                failure = failure or error
+                continue
+            for package in Path(name).glob("*.deb"):
+                run(["dpkg-deb", "-x", str(package), f"{name}/files"])
+            library = next(Path(name, "files").rglob(runtime.library), None)
+            if library is None:
+                raise InstallError(f"{runtime.packages[0]} has no {runtime.library}")
+            shutil.rmtree(target, ignore_errors=True)
+            library.parent.rename(target)
+            return
+    raise failure or InstallError("apt has no source with the component main, and so no address of Debian's archive")
+
+
+def find_archives() -> list[str]:
+    """Return the addresses of archives in this machine's sources of apt, whatever their form. They may be mirrors.
+
+    Suites such as bookworm-updates and bookworm-security have a dash. The archive of the latter has no other suites.
+    """
+    system = platform.freedesktop_os_release().get("ID", "")
+    if system != "debian":
+        raise InstallError(f"this system is {system or 'unknown'}, and the packages are Debian's")
+    lines = run(["apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"])
+    entries = [line.split() for line in lines.splitlines()]
+    return list(dict.fromkeys(uri for uri, suite, component in entries if component == "main" and "-" not in suite))
+
+
+def download(runtime: Runtime, archive: str, folder: Path) -> None:
+    """Download the packages into a folder, with a list of packages of its own: nothing of the system changes, and root is not needed."""
+    for name in ("parts", "lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    source = {
+        "Types": "deb",
+        "URIs": archive,
+        "Suites": runtime.suite,
+        "Components": runtime.component,
+        "Signed-By": KEYRING,
+        "Targets": "Packages",
+    }
+    (folder / "parts" / "archive.sources").write_text("".join(f"{name}: {value}\n" for name, value in source.items()))
+    settings = {
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": folder / "parts",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "APT::Sandbox::User": "root",  # the user _apt cannot write to a folder in root's cache
+        "Acquire::Languages": "none",
+    }
+    command = ["apt-get", *(f"-o{name}={value}" for name, value in settings.items())]
+    run([*command, "--error-on=any", "update"])
+    run([*command, "download", *runtime.packages], folder)
+
+
+def check(runtime: Runtime, folder: Path) -> None:
+    """Check that a process can open the library: the system may lack one that it needs."""
+    program = f"import ctypes; ctypes.CDLL({runtime.library!r})"
+    run([sys.executable, "-c", program], environment={**os.environ, "LD_LIBRARY_PATH": str(folder)})
+
+
+def run(command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None) -> str:
+    """Run a command and return its output, or raise InstallError with the last line of its errors."""
+    environment = {**(environment or os.environ), "LC_ALL": "C"}
+    process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["no message"]
+        raise InstallError(f"{Path(command[0]).name} failed with exit code {process.returncode}: {lines[-1]}")
+    return process.stdout
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
