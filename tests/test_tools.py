@@ -187,7 +187,7 @@ def test_pycuda_that_cannot_be_built_is_skipped_with_the_reason(
 def test_the_wheel_of_pycuda_depends_on_the_versions_it_is_built_with(monkeypatch: pytest.MonkeyPatch) -> None:
     before = build_pycuda.key()
     assert build_pycuda.key() == before
-    monkeypatch.setattr(build_pycuda, "version", lambda name: "99")
+    monkeypatch.setattr(build_pycuda.metadata, "version", lambda name: "99")
     assert build_pycuda.key() != before
 
 

@@ -24,8 +24,9 @@ from environments import VENV, InstallError, install, make_venv, python_of
 from system import report
 
 VERSION = "2026.1"
-#: The wheel of cudaProfiler.h; cuda.h is in nvidia-cuda-runtime, which devmod-cuda[jit] brings.
-PROFILER = "nvidia-cuda-profiler-api>=13.0"
+#: The wheels of cuda.h and cudaProfiler.h. A pycuda with the headers of a newer CUDA links with functions that older drivers lack. With those
+#: of the oldest CUDA that devmod-cuda supports, it runs with every driver of the tests.
+HEADERS = ("nvidia-cuda-runtime-cu12==12.0.146", "nvidia-cuda-profiler-api-cu12>=12.0")
 #: A build that failed is not repeated before these inputs change; the file has its reason.
 STAMP = "devmod-pycuda"
 JOBS = os.cpu_count() or 1
@@ -86,20 +87,12 @@ def pins() -> list[str]:
 def key() -> str:
     """Return a digest of what the wheel depends on."""
     versions = [VERSION, platform.python_version(), platform.machine(), sys.abiflags]
-    versions += [f"{name} {version(name)}" for name in ("numpy", "nvidia-cuda-runtime")]
+    versions.append(f"numpy {metadata.version('numpy')}")
     compiler = shutil.which("c++")
     if compiler:
         versions.append(subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout)
     versions.append(Path(__file__).read_text(encoding="utf-8"))
     return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:16]
-
-
-def version(name: str) -> str:
-    """Return the version of a distribution, "" if it is not installed."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def cache_folder() -> Path:
@@ -115,10 +108,7 @@ def build(target: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="devmod-pycuda-") as name:
         folder = Path(name)
         python = make_venv(folder / "env")
-        headers = (
-            [f"nvidia-cuda-runtime=={version('nvidia-cuda-runtime')}"] if version("nvidia-cuda-runtime") else ["nvidia-cuda-runtime>=13.0"]
-        )
-        install(python, ["setuptools", "wheel", *pins(), *headers, PROFILER])
+        install(python, ["setuptools", "wheel", *pins(), *HEADERS])
         (folder / "start").mkdir()
         (folder / "start" / "sitecustomize.py").write_text(PARALLEL % JOBS)
         (folder / ".aksetup-defaults.py").write_text(configuration(python, folder))
@@ -140,7 +130,7 @@ def configuration(python: Path, folder: Path) -> str:
     site = Path(subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout.strip())
     includes = sorted({str(path.parent) for name in ("cuda.h", "cudaProfiler.h") for path in (site / "nvidia").rglob(name)})
     if not any((Path(path) / "cuda.h").exists() for path in includes):
-        raise InstallError("nvidia-cuda-runtime has no cuda.h")
+        raise InstallError(f"{HEADERS[0]} has no cuda.h")
     (folder / "empty.c").write_text("int pycuda_links_with_this;\n")
     run(["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so"), str(folder / "empty.c")], os.environ)
     settings = {

@@ -29,6 +29,13 @@ CUresult CUDAAPI cuCtxDestroy(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
+/* The form of drivers older than CUDA 12.5, which cuda.h does not declare. */
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+    return cuCtxCreate(pctx, NULL, flags, dev);
+}
+
 /* pycuda counts its own references to a context that it made, through these. */
 CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
