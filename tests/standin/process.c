@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool ready, forked, ended;
+static bool ready, forked, ended, tried;
 static Counter *counters;
 static char reason[4096];
 static __thread const char *call; /* the function of the API that this thread is in */
@@ -126,8 +126,14 @@ static void report_calls(void)
             report_line("failed", devices[i].failed);
 }
 
+bool process_was_initialized(void)
+{
+    return tried;
+}
+
 int process_initialize(void)
 {
+    tried = true;
     CHECK(!forked, CODE_NOT_INITIALIZED);
     CHECK(device_count(), CODE_NO_DEVICE);
     if (ready)

@@ -123,7 +123,7 @@ class Vendor(ABC):
 
     @abstractmethod
     def error(self, text: str) -> str:
-        """Return an error code in messages: its name, which is made from the text, and the text."""
+        """Return an error code in messages: its name, which is made from the words in `text`, and the vendor's text."""
 
     @abstractmethod
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:

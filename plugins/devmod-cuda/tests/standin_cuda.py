@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CUDA", "Standin", "child_environment", "library", "missing_driver", "on_hardware", "standin", "worker"]
 
+#: NVIDIA's texts of errors, by the words of their names.
+_TEXTS = {
+    "illegal address": "an illegal memory access was encountered",
+    "invalid value": "invalid argument",
+    "launch out of resources": "too many resources requested for launch",
+    "not found": "named symbol not found",
+    "not supported": "operation not supported",
+    "out of memory": "out of memory",
+}
+
 
 class Cuda(Vendor):
     """NVIDIA's driver: cuda-bindings, cuda.core and pycuda load libcuda by its soname."""
@@ -73,7 +83,7 @@ class Cuda(Vendor):
     first_use = ("retain_primary_context", "allocate", "create_stream", "synchronize_context")
 
     def error(self, text: str) -> str:
-        return f"CUDA_ERROR_{text.upper().replace(' ', '_')} ({text})"
+        return f"CUDA_ERROR_{text.upper().replace(' ', '_')} ({_TEXTS[text]})"
 
     def foreign_stream(self, library: str, handle: int, **values: Any) -> Any:
         if library == "own":  # the protocol of cuda.core

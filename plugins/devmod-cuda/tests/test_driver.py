@@ -52,7 +52,7 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str
 
 
 def test_no_device(environment: dict[str, str]) -> None:
-    why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no device)"
+    why = "no CUDA device was found: cuInit: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1") == f"{why}; nvidia-smi lists the devices of the driver"
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_HIDDEN="1", CUDA_VISIBLE_DEVICES="") == f"{why}; CUDA_VISIBLE_DEVICES is ''"
 
@@ -66,7 +66,7 @@ def test_an_old_driver(environment: dict[str, str]) -> None:
 
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
-        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown). Run nvidia-smi to test the driver"
+        f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown error). Run nvidia-smi to test the driver"
     )
 
 

@@ -157,7 +157,7 @@ def test_what_the_driver_refuses(device: Any, array: Any, standin: Any) -> None:
         devmod_cuda.tensor_map(array, (16, 32))
     assert (
         str(caught.value)
-        == f"{device} cannot create a tensor map of {array!r} in boxes of [16, 32]: CUDA_ERROR_INVALID_VALUE (invalid value)"
+        == f"{device} cannot create a tensor map of {array!r} in boxes of [16, 32]: CUDA_ERROR_INVALID_VALUE (invalid argument)"
     )
 
 

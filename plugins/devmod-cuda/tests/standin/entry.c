@@ -33,6 +33,6 @@ CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExp
     ENTER(ANY);
     CHECK(ppExportTable && pExportTableId, CUDA_ERROR_INVALID_VALUE);
     *ppExportTable = NULL;
-    return CUDA_ERROR_NOT_FOUND;
+    return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -1,4 +1,4 @@
-/* Events. */
+/* Events. As in NVIDIA's library, a null handle is an error before all else. */
 #include "cuda_standin.h"
 
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags)
@@ -12,6 +12,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 CUresult CUDAAPI cuEventDestroy(CUevent hEvent)
 {
+    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
     ENTER(READY);
     return event_destroy(hEvent);
 }
@@ -24,8 +25,9 @@ CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream)
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
+    ENTER(CURRENT);
     CHECK(!(flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
-    return cuEventRecord(hEvent, hStream);
+    return event_record(hEvent, hStream);
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
@@ -37,18 +39,21 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned in
 
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent)
 {
+    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
     ENTER(READY);
     return event_synchronize(hEvent);
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent hEvent)
 {
+    CHECK(hEvent, CUDA_ERROR_INVALID_HANDLE);
     ENTER(READY);
     return event_query(hEvent);
 }
 
 CUresult CUDAAPI cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
+    CHECK(hStart && hEnd, CUDA_ERROR_INVALID_HANDLE);
     ENTER(READY);
     return event_elapsed(pMilliseconds, hStart, hEnd);
 }

@@ -101,6 +101,7 @@ static CUresult param_info(const Kernel *kernel, size_t index, size_t *offset, s
 
 CUresult CUDAAPI cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 {
+    CHECK(hfunc || driver_version() < 12040, CUDA_ERROR_INVALID_HANDLE);
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(hfunc, &function));
@@ -145,6 +146,7 @@ CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction hfunc)
 
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
 {
+    CHECK(func, CUDA_ERROR_INVALID_VALUE);
     ENTER(CURRENT);
     Function *function;
     TRY(function_of(func, &function));

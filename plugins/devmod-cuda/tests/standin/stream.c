@@ -15,6 +15,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int fla
 
 CUresult CUDAAPI cuStreamDestroy(CUstream hStream)
 {
+    CHECK(hStream, CUDA_ERROR_INVALID_HANDLE); /* before all else, as in NVIDIA's library */
     ENTER(READY);
     return stream_destroy(hStream);
 }
@@ -100,7 +101,8 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-    ENTER(ANY);
+    ENTER(ANY); /* a thread has its mode without a device too, once cuInit was called */
+    CHECK(process_was_initialized(), CUDA_ERROR_NOT_INITIALIZED);
     return capture_exchange_mode((int *)mode);
 }
 
@@ -126,8 +128,9 @@ CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus 
                                         const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
                                         size_t *numDependencies_out)
 {
+    ENTER(CURRENT);
     CHECK(!graph_out && !dependencies_out && !edgeData_out && !numDependencies_out, CUDA_ERROR_NOT_SUPPORTED);
-    TRY(cuStreamIsCapturing(hStream, captureStatus_out));
+    TRY(capture_status(hStream, (CaptureStatus *)captureStatus_out));
     if (id_out)
         *id_out = (uintptr_t)hStream;
     return CUDA_SUCCESS;

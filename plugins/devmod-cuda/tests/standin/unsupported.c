@@ -1,13 +1,14 @@
 /* Functions that pycuda links and the stand-in does not have: textures, arrays, IPC, the linker, the launch API of CUDA 3. */
 
-enum { NOT_SUPPORTED = 801 };
+#include "driver.h"
 
 /* Each takes and ignores what its callers pass; cuda.h is not included, for these are not its prototypes. */
-#define UNSUPPORTED(name)  \
-    int name(void);        \
-    int name(void)         \
-    {                      \
-        return NOT_SUPPORTED; \
+#define UNSUPPORTED(name)          \
+    int name(void);                \
+    int name(void)                 \
+    {                              \
+        ENTER(READY);              \
+        return CODE_NOT_SUPPORTED; \
     }
 
 UNSUPPORTED(cuArray3DCreate_v2)
@@ -46,7 +47,6 @@ UNSUPPORTED(cuParamSetTexRef)
 UNSUPPORTED(cuParamSetf)
 UNSUPPORTED(cuParamSeti)
 UNSUPPORTED(cuParamSetv)
-UNSUPPORTED(cuProfilerInitialize)
 UNSUPPORTED(cuProfilerStart)
 UNSUPPORTED(cuProfilerStop)
 UNSUPPORTED(cuStreamAttachMemAsync)
@@ -67,3 +67,10 @@ UNSUPPORTED(cuTexRefSetArray)
 UNSUPPORTED(cuTexRefSetFilterMode)
 UNSUPPORTED(cuTexRefSetFlags)
 UNSUPPORTED(cuTexRefSetFormat)
+
+/* NVIDIA's library has no other answer to it, also before cuInit. */
+int cuProfilerInitialize(void);
+int cuProfilerInitialize(void)
+{
+    return CODE_NOT_SUPPORTED;
+}
