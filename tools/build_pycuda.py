@@ -24,8 +24,8 @@ from environments import VENV, InstallError, install, make_venv, python_of
 from system import report
 
 VERSION = "2026.1"
-#: The wheels of cuda.h and cudaProfiler.h. A pycuda with the headers of a newer CUDA links with functions that older drivers lack. With those
-#: of the oldest CUDA that devmod-cuda supports, it runs with every driver of the tests.
+#: The wheels of cuda.h and cudaProfiler.h, of the oldest CUDA that devmod-cuda supports. With headers of a newer CUDA pycuda links with
+#: functions that older drivers lack.
 HEADERS = ("nvidia-cuda-runtime-cu12==12.0.146", "nvidia-cuda-profiler-api-cu12>=12.0")
 #: A build that failed is not repeated before these inputs change; the file has its reason.
 STAMP = "devmod-pycuda"

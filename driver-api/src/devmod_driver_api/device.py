@@ -8,6 +8,7 @@ from threading import RLock
 
 from devmod import Device, Stream
 from devmod.backend import Once, check_driver, fork_safe
+from devmod.errors import DeviceNotFoundError
 from devmod_driver_api.context import Context
 from devmod_driver_api.copies import Transfers, address_of
 from devmod_driver_api.errors import DriverError, describe, driver_error
@@ -18,11 +19,14 @@ from devmod_driver_api.stream import DriverStream
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from devmod.errors import LaunchError
     from devmod_driver_api.api import Api
     from devmod_driver_api.driver import Driver
+
+    DriverT = TypeVar("DriverT", bound=Driver)
+    DeviceT = TypeVar("DeviceT", bound="DriverDevice")
 
 #: The number of the legacy default stream in ``__cuda_array_interface__``, where 0 is not allowed.
 _INTERFACE_LEGACY = 1
@@ -68,7 +72,10 @@ class DriverDevice(Device):
         """The limits of the device by name."""
         if not self._limits:
             check_driver(self.kind)
-            self._limits = self.read_limits()
+            try:
+                self._limits = self.read_limits()
+            except DriverError as error:
+                raise driver_error(f"the limits of {self} cannot be read", error, self) from error
         return self._limits
 
     @abstractmethod
@@ -272,3 +279,29 @@ class DriverDevice(Device):
         if error.name == self.api.out_of_memory:
             return self.memory_error(0, describe(error))
         return driver_error(what, error, self)
+
+
+def list_devices(driver: DriverT, make: Callable[[DriverT, int], DeviceT], command: str) -> list[DeviceT]:
+    """Return the devices of a driver in its order.
+
+    Parameters
+    ----------
+    driver
+        The driver.
+    make
+        The class of the devices.
+    command
+        The vendor's command that tests the driver, for the message.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        The driver does not describe them.
+    """
+    try:
+        return [make(driver, index) for index in range(driver.device_count())]
+    except DriverError as error:
+        raise DeviceNotFoundError(
+            f"no {driver.api.title} device can be used: the devices cannot be listed: {error}. Run {command} to test the driver",
+            kind=driver.api.kind,
+        ) from error

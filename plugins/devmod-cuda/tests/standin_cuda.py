@@ -42,7 +42,7 @@ class Cuda(Vendor):
         "pycuda": (
             ("pycuda", "pycuda.driver"),
             'pip install "devmod-cuda[pycuda]"',
-            "pip install --force-reinstall --no-binary pycuda pycuda, or set DEVMOD_CUDA_DRIVER=cuda-bindings",
+            "pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or set DEVMOD_CUDA_DRIVER=cuda-bindings",
         ),
     }
     format = "ptx"

@@ -10,6 +10,7 @@ import pytest
 from ptx_sources import ptx_of
 from standin_cuda import CUDA, Standin, on_hardware
 
+from devmod_conformance.checks import run_python
 from devmod_cuda import _driver
 from devmod_cuda._limits import ptx_version
 from devmod_driver_api.errors import DriverError
@@ -67,6 +68,57 @@ def test_an_old_driver(environment: dict[str, str]) -> None:
 def test_a_driver_that_does_not_start(environment: dict[str, str]) -> None:
     assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL="cuInit=999") == (
         f"{NO_DEVICE}: the driver does not start: cuInit: CUDA_ERROR_UNKNOWN (unknown error). Run nvidia-smi to test the driver"
+    )
+
+
+MISSING = """
+import sys
+import devmod
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pycuda.driver":
+            raise ImportError("pycuda/_driver.so: undefined symbol: cuCtxCreate_v9")
+sys.meta_path.insert(0, Finder())
+try:
+    devmod.device("cuda")
+except devmod.DeviceNotFoundError as error:
+    print(error)
+"""
+
+
+def test_a_pycuda_that_needs_a_newer_driver(tmp_path: Path) -> None:
+    if on_hardware():
+        pytest.skip("reads the settings of the stand-in driver")
+    assert run_python(MISSING, **CUDA.driver_environment("pycuda", tmp_path), DEVMOD_STANDIN_DRIVER_VERSION="12020") == (
+        f"{NO_DEVICE}: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA 12.2, and the driver has no "
+        "cuCtxCreate_v9. Set DEVMOD_CUDA_DRIVER=cuda-bindings, update NVIDIA's driver, or build pycuda with an older toolkit, which CUDA_ROOT "
+        "names: pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda\n"
+    )
+
+
+@pytest.mark.parametrize("call", ["cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem", "cuDeviceGetAttribute"])
+def test_a_driver_that_does_not_describe_its_devices(call: str, environment: dict[str, str]) -> None:
+    assert CUDA.error_of_opening(**environment, DEVMOD_STANDIN_FAIL=f"{call}=46") == (
+        f"{NO_DEVICE}: the devices cannot be listed: {call}: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) is/are busy or "
+        "unavailable). Run nvidia-smi to test the driver"
+    )
+
+
+def test_limits_that_the_driver_does_not_tell(environment: dict[str, str]) -> None:
+    program = (
+        "import ctypes, devmod\n"
+        "device = devmod.device('cuda')\n"
+        "ctypes.CDLL('libcuda.so.1').standin_set(b'fail', b'cuDeviceGetAttribute=46')\n"
+        "try:\n"
+        "    device.limits\n"
+        "except devmod.LaunchError as error:\n"
+        "    print(error)\n"
+        "ctypes.CDLL('libcuda.so.1').standin_set(b'fail', None)\n"
+        "print(device.limits['warp_size'])"
+    )
+    assert run_python(program, **environment) == (
+        "the limits of cuda device 0 (stand-in driver (no GPU)) cannot be read: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) "
+        "is/are busy or unavailable)\n32\n"
     )
 
 

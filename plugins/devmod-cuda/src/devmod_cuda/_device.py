@@ -7,7 +7,7 @@ from devmod_cuda._api import CUDA
 from devmod_cuda._driver import get_driver, version_text
 from devmod_cuda._limits import read_arch, read_limits
 from devmod_cuda._stream import CudaStream
-from devmod_driver_api.device import DriverDevice
+from devmod_driver_api.device import DriverDevice, list_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ def devices() -> list[CudaDevice]:
     DeviceNotFoundError
         There is no driver or no device.
     """
-
-    def find() -> list[CudaDevice]:
-        driver = get_driver()
-        return [CudaDevice(driver, index) for index in range(driver.device_count())]
-
-    result: list[CudaDevice] = _once.get("devices", find)
+    result: list[CudaDevice] = _once.get("devices", lambda: list_devices(get_driver(), CudaDevice, "nvidia-smi"))
     return result
 
 

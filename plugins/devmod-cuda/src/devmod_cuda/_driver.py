@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 
 from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
 from devmod.errors import DeviceNotFoundError
@@ -31,6 +32,9 @@ _OLDEST = 12000
 _once = Once()
 #: The opened drivers, for a forked child.
 _drivers: list[CudaDriver] = []
+#: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
+#: CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
+_failure: tuple[int, str] = (0, "")
 
 
 def get_driver() -> CudaDriver:
@@ -61,9 +65,16 @@ def driver_name() -> str:
 
 def _open() -> CudaDriver:
     name = driver_name()
+    process, text = _failure
+    if process not in (0, os.getpid()):
+        raise DeviceNotFoundError(
+            f"{text}. That was in the parent of this process, and cuInit cannot be repeated in a forked child. Start processes that use "
+            "devices with multiprocessing's 'spawn' or 'forkserver'",
+            kind="cuda",
+        )
     library = _open_library()
-    open_driver("cuda", _close_in_child)
     driver = _open_pycuda(library) if name == "pycuda" else _open_bindings(library)
+    open_driver("cuda", _close_in_child)  # not before: a driver that does not start is not open in a forked child
     _drivers.append(driver)
     return driver
 
@@ -84,11 +95,10 @@ def _open_library() -> Any:
             "package manager installs and pip does not. In a container, start the container with the GPU",
             kind="cuda",
         ) from None
-    version = ctypes.c_int()
-    library.cuDriverGetVersion(ctypes.byref(version))
-    if version.value < _OLDEST:
+    version = _version_of(library)
+    if version < _OLDEST:
         raise DeviceNotFoundError(
-            f"no CUDA device can be used: the driver supports CUDA {version_text(version.value)}, and devmod-cuda needs a driver for CUDA "
+            f"no CUDA device can be used: the driver supports CUDA {version_text(version)}, and devmod-cuda needs a driver for CUDA "
             f"{version_text(_OLDEST)} or newer (525.60 on Linux). Update NVIDIA's driver",
             kind="cuda",
         )
@@ -111,7 +121,16 @@ def _open_pycuda(library: Any) -> CudaDriver:
         from devmod_cuda._pycuda import PycudaDriver
     except ImportError as error:
         install = 'pip install "devmod-cuda[pycuda]"'
-        repair = f"pip install --force-reinstall --no-binary pycuda pycuda, or set {VARIABLE}=cuda-bindings"
+        repair = f"pip install --force-reinstall --no-cache-dir --no-binary pycuda pycuda, or set {VARIABLE}=cuda-bindings"
+        missing = re.search(r"undefined symbol: (cu[A-Z]\w*)", str(error))
+        if missing:
+            raise DeviceNotFoundError(
+                f"no CUDA device can be used: pycuda was built with headers of a newer CUDA than the driver supports. That is CUDA "
+                f"{version_text(_version_of(library))}, and the driver has no {missing[1]}. Set {VARIABLE}=cuda-bindings, update NVIDIA's "
+                "driver, or build pycuda with an older toolkit, which CUDA_ROOT names: pip install --force-reinstall --no-cache-dir "
+                "--no-binary pycuda pycuda",
+                kind="cuda",
+            ) from error
         raise driver_import_error(error, "cuda", "CUDA", "pycuda", install=install, repair=repair) from error
     return _initialize(PycudaDriver(library))
 
@@ -124,17 +143,27 @@ def _initialize(driver: CudaDriver) -> CudaDriver:
     DeviceNotFoundError
         It does not start, or has no device.
     """
+    global _failure
     try:
         driver.initialize()
     except DriverError as error:
         if error.name == "CUDA_ERROR_NO_DEVICE":
             visible = os.environ.get(_VISIBLE)
             advice = "nvidia-smi lists the devices of the driver" if visible is None else f"{_VISIBLE} is {visible!r}"
-            raise DeviceNotFoundError(f"no CUDA device was found: {error}; {advice}", kind="cuda") from error
-        raise DeviceNotFoundError(
-            f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver", kind="cuda"
-        ) from error
+            text = f"no CUDA device was found: {error}; {advice}"
+        else:
+            text = f"no CUDA device can be used: the driver does not start: {error}. Run nvidia-smi to test the driver"
+        _failure = os.getpid(), text
+        raise DeviceNotFoundError(text, kind="cuda") from error
+    _failure = 0, ""
     return driver
+
+
+def _version_of(library: Any) -> int:
+    """Return the version of CUDA that libcuda supports, such as 12080 for 12.8."""
+    version = ctypes.c_int()
+    library.cuDriverGetVersion(ctypes.byref(version))
+    return version.value
 
 
 def version_text(version: int) -> str:

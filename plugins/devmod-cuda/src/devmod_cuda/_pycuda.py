@@ -1,4 +1,4 @@
-"""The driver through pycuda, which opens libcuda, lists the devices and has their primary contexts.
+"""The driver through pycuda, which opens libcuda and has the primary contexts of the devices.
 
 pycuda's objects for memory, streams and modules belong to the thread that made their context current: they are never freed if their last
 reference dies in another thread. So those are handles of the same libcuda (`_symbols`), in pycuda's primary contexts.
@@ -27,15 +27,6 @@ class PycudaDriver(SymbolsDriver):
     @property
     def version(self) -> int:
         return int(cuda.get_driver_version())
-
-    def device_count(self) -> int:
-        return int(cuda.Device.count())
-
-    def device_name(self, device: int) -> str:
-        return str(cuda.Device(device).name())
-
-    def device_memory(self, device: int) -> int:
-        return int(cuda.Device(device).total_memory())
 
     def retain_primary_context(self, device: int) -> int:
         try:

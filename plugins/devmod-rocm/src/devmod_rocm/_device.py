@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.backend import Once
-from devmod_driver_api.device import DriverDevice
+from devmod_driver_api.device import DriverDevice, list_devices
 from devmod_rocm._api import HIP
 from devmod_rocm._driver import get_driver, version_text
 from devmod_rocm._limits import read_limits
@@ -52,10 +52,5 @@ def devices() -> list[RocmDevice]:
     DeviceNotFoundError
         There is no runtime or no device.
     """
-
-    def find() -> list[RocmDevice]:
-        driver = get_driver()
-        return [RocmDevice(driver, index) for index in range(driver.device_count())]
-
-    result: list[RocmDevice] = _once.get("devices", find)
+    result: list[RocmDevice] = _once.get("devices", lambda: list_devices(get_driver(), RocmDevice, "rocminfo"))
     return result
