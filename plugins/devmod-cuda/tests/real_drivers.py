@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from standin_cuda import SONAME, on_hardware
+from standin_cuda import CUDA, on_hardware
 from vendor_runtime import VendorRuntime
 
 #: The driver of CUDA 11.4, which is too old, and those of 12.2 and 12.4.
@@ -28,9 +28,7 @@ def present(runtime: VendorRuntime) -> VendorRuntime:
 
 def version_of(runtime: VendorRuntime) -> int:
     """Return the version of CUDA that a driver supports, such as 12020."""
-    program = (
-        f"import ctypes; version = ctypes.c_int(); ctypes.CDLL({SONAME!r}).cuDriverGetVersion(ctypes.byref(version)); print(version.value)"
-    )
+    program = f"import ctypes; version = ctypes.c_int(); ctypes.CDLL({CUDA.library!r}).cuDriverGetVersion(ctypes.byref(version)); print(version.value)"
     return int(runtime.run(program))
 
 

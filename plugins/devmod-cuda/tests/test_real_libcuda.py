@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version_of
-from standin_cuda import SONAME, missing_driver
+from standin_cuda import CUDA, missing_driver
 from vendor_runtime import VendorRuntime
 
 from devmod_cuda._functions import FUNCTIONS
@@ -180,7 +180,7 @@ def test_a_driver_has_the_functions_that_devmod_calls(driver: VendorRuntime) -> 
             text = file.read_text()
             names |= set(re.findall(r'(?:symbol|check)\(\s*"(cu\w+)"', text)) | set(re.findall(r'"(cuEventElapsedTime\w*)"', text))
     assert len(names) > 55
-    real, version = symbols(driver.path / SONAME), version_of(driver)
+    real, version = symbols(driver.path / CUDA.library), version_of(driver)
     assert names - real == {name for name, first in NEWER.items() if first > version}
 
 
@@ -194,7 +194,7 @@ def test_a_driver_has_the_functions_that_pycuda_links_with(driver: VendorRuntime
     (file,) = Path(spec.submodule_search_locations[0]).glob("_driver*.so")
     names = symbols(file, "--undefined-only")
     assert len(names) > 100
-    assert names <= symbols(driver.path / SONAME)
+    assert names <= symbols(driver.path / CUDA.library)
 
 
 CALLS = """

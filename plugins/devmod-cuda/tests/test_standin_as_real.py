@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from real_drivers import DRIVERS, OLD, WITHOUT_A_CARD, present, symbols, version_of
-from standin_cuda import SONAME, library
+from standin_cuda import CUDA, library
 from vendor_runtime import VendorRuntime, run_program
 
 pytestmark = WITHOUT_A_CARD
@@ -38,14 +38,14 @@ def driver(request: pytest.FixtureRequest) -> VendorRuntime:
 def answers(program: str, runtime: VendorRuntime, *arguments: str) -> tuple[Any, Any]:
     """Return what a program prints as JSON with NVIDIA's library, and with the stand-in driver of the same version without a device."""
     settings = {"DEVMOD_STANDIN_DEVICES": "0", "DEVMOD_STANDIN_DRIVER_VERSION": str(version_of(runtime))}
-    real, own = runtime.run(program, SONAME, *arguments), run_program(program, str(library()), *arguments, **settings)
+    real, own = runtime.run(program, CUDA.library, *arguments), run_program(program, str(library()), *arguments, **settings)
     return json.loads(real), json.loads(own)
 
 
 def test_each_name_of_the_stand_in_driver_is_one_of_cuda(driver: VendorRuntime) -> None:
     """It has functions of newer drivers too, which dlsym finds. cuGetProcAddress does not."""
     version = version_of(driver)
-    missing = symbols(library()) - symbols(driver.path / SONAME)
+    missing = symbols(library()) - symbols(driver.path / CUDA.library)
     assert missing == {name for name, first in NEWER.items() if first > version}
 
 
