@@ -36,7 +36,11 @@ CUresult ptx_check(const char *text, int arch, char *log, size_t log_size)
         return CUDA_ERROR_INVALID_PTX;
     }
     if (major * 10 + minor > newest_ptx()) {
-        snprintf(log, log_size, "Unsupported .version %d.%d; current version is '%d.%d'", major, minor, newest_ptx() / 10, newest_ptx() % 10);
+        int line = 1;
+        for (const char *place = text; place < version; place++)
+            line += *place == '\n';
+        snprintf(log, log_size, "ptxas application ptx input, line %d; fatal   : Unsupported .version %d.%d; current version is '%d.%d'\n", line, major,
+                 minor, newest_ptx() / 10, newest_ptx() % 10);
         return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }
     bool exact = target[end] == 'a', family = target[end] == 'f';
