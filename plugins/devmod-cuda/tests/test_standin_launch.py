@@ -236,7 +236,9 @@ def test_the_log_has_what_ptx_lacks(standin: Standin) -> None:
     result = cuda.cuModuleLoadDataEx(b".version 9.5\n.target sm_90\n\0", 2, names, [log, len(log)])
     assert code(result) == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
     # The text of NVIDIA's compiler, as in test_real_jit.py.
-    assert bytes(log).rstrip(b"\0") == b"ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5; current version is '8.0'\n"
+    assert (
+        bytes(log).rstrip(b"\0") == b"ptxas application ptx input, line 1; fatal   : Unsupported .version 9.5; current version is '8.0'\n"
+    )
 
 
 def test_a_cubin_is_checked_and_not_executed(standin: Standin) -> None:
