@@ -325,7 +325,7 @@ def test_arguments_that_do_not_match_the_kernel_are_refused(parameter: str, decl
 def test_a_function_that_the_image_does_not_define(device: Any) -> None:
     module = devmod.create("cuda", ptx_of(ADD).encode(), "ptx", {"sub": FunctionInfo("sub_kernel", ["handle"]), "add": add_info()})
     assert str(error_of(module, "sub")) == (
-        "the cuda payload of format 'ptx' has no kernel 'sub_kernel', which its fmap names; it has: 'add', 'twice', 'fault'"
+        "the cuda payload of format 'ptx' has no kernel 'sub_kernel', which its fmap names; it has: 'add', 'twice', 'step', 'fault'"
     )
 
 
