@@ -140,7 +140,8 @@ print(len(os.listdir("/proc/self/task")) - threads, threading.active_count())
 
 FORK = """
 import warnings
-warnings.simplefilter("error")
+warnings.simplefilter("error", RuntimeWarning)
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside the thread of NVIDIA's library, since Python 3.12
 show(lambda: devmod.device("cuda"))
 sys.stdout.flush()
 child = os.fork()
