@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from work import assert_linear
 
 import devmod
 from devmod_targets.build.build import build_manifest
@@ -160,6 +162,39 @@ def test_the_length_of_a_header_is_checked_before_it_is_read(tmp_path: Path) -> 
     )
     write_safetensors(tmp_path / "m.safetensors", b"{]")
     assert error_of(tmp_path, "m.safetensors").startswith("m.safetensors is not a safetensors file: its header is not JSON: ")
+
+
+def test_tensors_do_not_share_bytes(tmp_path: Path) -> None:
+    """A header of 1 MB could name 1 GB of data ten thousand times."""
+    write_safetensors(tmp_path / "m.safetensors", {name: entry("U8", [6], 0, 6) for name in "ab"}, bytes(10))
+    assert error_of(tmp_path, "m.safetensors") == "m.safetensors is not a safetensors file: the bytes of its tensors overlap"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (entry("F" * 300, [], 0, 4), "has elements of the type 'FFF"),
+        (entry("F32", [-1] * 300, 0, 4), "has an invalid shape: expected up to 64 integers of 0 or more, got [-1, "),
+        (entry("F32", [], *range(300)), "has invalid offsets: expected two within 4 bytes, got [0, "),
+    ],
+)
+def test_a_message_has_the_start_of_a_long_value(tmp_path: Path, value: Any, text: str) -> None:
+    write_safetensors(tmp_path / "m.safetensors", {"a": value}, bytes(4))
+    message = error_of(tmp_path, "m.safetensors")
+    assert text in message
+    assert "…" in message
+    assert len(message) < 700
+
+
+@pytest.mark.once
+def test_an_archive_of_many_arrays_takes_linear_time(tmp_path: Path) -> None:
+    """The directory of the archive is read once, not for each array."""
+
+    def call(count: int) -> Callable[[], object]:
+        np.savez(tmp_path / f"{count}.npz", **{f"a{number}": np.zeros(1, np.uint8) for number in range(count)})
+        return lambda: load(tmp_path, f"{count}.npz")
+
+    assert_linear(call, 60)
 
 
 def test_names_that_clash_or_do_not_exist(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from devmod import load_from_bytes
@@ -27,6 +27,8 @@ _SAFETENSORS = {
 }  # fmt: skip
 #: The largest header. The format's own limit.
 _MAX_HEADER = 100_000_000
+#: The limit on a value of a file in a message.
+_MAX_TEXT = 200
 
 
 class _Tensor(NamedTuple):
@@ -82,12 +84,13 @@ def _read(path: str, file: ConstantsFile) -> Iterator[tuple[str, _Tensor]]:
     if suffix.lower() == ".npy":
         yield file.name or stem, _numpy_file(path, file.path)
         return
-    names, read = (_npz if suffix.lower() == ".npz" else _safetensors)(path, file.path)
-    for name in file.names:
-        if name not in names:
-            raise FormatError(f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}")
-    for name in file.names or names:
-        yield name, read(name)
+    with ExitStack() as stack:
+        names, read = (_npz if suffix.lower() == ".npz" else _safetensors)(path, file.path, stack)
+        for name in file.names:
+            if name not in names:
+                raise FormatError(f"{file.path} has no array {name!r}; it has {list_names(names)}{did_you_mean(name, names)}")
+        for name in file.names or names:
+            yield name, read(name)
 
 
 def _numpy_file(path: str, shown: str) -> _Tensor:
@@ -97,23 +100,23 @@ def _numpy_file(path: str, shown: str) -> _Tensor:
     return _tensor(np, array, shown)
 
 
-def _npz(path: str, shown: str) -> tuple[list[str], Callable[[str], _Tensor]]:
+def _npz(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, None], Callable[[str], _Tensor]]:
     np = _numpy(shown)
+    with _readable(shown):
+        archive = np.load(stack.enter_context(open_regular(path)), allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
+    stack.enter_context(archive)  # a second `load` would read the directory of the archive again
 
     def read(name: str) -> _Tensor:
         subject = f"{name!r} of {shown}"
-        with open_regular(path) as file, _readable(subject):
-            array = np.load(file, allow_pickle=False)[name]
+        with _readable(subject):
+            array = archive[name]
         if not isinstance(array, np.ndarray):
             raise FormatError(f"{shown} has {name!r}, which is not an array")
         return _tensor(np, array, subject)
 
-    with open_regular(path) as file, _readable(shown):
-        archive = np.load(file, allow_pickle=False)
-        names = None if isinstance(archive, np.ndarray) else list(archive.files)
-    if names is None:
-        raise FormatError(f"{shown} is one array, not an archive; its suffix would be .npy")
-    return names, read
+    return dict.fromkeys(archive.files), read
 
 
 @contextmanager
@@ -150,31 +153,35 @@ def _numpy(shown: str) -> Any:
 # A safetensors file: the header's length (u64, little-endian), the header in JSON, the data.
 #
 #   header   name -> {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, and "__metadata__" with strings
-def _safetensors(path: str, shown: str) -> tuple[list[str], Callable[[str], _Tensor]]:
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(_MAX_HEADER, size - 8):
-            raise FormatError(f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes")
-        try:
-            header = json.loads(file.read(length))
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"{shown} is not a safetensors file: its header is not JSON: {error}") from None
+def _safetensors(path: str, shown: str, stack: ExitStack) -> tuple[dict[str, Any], Callable[[str], _Tensor]]:
+    file = stack.enter_context(open_regular(path))
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(_MAX_HEADER, size - 8):
+        raise FormatError(f"{shown} is not a safetensors file: its header of {length} bytes exceeds the file of {size} bytes")
+    try:
+        header = json.loads(file.read(length))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{shown} is not a safetensors file: its header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise FormatError(f"{shown} is not a safetensors file: its header is not a map of tensors")
     header.pop("__metadata__", None)
     start = 8 + length
+    total = 0
 
     def read(name: str) -> _Tensor:
+        nonlocal total
         dtype, shape, begin, end = _safetensors_entry(header[name], f"{name!r} of {shown}", size - start)
-        with open_regular(path) as file:
-            file.seek(start + begin)
-            data = file.read(end - begin)
+        total += end - begin
+        if total > size - start:  # which would multiply the file
+            raise FormatError(f"{shown} is not a safetensors file: the bytes of its tensors overlap")
+        file.seek(start + begin)
+        data = file.read(end - begin)
         if len(data) != end - begin:
             raise FormatError(f"{name!r} of {shown} cannot be read: the file became shorter")
         return _Tensor(dtype, shape, data)
 
-    return list(header), read
+    return header, read
 
 
 def _safetensors_entry(entry: Any, subject: str, size: int) -> tuple[str, tuple[int, ...], int, int]:
@@ -185,11 +192,11 @@ def _safetensors_entry(entry: Any, subject: str, size: int) -> tuple[str, tuple[
     offsets: Any = fields.get("data_offsets")
     dtype = _SAFETENSORS.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise FormatError(f"{subject} has elements of the type {code!r}; expected one of {', '.join(_SAFETENSORS)}")
+        raise FormatError(f"{subject} has elements of the type {_short(code)}; expected one of {', '.join(_SAFETENSORS)}")
     if not _are_counts(shape) or len(shape) > 64:
-        raise FormatError(f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {shape!r}")
+        raise FormatError(f"{subject} has an invalid shape: expected up to 64 integers of 0 or more, got {_short(shape)}")
     if not _are_counts(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= size:
-        raise FormatError(f"{subject} has invalid offsets: expected two within {size} bytes, got {offsets!r}")
+        raise FormatError(f"{subject} has invalid offsets: expected two within {size} bytes, got {_short(offsets)}")
     begin, end = offsets
     expected = array_bytes(parse_dtype(dtype), tuple(shape))
     if end - begin != expected:
@@ -199,3 +206,8 @@ def _safetensors_entry(entry: Any, subject: str, size: int) -> tuple[str, tuple[
 
 def _are_counts(value: Any) -> bool:
     return isinstance(value, list) and all(type(each) is int and 0 <= each < 2**63 for each in value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
