@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,25 @@ def test_an_unreachable_cache_is_an_error_or_on_request_a_warning(tmp_path: Path
     result = devmod.build(manifest, cache=url, or_local=True)
     assert result.problems == (f"{caught.value}. The local cache is used",)
     assert statuses(build_again(tmp_path / "p")) == ["cached"]
+
+
+@pytest.mark.parametrize("call", ["exists", "pipe_file"])
+def test_no_message_has_a_secret_of_the_url(tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The logs of builds are often public."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("memory://user:password@cache/x?signature=hunter2 was reset: signature=hunter2 of user:password")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), call, fail)
+    url = "memory://user:password@cache/x?signature=hunter2"
+    try:
+        (text,) = devmod.build(write_kernels(tmp_path / "p", 1), cache=url).problems
+    except CacheError as error:
+        text = "".join(traceback.format_exception(error))
+    assert "the build cache 'memory://cache/x' cannot be " in text
+    assert "ConnectionError: memory://cache/x was reset: … of …" in text
+    assert "password" not in text
+    assert "hunter2" not in text
 
 
 def test_a_cache_that_fails_during_the_build_is_a_warning(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

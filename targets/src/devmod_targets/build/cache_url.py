@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 
 from devmod.backend import size_bound
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SUFFIX = ".devmod"
+#: The credentials and the query of a URL.
+_SECRETS = re.compile(r"(?<=://)[^/?]+@|\?.+")
 #: The keys of the time of the last change in the listings of file systems.
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
 
@@ -36,7 +39,8 @@ class UrlEntries:
     threads = 16
 
     def __init__(self, url: str) -> None:
-        fsspec = _import_fsspec(url)
+        self._shown = _without_secrets(url)
+        fsspec = _import_fsspec(self._shown)
         self._url = url
         self._written = False
         self._threads: ThreadPoolExecutor | None = None
@@ -47,8 +51,9 @@ class UrlEntries:
             self._root = str(root).rstrip("/")
             self._files.makedirs(self._root, exist_ok=True)
             self._files.exists(self._path("0" * 64))
-        except Exception as error:
-            raise CacheError(f"the build cache {url!r} cannot be reached: {describe_error(error)}") from error
+        except Exception as error:  # noqa: BLE001 - a file system may raise anything
+            cause = error if self._shown == url else None  # the exceptions of file systems have the URL
+            raise CacheError(f"the build cache {self._shown!r} cannot be reached: {self._describe(error)}") from cause
 
     def read(self, key: str) -> bytes | None:
         """Return an entry; None if there is none."""
@@ -111,7 +116,19 @@ class UrlEntries:
         return f"{self._root}/{key}{_SUFFIX}"
 
     def _fail(self, action: str, error: Exception) -> None:
-        self.problem = f"the build cache {self._url!r} cannot be {action}, and is not used any more: {describe_error(error)}"
+        self.problem = f"the build cache {self._shown!r} cannot be {action}, and is not used any more: {self._describe(error)}"
+
+    def _describe(self, error: Exception) -> str:
+        """Return the text of an exception without the credentials and the query of the URL."""
+        text = describe_error(error).replace(self._url, self._shown)
+        for secret in _SECRETS.findall(self._url):
+            text = text.replace(secret.strip("?@"), "…")
+        return text
+
+
+def _without_secrets(url: str) -> str:
+    """Return a URL for messages, without credentials and queries: the logs of builds are often public."""
+    return _SECRETS.sub("", url)
 
 
 def _written_at(file: dict[str, Any]) -> tuple[str, str]:
