@@ -330,6 +330,36 @@ def mutate_bundle(data: bytes, random: Random) -> bytes:
     return bundle_of(packed, joined, version)
 
 
+def mutate_lookup(data: bytes, random: Random) -> bytes:
+    """Change the table of functions in an index: its three columns of numbers of 32 bits."""
+    try:
+        index, blobs = split_bundle(data)
+        objects = unpack_all(index)
+    except ValueError:
+        return mutate_bytes(data, random)
+    fields = objects[0] if objects and isinstance(objects[0], Pairs) else Pairs()
+    table = next((value for key, value in fields if key == "lookup" and isinstance(value, list)), [])
+    columns = [number for number, each in enumerate(table) if isinstance(each, bytes)]
+    if not columns or not random.randrange(4):
+        return mutate_bundle(data, random)
+    for _ in range(random.choice((1, 1, 1, 3))):
+        column = random.choice(columns)
+        numbers = [table[column][at : at + 4] for at in range(0, len(table[column]), 4)]
+        place = random.randrange(len(numbers) + 1)
+        value = random.choice((*NUMBERS, len(index), *range(6), random.randrange(len(index) + 1))) % 2**32
+        numbers[place : place + random.randrange(2)] = [struct.pack("<I", value)] * random.randrange(3)
+        table[column] = b"".join(numbers) + bytes(not random.randrange(40))
+    return bundle_of(b"".join(pack(each) for each in objects), blobs, data[8])[:MOST]
+
+
+def mutate_kpack(data: bytes, random: Random) -> bytes:
+    """Change the table of AMD's archives of code objects."""
+    start = int.from_bytes(data[8:16], "little")
+    if data[:4] != b"KPAK" or not 16 <= start < len(data) or not random.randrange(6):
+        return mutate_bytes(data, random)
+    return (data[:start] + mutate_msgpack(data[start:], random))[:MOST]
+
+
 def _correct_names(entry: Any, blob: bytes) -> None:
     """Replace the names of functions in an entry of the index with those in the module's bytes."""
     try:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache, partial
+from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,6 +230,19 @@ def read_bundle(data: bytes) -> None:
         path = scratch("k.devmod", data)
         if devmod.dumps(devmod.load(path)) != devmod.dumps(root):
             raise Breach("load and loads differ")
+
+
+def read_lookup(data: bytes) -> None:
+    """A bundle with a table of its functions: look-ups by the table, then all modules, then the same look-ups."""
+    root: Any = devmod.loads(data)
+    for _ in range(2 if root.kind == "bundle" else 0):
+        for name in ("f", "g", "größe", "h", "none", ""):
+            for module in attempt(partial(root._owners_of, name)) or ():
+                if name not in module.function_names:
+                    raise Breach(f"a module without the function {name!r} is found for it")
+                attempt(module.save_to_bytes)
+        attempt(lambda: root.imports)
+    use(root)
 
 
 def read_wire(kind: str, data: bytes) -> None:
@@ -517,6 +531,58 @@ def read_amdgpu(data: bytes) -> None:
     attempt(lambda: amdgpu.check_code_object(data, [kernel.symbol for kernel in kernels.values()]))
 
 
+def read_rocm_image(data: bytes) -> None:
+    """Run the checks of devmod-rocm before a driver gets a code object, or one of a container."""
+    if find_spec("devmod_rocm"):
+        from devmod_rocm._image_reader import read_image
+
+        for processor in ("gfx1100", "gfx900:sramecc+:xnack-"):
+            device: Any = _Processor(processor)
+            attempt(partial(read_image, data, device, ("add",)))
+
+
+class _Processor:
+    """A device as far as the checks of an image use it."""
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+
+    def __str__(self) -> str:
+        return "rocm:0"
+
+
+def read_cuda_image(data: bytes) -> None:
+    """Run the checks of devmod-cuda before a driver gets an image."""
+    if find_spec("devmod_cuda"):
+        from devmod_cuda._image_reader import read_image
+
+        device: Any = _Processor("sm_90:ptx8.3")
+        for fmt in ("cubin", "fatbin", "ptx"):
+            image = attempt(partial(read_image, fmt, data, device, ()))
+            if image is not None and image.kernels is not None:
+                attempt(partial(check_kernels, image.kernels))
+
+
+def read_hexagon_image(data: bytes) -> None:
+    """Run the checks of devmod-hexagon before a runner gets a shared object."""
+    if find_spec("devmod_hexagon"):
+        from devmod_hexagon._image import MAX_SPAN, read_extent
+
+        found = attempt(partial(read_extent, data))
+        if found is not None and not 0 < found[0] <= MAX_SPAN:
+            raise Breach(f"an image of {found[0]} bytes")
+
+
+def read_includes(data: bytes) -> None:
+    """The includes that a build finds in a source."""
+    from devmod_targets.build.closure import SourceTree, closure_of
+
+    source = scratch("k.inc.cl", data)
+    closure = closure_of(source, (), SourceTree())
+    if os.path.realpath(source) not in closure.files:
+        raise Breach("a source does not belong to its own files")
+
+
 def read_fatbin(data: bytes) -> None:
     """Read the members of a fatbin, and their images."""
     from devmod_targets import nvidia
@@ -646,6 +712,17 @@ def _readers() -> Iterator[Reader]:
             f"tvm-module-{kind}", partial(read_tvm_module, kind), tvm_blob, partial(_tvm_seeds, kind), passes=4, weight=1, executions=300
         )
     yield Reader("offload", read_offload, elf, seeds.containers, passes=6, executions=600)
+    kpack = [each for each in seeds.containers() if each[:4] == b"KPAK"]
+    yield Reader("kpack", read_offload, mutation.mutate_kpack, lambda: list(kpack), passes=6, weight=1, executions=300)
+    images = [*_payloads((".hsaco",)), *seeds.containers()]
+    yield Reader("image-rocm", read_rocm_image, elf, lambda: list(images), passes=8, weight=1, executions=200)
+    cuda = [*_payloads((".cubin", ".ptx", ".fatbin"))]
+    yield Reader("image-cuda", read_cuda_image, elf, lambda: list(cuda), passes=8, weight=1, executions=200)
+    yield Reader("image-hexagon", read_hexagon_image, elf, partial(_payloads, (".so",)), passes=2, weight=1, executions=300)
+    yield Reader("lookup", read_lookup, mutation.mutate_lookup, seeds.lookups, passes=6, weight=1, executions=500)
+    includes = seeds.includes()
+    words = seeds.words_of(includes)
+    yield Reader("includes", read_includes, mutation.mutate_text(words), lambda: list(includes), passes=8, weight=1, executions=400)
     yield Reader("dwarf", read_dwarf, elf, seeds.debug_information, passes=4, weight=1, executions=300)
     warp = (seeds.ROOT / "targets/tests/vectors/warp/wp_motion_eaab996.cu").read_bytes()
     words = seeds.words_of([warp])

@@ -8,7 +8,9 @@ import struct
 import subprocess
 import tempfile
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The inputs of past findings, a folder for each reader.
@@ -31,6 +33,29 @@ def containers() -> list[bytes]:
     """Return the containers of device code that the build side's tests have."""
     folders = [ROOT / "targets/tests/vectors/offload", ROOT / "targets/tests/vectors/kpack"]
     return [path.read_bytes() for folder in folders for path in sorted(folder.iterdir()) if path.suffix != ".md"]
+
+
+def lookups() -> list[bytes]:
+    """A bundle with a table of its functions. devmod writes the table for 512 modules and more, and reads it in any file."""
+    import devmod
+
+    format_save: Any = import_module("devmod._formats.save")
+    info = [{name: devmod.FunctionInfo(name, ["handle"]) for name in names} for names in (("f",), ("g", "größe"), ("f", "h"), ("i",))]
+    modules = [devmod.create_with_fallback("cuda", b"payload", "cubin", each) for each in info]
+    before = format_save.MIN_MODULES
+    format_save.MIN_MODULES = 2
+    try:
+        return [devmod.dumps(devmod.bundle(*modules, mixed=True))]
+    finally:
+        format_save.MIN_MODULES = before
+
+
+def includes() -> list[bytes]:
+    """Sources with includes in every spelling."""
+    return [
+        b'#include "a.h"\n#  include <b.h>\n/* c */ # /* c */ include /* c */ "c.h"\n%:include <d.h>\n??=import "e.h"\n#include NAME\n',
+        b'#inc\\\nlude "a.h"\n#if __has_include(<b.h>) && __has_embed("c")\n#embed "c"\n#endif\nasm(".incbin \\"x\\"");\n',
+    ]
 
 
 def debug_information() -> list[bytes]:
