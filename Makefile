@@ -7,7 +7,7 @@ BIN := .venv/bin
 CODE := core/src targets/src conformance/src driver-api/src remote/src $(wildcard plugins/*/src) $(wildcard examples/*/src)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda cuda-wheels test-rocm lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
+.PHONY: help setup test-setup demo test fuzz interrupts test-metal test-cuda bench-cuda sanitize-cuda test-others cuda-wheels test-rocm lint types format pre-commit pythons bench golden hexagon-runner rows commands docs wheels clean
 
 help:  ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,8 +57,11 @@ bench-cuda:  ## on such a machine: the figures of CUDA, beside cuda.core and CuP
 sanitize-cuda:  ## on such a machine: the examples with compute-sanitizer, memcheck and racecheck
 	@$(PYTHON) tools/cuda_machine.py sanitize
 
-cuda-wheels: setup  ## fetch the wheels for such a machine without a network: build/cuda-machine, in folders of 60 MiB
-	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR))
+test-others:  ## on such a machine: the suites of OpenCL, Vulkan and WebGPU
+	@$(PYTHON) tools/cuda_machine.py others
+
+cuda-wheels: setup  ## fetch what such a machine needs without a network: build/cuda-machine, in folders of 60 MiB (FOR=3.12 INSTALLED=list)
+	@$(BIN)/python tools/cuda_machine.py wheels $(if $(FOR),--python $(FOR)) $(if $(INSTALLED),--installed $(INSTALLED))
 
 test-rocm: setup  ## on a machine with an AMD GPU and ROCm: ROCm's tests and the kit, with both drivers
 	@DEVMOD_TEST_ROCM=hardware $(BIN)/python -m pytest -q plugins/devmod-rocm/tests driver-api/tests

@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from vendor_runtime import VendorRuntime  # noqa: E402
 
 import build_pycuda  # noqa: E402
+import cuda_machine  # noqa: E402
 import environments  # noqa: E402
 import setup  # noqa: E402
 import system  # noqa: E402
@@ -260,3 +261,30 @@ def test_the_address_of_debians_archive_is_that_of_the_machines_sources(
     monkeypatch.setattr(vendor_runtimes.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
     with pytest.raises(environments.InstallError, match=r"^this system is ubuntu, and the packages are Debian's$"):
         vendor_runtimes.find_archives()
+
+
+def test_wheels_for_a_machine_travel_in_folders_and_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
+    monkeypatch.setattr(machine_wheels, "PART", 100)
+    monkeypatch.setattr(cuda_machine, "FOLDER", tmp_path / "machine")
+    contents = {"large-1.whl": bytes(range(250)), "small-1.whl": b"s" * 40, "other-1.whl": b"o" * 30}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "machine").mkdir()
+    sizes = machine_wheels._pack(tmp_path / "machine", [tmp_path / name for name in contents])
+    assert max(sizes) <= 100
+    assert sum(sizes) == 320
+    assert {path.name: path.read_bytes() for path in cuda_machine.joined_wheels()} == contents
+
+
+def test_a_machine_gets_what_it_lacks_and_headers_for_its_nvrtc(tmp_path: Path) -> None:
+    machine_wheels = pytest.importorskip("machine_wheels", reason="needs packaging")
+    path = tmp_path / "list.txt"
+    path.write_text("numpy==2.5.2\nPyOpenCL\n\nnvidia-cuda-nvrtc==13.0.88\nnvidia_cuda_runtime==13.0.96\n")
+    installed = machine_wheels.read_installed(path)
+    assert installed == {"numpy": "2.5.2", "pyopencl": "", "nvidia-cuda-nvrtc": "13.0.88", "nvidia-cuda-runtime": "13.0.96"}
+    requirements = machine_wheels._requirements(installed)
+    names = {each.partition("==")[0] for each in requirements}
+    assert not names & set(installed)
+    assert {"msgpack", "platformdirs"} <= names  # the second is a need of pytools alone
+    assert {"nvidia-cuda-crt==13.0.*", "nvidia-cuda-cccl==13.0.*", "nvidia-nvfatbin==13.0.*"} <= set(requirements)

@@ -2,7 +2,8 @@
 
     .venv/bin/python tools/build_pycuda.py
 
-PyPI has no wheel of it. The wheel built here is cached in the user's cache folder by the versions that it depends on.
+`wheel_for` builds a wheel for another Python, which `make cuda-wheels` takes along. PyPI has no wheel of pycuda.
+The wheel built here is cached in the user's cache folder by the versions that it depends on.
 It is for tests alone: without CURAND, and linked with an empty library of the driver's name, so that the process provides the driver.
 """
 
@@ -79,15 +80,32 @@ def main() -> int:
     return 0
 
 
+def wheel_for(python: str) -> Path:
+    """Return the cached wheel for another interpreter, built if necessary.
+
+    Raises
+    ------
+    InstallError
+        It cannot be built.
+    """
+    code = "import platform, sys; print(platform.python_version() + sys.abiflags)"
+    interpreter = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    folder = cache_folder() / key(interpreter)
+    wheels = list(folder.glob("pycuda-*.whl"))
+    if wheels:
+        return wheels[0]
+    report(f"building pycuda {VERSION} for Python {interpreter} (about half a minute, once)")
+    return build(folder, python)
+
+
 def pins() -> list[str]:
     """Return the requirement that keeps the installed NumPy, which the wheel was built with."""
     return [f"numpy=={metadata.version('numpy')}"]
 
 
-def key() -> str:
+def key(interpreter: str = platform.python_version() + sys.abiflags) -> str:
     """Return a digest of what the wheel depends on."""
-    versions = [VERSION, platform.python_version(), platform.machine(), sys.abiflags]
-    versions.append(f"numpy {metadata.version('numpy')}")
+    versions = [VERSION, interpreter, platform.machine(), f"numpy {metadata.version('numpy')}"]
     compiler = shutil.which("c++")
     if compiler:
         versions.append(subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout)
@@ -100,20 +118,20 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "devmod-tests" / "pycuda"
 
 
-def build(target: Path) -> Path:
-    """Build the wheel, put it into `target` and return its path."""
+def build(target: Path, python: str = sys.executable) -> Path:
+    """Build the wheel for an interpreter, put it into `target` and return its path."""
     for program in ("cc", "c++"):
         if shutil.which(program) is None:
             raise InstallError(f"no {program} is installed; Debian and Ubuntu: apt-get install g++")
     with tempfile.TemporaryDirectory(prefix="devmod-pycuda-") as name:
         folder = Path(name)
-        python = make_venv(folder / "env")
-        install(python, ["setuptools", "wheel", *pins(), *HEADERS])
+        env = make_venv(folder / "env", python=python)
+        install(env, ["setuptools", "wheel", *pins(), *HEADERS])
         (folder / "start").mkdir()
         (folder / "start" / "sitecustomize.py").write_text(PARALLEL % JOBS)
-        (folder / ".aksetup-defaults.py").write_text(configuration(python, folder))
+        (folder / ".aksetup-defaults.py").write_text(configuration(env, folder))
         environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": str(folder / "start"), "LDFLAGS": "-Wl,--no-as-needed"}
-        command = [str(python_of(VENV)), "-m", "pip", "--python", str(python), "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+        command = [str(python_of(VENV)), "-m", "pip", "--python", str(env), "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
         command += ["--no-binary", ":all:"]
         run([*command, "--wheel-dir", str(folder / "wheels"), f"pycuda=={VERSION}"], environment)
         wheel = next((folder / "wheels").glob("pycuda-*.whl"))
