@@ -22,6 +22,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,22 +47,14 @@ JOBS = min(os.cpu_count() or 1, 8)
 
 
 class Environment:
-    """A Python with devmod-cuda.
+    """A Python with devmod-cuda."""
 
-    Attributes
-    ----------
-    python
-        The interpreter.
-    paths
-        The folders for PYTHONPATH.
-    """
-
-    def __init__(self, python: Path, paths: tuple[Path, ...] = ()) -> None:
-        self.python, self.paths = python, paths
+    def __init__(self, python: Path) -> None:
+        self.python = python
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables of a command: where Python, programs and libraries are."""
-        paths = [*self.paths, *(ROOT / folder for folder in ("tests/standin", "plugins/devmod-cuda/tests"))]
+        paths = [ROOT / folder for folder in ("tests/standin", "plugins/devmod-cuda/tests")]
         system = FOLDER / "root" / "usr"
         return {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -95,22 +88,34 @@ def find_environment() -> Environment:
             "python tools/cuda_machine.py wheels"
         )
     beside = bool(list(FOLDER.glob(f"[0-9]*/{BESIDE}")))
-    site, stamp, names = FOLDER / "site", FOLDER / "installed", "\n".join(path.name for path in wheels)
-    result = Environment(Path(sys.executable), (site,)) if beside else Environment(python_of(FOLDER / "venv"))
+    result, stamp = Environment(python_of(FOLDER / "venv")), FOLDER / "installed"
+    names = "\n".join(path.name for path in wheels)
     if stamp.exists() and stamp.read_text() == names:
         return result
-    if not beside:
-        make_venv(FOLDER / "venv", pip=True)
-    shutil.rmtree(site, ignore_errors=True)
-    target = ["--no-compile", "--target", str(site)] if beside else []
-    command = [str(result.python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", *target, *map(str, wheels)]
-    if subprocess.run(command, check=False).returncode:
+    command = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    if beside:
+        target = make_venv_beside(FOLDER / "venv")
+        command = [sys.executable, *command, "--no-compile", "--target", str(target)]
+    else:
+        command = [str(make_venv(FOLDER / "venv", pip=True)), *command]
+    if subprocess.run([*command, *map(str, wheels)], check=False).returncode:
         raise InstallError(f"the wheels in {FOLDER} do not install with Python {sys.version_info.major}.{sys.version_info.minor}")
     for package in FOLDER.glob("[0-9]*/*.deb"):
         if subprocess.run(["dpkg-deb", "--extract", str(package), str(FOLDER / "root")], check=False).returncode:
             print(f"{package.name} was not unpacked")
     stamp.write_text(names)
     return result
+
+
+def make_venv_beside(path: Path) -> Path:
+    """Make an environment that also has the packages of this one, which may be an environment itself; return its folder of packages."""
+    shutil.rmtree(path, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True)
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    target = Path(subprocess.run([python_of(path), "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+    folders = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    (target / "beside.pth").write_text("".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders))
+    return target
 
 
 def joined_wheels() -> list[Path]:
