@@ -89,6 +89,7 @@ WAITS: dict[str, Callable[[Any, Any, Any], object]] = {
 
 @pytest.mark.row("R37")
 @pytest.mark.parametrize("name", WAITS)
+@pytest.mark.usefixtures("standin")
 def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     with stream, stream.batch():
@@ -107,6 +108,7 @@ def test_an_operation_that_waits_submits_the_launches_so_far(name: str, device: 
     assert x.numpy().tolist() == [11] * 4
 
 
+@pytest.mark.usefixtures("standin")
 def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     result = device.zeros(4, "int32")
     gc.collect()  # what tests with the other driver left: a process of a user has one driver
@@ -123,6 +125,7 @@ def test_memory_that_the_body_frees_stays_valid_until_the_batch_has_run(device: 
     assert result.numpy().tolist() == [7] * 4
 
 
+@pytest.mark.usefixtures("standin")
 def test_a_batch_of_the_default_stream_queues_launches_one_by_one(device: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     graphs = vendor.calls("launch_graph")
@@ -165,6 +168,7 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
 
 
 @pytest.mark.row("R37")
+@pytest.mark.usefixtures("standin")
 def test_a_graph_queues_its_launches_at_each_call(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     x = device.zeros(4, "int32")
     first, second = (step.bind(x, a, grid=1, block=4, stream=stream) for a in (1, 2))
@@ -235,6 +239,7 @@ WAITING = ("synchronize_stream", "synchronize_context", "synchronize_event")
 
 
 @pytest.mark.row("R37")
+@pytest.mark.usefixtures("standin")
 def test_launches_on_a_stream_that_another_library_captures(device: Any, stream: Any, step: Any, vendor: Vendor) -> None:
     driver, context = device.driver, device.context
     x = device.zeros(4, "int32")
@@ -262,6 +267,7 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
 
 
 @pytest.mark.row("R37")
+@pytest.mark.usefixtures("standin")
 def test_memory_that_is_freed_does_not_invalidate_the_capture_of_another_library(
     device: Any, stream: Any, step: Any, vendor: Vendor
 ) -> None:
