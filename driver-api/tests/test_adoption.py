@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from foreign_arrays import OldTensor, Tensor, check_foreign_array, of_library
+from foreign_arrays import OldTensor, Tensor, check_foreign_array, collect_exports, of_library
 from standin_driver import StandinDriver
 from vendor import Vendor
 
@@ -55,6 +55,7 @@ def test_a_library_without_a_current_stream_orders_its_work_and_the_call_waits(
     device: Any, add: Any, b: Any, c: Any, standin: StandinDriver, vendor: Vendor
 ) -> None:
     tensor = Tensor(device.zeros(64, "float32"))
+    _kept = collect_exports(device)
     waits = vendor.calls("synchronize_stream")
     add(tensor, b, c, 64, grid=1, block=64)
     assert vendor.calls("synchronize_stream") == waits + 1
@@ -88,6 +89,7 @@ def test_the_current_stream_of_another_library(
     )
     monkeypatch.setitem(sys.modules, library, types.SimpleNamespace(cuda=cuda))
     tensor = of_library(Tensor, library, device.zeros(64, "float32"))
+    _kept = collect_exports(device)
     waits = vendor.calls("synchronize_stream")
     add(tensor, b, c, 64, grid=1, block=64)
     assert vendor.calls("synchronize_stream") == waits
@@ -143,6 +145,7 @@ def test_an_export_orders_the_work_of_all_streams(device: Any, add: Any, b: Any,
     gc.collect()  # modules of earlier tests: an unload waits
     own, other = device.stream(), device.stream()
     add(b, b, c, 64, grid=1, block=64, stream=own)
+    _kept = collect_exports(device)
     waits = vendor.calls("synchronize_stream") + vendor.calls("synchronize_context")
     for stream, expected in (*vendor.dlpack_streams, (other.handle, other.handle)):
         ordered = vendor.calls("wait_event")

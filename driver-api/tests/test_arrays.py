@@ -199,7 +199,8 @@ def test_a_module_is_unloaded_after_its_launches(device: Any, standin: StandinDr
     waits, unloads = vendor.calls("synchronize_context"), vendor.calls("unload_module")
     del twice
     gc.collect()
-    assert (vendor.calls("synchronize_context"), vendor.calls("unload_module")) == (waits + 1, unloads + 1)
+    # A wait for the context would end the capture of any stream.
+    assert (vendor.calls("synchronize_context"), vendor.calls("unload_module")) == (waits, unloads + 1)
     assert x.numpy().tolist() == [2] * 64
 
 

@@ -199,6 +199,7 @@ int capture_status(void *handle, CaptureStatus *status)
     Stream *stream;
     CHECK(status, CODE_INVALID_VALUE);
     TRY(stream_of(handle, &stream));
+    CHECK(!legacy_is_captured(stream), CODE_STREAM_CAPTURE_IMPLICIT); /* the capture stays valid */
     Front *side = stream->capture;
     *status = !side ? CAPTURE_NONE : side->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
     return CODE_SUCCESS;

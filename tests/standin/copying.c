@@ -1,8 +1,8 @@
 /* Copies.
  *
- * Pageable host memory is read when the function is called (the driver stages it), pinned memory when the copy runs. A copy to pageable memory
- * is done when the function returns. A copy from pageable memory, one between devices and a fill are not: a stream that does not wait
- * for them reads old data.
+ * Pinned host memory is read and written when the copy runs. So is pageable memory by an asynchronous copy, unless the vendor stages it: then it
+ * is read when the function is called, and a copy to it is done when the function returns. A copy from pageable memory, one between
+ * devices and a fill are not: a stream that does not wait for them reads old data.
  */
 #include "driver.h"
 
@@ -85,8 +85,8 @@ int submit_copy(Copy copy, void *handle, bool async, int kinds)
     TRY(locate(&copy.from, &copy, kinds & FROM_DEVICE, &from));
     if (!async)
         TRY(refuse_in_capture());
-    bool pageable = from == SIDE_PAGEABLE;
-    if (pageable && !capture_active(stream)) {
+    bool staged = !async || vendor.stages_pageable || setting_number("stages_pageable", 0);
+    if (from == SIDE_PAGEABLE && staged && !capture_active(stream)) {
         copy.staged = malloc(copy.width * copy.height * copy.depth);
         CHECK(copy.staged, CODE_OUT_OF_MEMORY);
         copy_rows(&copy, copy.staged, copy.width, copy.width * copy.height, (const unsigned char *)(uintptr_t)copy.from.address,
@@ -94,7 +94,7 @@ int submit_copy(Copy copy, void *handle, bool async, int kinds)
     }
     Op *op = op_make("copy", run_copy, drop_copy, sizeof copy);
     *(Copy *)op->data = copy;
-    bool wait = to == SIDE_PAGEABLE || (!async && (to == SIDE_PINNED || from == SIDE_PINNED));
+    bool wait = (to == SIDE_PAGEABLE && staged) || (!async && (to == SIDE_PINNED || from == SIDE_PINNED));
     if (capture_active(stream)) /* a graph copies at its launch */
         return submit(stream, op);
     return submit_and(stream, op, wait);

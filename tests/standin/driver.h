@@ -38,6 +38,8 @@ extern Device devices[DEVICES];
 typedef struct {
     const char *const *visible;  /* environment variables that choose among the devices, until NULL; the first that is set counts */
     bool initializes_itself;     /* the first call initializes the driver */
+    bool frees_wait;             /* a free waits for the pending work of the context */
+    bool stages_pageable;        /* a copy from pageable memory has read it, and one to it is done, when the call returns */
     int without_device;          /* the code of such a call where there is no device */
     Context *(*current)(void);   /* the context of this thread, or NULL */
     void (*activated)(Context *); /* set the limits of a context that begins */
@@ -166,6 +168,8 @@ int submit(Stream *stream, Op *op);
 int submit_and(Stream *stream, Op *op, bool wait);
 /* Refuse what a capture cannot record, such as an allocation, as the modes of the captures and of this thread have it. */
 int refuse_in_capture(void);
+/* Return whether a stream is the legacy one, and one that it waits for captures. */
+bool legacy_is_captured(const Stream *stream);
 /* Refuse to wait for the whole context while one of its streams captures. */
 int refuse_context_wait(void);
 
@@ -257,7 +261,7 @@ bool is_registered(uint64_t address, size_t size);
 /* Check that a device pointer and size lie in one allocation. */
 int check_range(uint64_t address, uint64_t size, const char *what);
 int memory_allocate(BlockKind kind, uint64_t size, unsigned flags, uint64_t *address);
-/* Free memory; pending work of the context runs before, as it does with a real driver. */
+/* Free memory. Where the vendor documents a wait, pending work of the context runs before. */
 int memory_release(uint64_t address, bool host);
 int memory_register(void *address, size_t size);
 int memory_unregister(void *address);

@@ -99,6 +99,7 @@ int event_synchronize(void *handle)
     Event *event;
     TRY(event_of(handle, &event));
     CHECK(!event->graph, CODE_CAPTURED_EVENT);
+    TRY(refuse_in_capture());
     if (event->stream)
         stream_run(event->stream, event->number);
     return context_failure(event->context);
@@ -109,6 +110,7 @@ int event_query(void *handle)
     Event *event;
     TRY(event_of(handle, &event));
     CHECK(!event->graph, CODE_CAPTURED_EVENT);
+    TRY(refuse_in_capture());
     bool done = !event->stream || event->stream->done >= event->number;
     if (!done)
         stream_step(event->stream);

@@ -69,15 +69,28 @@ static Stream *blocking_capture(void)
     return stream;
 }
 
+bool legacy_is_captured(const Stream *stream)
+{
+    return stream == stream->group->barrier && blocking_capture();
+}
+
+/* Refuse a use of the legacy stream while a stream captures that it would wait for. */
+static int refuse_legacy(Stream *stream)
+{
+    if (!legacy_is_captured(stream))
+        return CODE_SUCCESS;
+    capture_invalidate(blocking_capture());
+    return CODE_STREAM_CAPTURE_IMPLICIT;
+}
+
 int submit(Stream *stream, Op *op)
 {
     if (capture_active(stream))
         return capture_add(stream, op);
-    Stream *capturing = stream == stream->group->barrier ? blocking_capture() : NULL;
-    if (capturing) {
-        capture_invalidate(capturing);
+    int code = refuse_legacy(stream);
+    if (code) {
         op_free(op);
-        return CODE_STREAM_CAPTURE_IMPLICIT;
+        return code;
     }
     stream_add(stream, op);
     return CODE_SUCCESS;
@@ -128,6 +141,8 @@ int stream_synchronize(void *handle)
         capture_invalidate(stream);
         return CODE_STREAM_CAPTURE_UNSUPPORTED;
     }
+    TRY(refuse_in_capture());
+    TRY(refuse_legacy(stream));
     if (stream == stream->group->barrier) /* it waits for the blocking streams, with an operation that does nothing */
         for (Stream *other = stream->group->streams; other; other = other->next)
             if (other->blocking && other != stream)
@@ -144,6 +159,8 @@ int stream_query(void *handle)
         capture_invalidate(stream);
         return CODE_STREAM_CAPTURE_UNSUPPORTED;
     }
+    TRY(refuse_in_capture());
+    TRY(refuse_legacy(stream));
     bool done = stream_step(stream);
     TRY(context_failure(context_of_stream(stream)));
     return done ? CODE_SUCCESS : CODE_NOT_READY;

@@ -59,8 +59,8 @@ class Api(NamedTuple):
         The function of each operation. The operations are the names of the methods of `Calls` and `Driver`.
     error_name, error_text : str
         The symbols of the functions that return the name and the description of an error code.
-    out_of_memory, not_ready, not_supported, not_found : str
-        The names of error codes.
+    out_of_memory, not_ready, not_supported, not_found, implicit_capture : str
+        The names of error codes. `implicit_capture` is that of the legacy default stream while a stream is captured that waits for it.
     wrong_context : tuple of str
         The errors of a launch whose thread has another context, or none.
     sticky : frozenset of str
@@ -77,8 +77,6 @@ class Api(NamedTuple):
         DLPack's numbers of special streams, each with its handle. Other numbers over 2 are handles.
     dlpack_stream_text : str
         The values of ``stream=`` that a consumer of DLPack may pass, for the message.
-    pageable_bytes : int
-        The most bytes that the driver copies from pageable memory before the call returns.
     parameters_end : int
         The constant that ends ``extra``, the array with the parameters of a launch.
     """
@@ -93,6 +91,7 @@ class Api(NamedTuple):
     not_ready: str
     not_supported: str
     not_found: str
+    implicit_capture: str
     wrong_context: tuple[str, ...]
     sticky: frozenset[str]
     legacy_stream: int
@@ -101,5 +100,4 @@ class Api(NamedTuple):
     dlpack_types: tuple[int, ...]
     dlpack_streams: Mapping[int, int]
     dlpack_stream_text: str
-    pageable_bytes: int
     parameters_end: int

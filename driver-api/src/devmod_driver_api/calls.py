@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from ctypes import byref, c_float, c_int, c_void_p
 
-from devmod_driver_api.api import NON_BLOCKING, PORTABLE
+from devmod_driver_api.api import NON_BLOCKING, PORTABLE, RELAXED_CAPTURE
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.symbols import Symbols
 
@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 
 #: The kinds of memory that `Calls.locate` returns: page-locked memory of the host, and memory of a device.
 HOST, DEVICE = 1, 2
+
+
+class RelaxedCapture:
+    """The relaxed capture mode of the thread for the body of a ``with`` statement. After an interrupt the mode may stay."""
+
+    __slots__ = ("_calls", "_exchange", "_mode")
+
+    def __init__(self, calls: Calls, exchange: Any) -> None:
+        self._calls = calls
+        self._exchange = exchange
+
+    def __enter__(self) -> None:
+        self._mode = byref(c_int(RELAXED_CAPTURE))
+        status = self._exchange(self._mode)
+        if status:
+            raise self._calls.error(self._calls.api.functions["exchange_capture_mode"].name, status)
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange(self._mode)  # the driver has written the mode before
 
 
 class Calls(Symbols, ABC):
@@ -36,6 +55,8 @@ class Calls(Symbols, ABC):
     name: str
     usable: bool = True
     no_context: int = 0
+    #: ctypes' function of `relaxed`, which most calls use.
+    _exchange: Any = None
 
     # -- implemented by each driver
 
@@ -67,11 +88,11 @@ class Calls(Symbols, ABC):
     def elapsed_symbol(self) -> str:
         """Return the symbol of the function that returns the time between two events."""
 
-    def exchange_capture_mode(self, mode: int) -> int:
-        """Set the thread's capture mode and return the one before. In the relaxed mode, calls do not invalidate captures of others."""
-        value = c_int(mode)
-        self.check(self.api.functions["exchange_capture_mode"].name, byref(value))
-        return value.value
+    def relaxed(self) -> RelaxedCapture:
+        """Return a context manager whose body may allocate, load and wait while another library captures a stream: it ends no capture."""
+        if self._exchange is None:
+            self._exchange = self.symbol(self.api.functions["exchange_capture_mode"].name)
+        return RelaxedCapture(self, self._exchange)
 
     # -- process and devices
 
@@ -130,7 +151,7 @@ class Calls(Symbols, ABC):
         return int(self.call("allocate", nbytes))
 
     def free(self, pointer: int) -> None:
-        """Free memory of the device. The driver waits for the work that is queued on it."""
+        """Free memory of the device. A driver may wait for the work that is queued on it, and need not."""
         self.call("free", pointer)
 
     def allocate_host(self, nbytes: int) -> int:

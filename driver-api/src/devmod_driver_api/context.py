@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from devmod_driver_api.api import DISABLE_TIMING, NON_BLOCKING, PORTABLE
-from devmod_driver_api.handles import Handles, Modules, Streams
+from devmod_driver_api.errors import DriverError
+from devmod_driver_api.handles import Handles, Memories, Modules, Streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Context:
 
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver = driver
-        self.memory = Handles(self, "allocate", "free")
+        self.memory = Memories(self, "allocate", "free")
         self.host_memory = Handles(self, "allocate_host", "free_host", PORTABLE)
         self.streams = Streams(self, "create_stream", "destroy_stream", NON_BLOCKING)
         self.events = Handles(self, "create_event", "destroy_event")
@@ -74,9 +75,37 @@ class Context:
         self.driver.record_event(event.value, earlier)
         self.driver.wait_event(later, event.value)
 
+    def streams_in_use(self) -> dict[int, Handle | None]:
+        """Return the handles of the legacy default stream and of devmod's streams, each with the object that keeps it valid.
+
+        Streams of other libraries are not in it: their owners may have destroyed them.
+        """
+        return {self.driver.api.legacy_stream: None, **{handle.value: handle for handle in self.streams.referenced()}}
+
+    def is_captured(self) -> bool:
+        """Return whether one of these streams, or one that the legacy default stream waits for, is captured. The context is current."""
+        streams = self.streams_in_use()
+        try:
+            return any(map(self.driver.is_capturing, streams))
+        except DriverError as error:
+            if error.name == self.driver.api.implicit_capture:
+                return True
+            raise
+
+    def synchronize_streams(self) -> None:
+        """Wait for the work of these streams. The context is current. A wait for the context would end the capture of any stream in it."""
+        self.streams.settle()
+        streams = self.streams_in_use()
+        for handle in streams:
+            self.driver.synchronize_stream(handle)
+
     def end_capture(self, capture: Capture) -> None:
         """Remove a capture from `captures`, and destroy the handles whose users were collected meanwhile."""
         self.captures.pop(capture, None)
+        self.drain()
+
+    def drain(self) -> None:
+        """Destroy the handles whose end a capture has delayed, if none is active."""
         if not self.captures:
             for handles in (self.memory, self.host_memory, self.streams, self.events, self.modules, self.graphs):
                 handles.drain()

@@ -70,7 +70,7 @@ class _Transfer:
     def _finish(self) -> None:
         driver = self._context.driver
         if self.event is None:
-            driver.synchronize_context()
+            self._context.synchronize_streams()
         else:
             driver.synchronize_event(self.event.value)
         if self._out is not None and self._piece is not None:
@@ -100,12 +100,10 @@ class Transfers:
     def start_write(self, pointer: int, data: memoryview, stream: int) -> None:
         """Queue a copy to the device."""
         driver, address = self._context.driver, address_of(data)
-        with self._context:
+        with self._context, driver.relaxed():
             if self._is_locked(address):
                 with self._queued(stream, None, data, None):
                     driver.copy_to_device(pointer, address, data.nbytes, stream)
-            elif data.nbytes <= driver.api.pageable_bytes:
-                driver.copy_to_device(pointer, address, data.nbytes, stream)  # the driver copies so few bytes before it returns
             else:
                 for start, size in _pieces(data.nbytes):
                     locked = self._take(size)
@@ -121,7 +119,7 @@ class Transfers:
     def start_read(self, pointer: int, out: memoryview, stream: int) -> None:
         """Queue a copy to the host. `finish` writes the last part of `out`."""
         driver, address = self._context.driver, address_of(out)
-        with self._context:
+        with self._context, driver.relaxed():
             if self._is_locked(address):
                 with self._queued(stream, None, out, None):
                     driver.copy_to_host(address, pointer, out.nbytes, stream)
@@ -139,7 +137,7 @@ class Transfers:
     def finish(self) -> None:
         """Finish the copies that the device has done."""
         if self._pending:
-            with self._context:
+            with self._context, self._context.driver.relaxed():
                 for transfer in tuple(self._pending):
                     if transfer.done:
                         self._finish(transfer)

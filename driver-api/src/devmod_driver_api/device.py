@@ -142,8 +142,9 @@ class DriverDevice(Device):
         check_driver(self.kind)
         context = self.context
         try:
-            with uncaptured(self), context:
+            with uncaptured(self), context, context.driver.relaxed():
                 context.driver.synchronize_context()
+                context.drain()
             self.transfers.finish()
         except DriverError as error:
             raise driver_error(f"{self} reports a fault of a launch", error, self) from error
@@ -207,10 +208,12 @@ class DriverDevice(Device):
         else:
             consumer = api.dlpack_streams.get(stream, stream)
         context = self.context
-        handles = {api.legacy_stream, *context.streams.values(), *(each.handle for each in tuple(self._foreign_streams.values()))}
         try:
             with context:
-                for handle in handles - {consumer}:
+                context.streams.settle()
+                foreign = [stream for each in self._foreign_streams.valuerefs() if (stream := each()) is not None]
+                own = context.streams_in_use()  # with the objects that keep the handles valid
+                for handle in {*own, *(each.handle for each in foreign)} - {consumer}:
                     context.order(consumer, handle)
         except DriverError as error:
             raise driver_error(f"{self} cannot order its work before that of another library", error, self) from error
@@ -268,7 +271,7 @@ class DriverDevice(Device):
         check_driver(self.kind)
         context = self.context
         try:
-            with stream.uncaptured(), context:
+            with stream.uncaptured(), context, context.driver.relaxed():
                 copy(context.driver, stream.handle)
                 if wait:
                     context.driver.synchronize_stream(stream.handle)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from _weakref import ref
-from contextlib import ExitStack, contextmanager
-from threading import RLock
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Lock, RLock
 
 from devmod import Launch
 from devmod.backend import check_driver, fork_safe
@@ -161,7 +161,7 @@ class Graph:
     It keeps the launches and their arrays alive.
     """
 
-    __slots__ = ("_executable", "_launches", "_stream")
+    __slots__ = ("_executable", "_launches", "_lock", "_stream")
 
     def __init__(self, stream: DriverStream, launches: Sequence[Launch]) -> None:
         for number, each in enumerate(launches, 1):
@@ -174,6 +174,8 @@ class Graph:
                 )
         check_driver(stream.device.kind)
         self._stream, self._launches = stream, tuple(launches)
+        #: CUDA and HIP forbid calls of several threads at once with one graph.
+        self._lock = fork_safe(Lock())
         api = stream.device.api
         if stream.handle in api.legacy_handles:
             raise ArgumentError(
@@ -190,8 +192,11 @@ class Graph:
                 try:
                     for each in self._launches:
                         each()
-                finally:
-                    graph = driver.end_capture(stream.handle)
+                except BaseException:
+                    with suppress(DriverError):  # the error of the launch says more
+                        driver.destroy_graph(driver.end_capture(stream.handle))
+                    raise
+                graph = driver.end_capture(stream.handle)
                 try:
                     self._executable = context.graphs.create(graph)
                 finally:
@@ -211,7 +216,7 @@ class Graph:
         check_driver(stream.device.kind)
         context = stream.device.context
         try:
-            with context:
+            with self._lock, context:
                 context.driver.launch_graph(self._executable.value, stream.handle)
         except DriverError as error:
             raise driver_error(f"{stream.device} refused a graph of {len(self._launches)} launches", error, stream.device) from error

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections import deque
 from contextlib import suppress
+from threading import RLock
 
-from devmod.backend import lend
-from devmod_driver_api.api import RELAXED_CAPTURE
+from devmod.backend import fork_safe, lend
 from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
@@ -41,6 +41,11 @@ class Handle:
 
     def __del__(self) -> None:
         self._handles.destroy(self._cell)
+
+    def note_foreign_stream(self) -> None:
+        """Note for a module that a stream of another library is used for its launches."""
+        if len(self._cell) == 1:
+            self._cell.append(True)
 
 
 class Handles:
@@ -82,32 +87,34 @@ class Handles:
         lease = lend(handle, cell, self._ended.append)
         handle._token = lease.token
         self._leases[id(lease)] = lease
-        handle.value = self._make(cell, *arguments)
+        with self._driver.relaxed():
+            handle.value = self._make(cell, *arguments)
         return handle
 
-    def destroy(self, cell: list[Any]) -> None:
-        """Destroy the handle of a cell, once. Errors are ignored: the driver may be gone, or refuse all calls."""
+    def destroy(self, cell: list[Any]) -> bool:
+        """Destroy the handle of a cell, once, and return whether it is gone: a capture delays the end of what captured work may use.
+
+        Errors are ignored: the driver may be gone, or refuse all calls.
+        """
         if not cell or self._is_finalizing() or not self._context.usable:
-            return  # the end of the process frees everything; a forked child has no driver
+            return True  # the end of the process frees everything; a forked child has no driver
         if self._context.captures:
-            return  # a captured launch may use it; `drain` destroys it later
-        with suppress(DriverError, IndexError), self._context:
-            # A free is unsafe in the driver's terms: while another library captures a stream, it would invalidate the capture.
-            mode = self._driver.exchange_capture_mode(RELAXED_CAPTURE)
-            try:
-                self._end(cell)
-            finally:
-                self._driver.exchange_capture_mode(mode)
+            return False
+        with suppress(DriverError, IndexError), self._context, self._driver.relaxed():
+            return self._end(cell)
+        return True
 
     def drain(self) -> None:
-        """Destroy the handles that are still alive because of an interrupt or of the capture of a batch."""
+        """Destroy the handles that are still alive because of an interrupt or of a capture."""
         for _ in range(0 if self._context.captures else len(self._ended)):
             try:
                 lease = self._ended.popleft()
             except IndexError:
                 return  # another thread
             if lease.expired:
-                self.destroy(lease.value)
+                if not self.destroy(lease.value):
+                    self._ended.appendleft(lease)
+                    return
                 self._leases.pop(id(lease), None)
             else:
                 self._ended.append(lease)  # a finalizer still uses the object
@@ -124,18 +131,55 @@ class Handles:
         """Create a handle in a cell and return it."""
         return self._driver.create_into(cell, self._create, *arguments, *self._last)
 
-    def _end(self, cell: list[Any]) -> None:
-        """Destroy the handle of a cell and empty it. The context is current; IndexError if another thread has emptied it."""
+    def _end(self, cell: list[Any]) -> bool:
+        """Destroy the handle of a cell and empty it; False if a capture delays it.
+
+        The context is current, and calls do not invalidate captures. IndexError if another thread has emptied the cell.
+        """
         self._driver.destroy_from(cell, self._destroy)
+        return True
+
+
+class Memories(Handles):
+    """The memory of a context."""
+
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False
+        self._context.synchronize_streams()  # queued work may use it, and a driver need not wait
+        return super()._end(cell)
 
 
 class Streams(Handles):
     """The streams of a context."""
 
-    def _end(self, cell: list[Any]) -> None:
-        # Work that is still queued in it is then before the later work of the default stream, by which other libraries take arrays.
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        #: Held while a handle without an object is used or destroyed: another thread may do the latter.
+        self._lock = fork_safe(RLock())
+
+    def referenced(self) -> list[Handle]:
+        """Return the objects of the streams that are still referenced. A stream is not destroyed while its object is."""
+        handles = [lease() for lease in tuple(self._leases.values())]
+        return [handle for handle in handles if handle is not None and handle.value]
+
+    def settle(self) -> None:
+        """Put the work of streams without an object, which are not destroyed yet, before the later work of the default stream."""
+        with self._lock:
+            for lease in tuple(self._leases.values()):
+                if lease() is None and lease.value:
+                    self._put_before_default(lease.value)
+
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False  # the legacy default stream cannot be used
+        with self._lock:
+            self._put_before_default(cell)
+            return super()._end(cell)
+
+    def _put_before_default(self, cell: list[Any]) -> None:
+        # Other libraries take arrays in the default stream's order.
         self._context.order(self._driver.api.legacy_stream, self._driver.handle_in(cell))
-        super()._end(cell)
 
 
 class Modules(Handles):
@@ -146,6 +190,15 @@ class Modules(Handles):
         cell.append(module)
         return module
 
-    def _end(self, cell: list[Any]) -> None:
-        self._driver.synchronize_context()  # launches of its kernels may be queued
-        self._driver.unload_module(cell.pop())
+    def _end(self, cell: list[Any]) -> bool:
+        if self._context.is_captured():
+            return False
+        # Launches of its kernels may be queued, and a driver need not wait. The streams of other libraries may be gone, so that only the
+        # context can be asked for them.
+        if len(cell) > 1:
+            self._driver.synchronize_context()
+        else:
+            self._context.synchronize_streams()
+        self._driver.unload_module(cell.pop(0))
+        cell.clear()
+        return True

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from devmod.errors import DevmodError
     from devmod_driver_api.device import DriverDevice
+    from devmod_driver_api.stream import DriverStream
 
 
 class DriverImages(Programs):
@@ -96,6 +97,7 @@ class LoadedImage:
     ) -> None:
         self.device, self.context = device, device.context
         self._kernels = kernels
+        self._states = Once()
         try:
             with self.context:
                 self._module = self.context.modules.create(data)
@@ -106,6 +108,15 @@ class LoadedImage:
         """Return what the image declares about a kernel; None if only the driver can read the image."""
         return None if self._kernels is None else self._kernels[name]
 
+    def note_stream(self, stream: DriverStream) -> None:
+        """Note a stream that is used for launches of the image's kernels: the image is unloaded after them."""
+        if stream.is_foreign:
+            self._module.note_foreign_stream()
+
+    def state(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what all functions with the kernel `name` share, such as the attributes that were set: the result of the first `make`."""
+        return self._states.get(name, make)
+
     def function(self, name: str) -> int:
         """Return the driver's handle of a kernel.
 
@@ -113,12 +124,19 @@ class LoadedImage:
         ------
         FormatError
             The image has no such kernel.
+        LaunchError
+            The driver cannot load it.
         """
+        api = self.context.driver.api
         try:
-            with self.context:
+            with self.context, self.context.driver.relaxed():  # a driver may load a function with its first use
                 return self.context.driver.get_function(self._module.value, name)
         except DriverError as error:
             kind = self.device.kind
+            if error.name == api.out_of_memory:
+                raise self.device.memory_error(0, f"{describe(error)} in the load of the kernel {name!r}") from error
+            if error.name != api.not_found:
+                raise driver_error(f"{self.device} cannot load the kernel {name!r}", error, self.device) from error
             raise FormatError(
                 f"the loaded {kind} image has no kernel {name!r}, which the payload's fmap names: {describe(error)}", kind=kind
             ) from error

@@ -99,15 +99,28 @@ class DriverKernel(Kernel):
             return
         if not self.device.limits["cooperative_launch"]:
             raise self.limits.error("it does not support cooperative launches")
-        with self.context:
-            each = self.driver.max_active_blocks(self.function, prod(launch.block), launch.shared_memory)
+        try:
+            with self.context:
+                each = self.driver.max_active_blocks(self.function, prod(launch.block), launch.shared_memory)
+        except DriverError as error:
+            raise self.query_error(error) from error
         self.limits.check_cooperative(launch, each)
 
     def _new_launch(self, stream: DriverStream, shape: LaunchShape) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
+        self.image.note_stream(stream)
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, stream.handle, shape.attributes)
-        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block)
+        return block.buffer, self.driver.prepare_launch(self.context.handle, config, self.function, block, self._launch_error)
+
+    def query_error(self, error: DriverError) -> LaunchError:
+        """Return the error for a query of the kernel's attributes or its occupancy that the driver refuses."""
+        what = f"the {self.device.kind} function {self._name!r}"
+        if error.name == self.driver.api.out_of_memory:  # a driver may load a function with its first use
+            return self.device.memory_error(0, f"{describe(error)} in the load of {what}")
+        result = driver_error(f"{self.device} refused a query of {what}", error, self.device)
+        result.function = self._name
+        return result
 
     def _launch_error(self, error: DriverError) -> LaunchError:
         what = f"the {self.device.kind} function {self._name!r}"

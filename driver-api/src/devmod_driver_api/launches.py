@@ -7,14 +7,13 @@ from abc import abstractmethod
 from itertools import repeat, starmap
 
 from devmod_driver_api.calls import Calls
+from devmod_driver_api.errors import DriverError
 from devmod_driver_api.symbols import Failures
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
-
-    from devmod_driver_api.errors import DriverError
 
     Dims = tuple[int, int, int]
 
@@ -98,12 +97,33 @@ class Launches(Calls):
         if status:
             self._launch_again(context, launch, status)
 
-    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
-        """Return a function of C without parameters that does what `launch` does. It keeps `block` alive."""
+    def prepare_launch(
+        self,
+        context: int,
+        config: Any,
+        function: int,
+        block: ParameterBlock,
+        explain: Callable[[DriverError], Exception] = lambda error: error,
+    ) -> Callable[[], object]:
+        """Return a function of C without parameters that does what `launch` does. It keeps `block` alive.
+
+        Parameters
+        ----------
+        context, config, function, block
+            As for `launch`.
+        explain
+            Returns the exception for an error of the driver.
+        """
         launch = self.launch_call(config, function, block)
 
         def repeat_launch(status: int) -> None:
-            self._launch_again(context, launch, status)
+            try:
+                self._launch_again(context, launch, status)
+            except DriverError as error:
+                explained = explain(error)
+                if explained is error:
+                    raise
+                raise explained from error
 
         repeat_launch.block = block  # type: ignore[attr-defined]  # the arguments have its addresses alone
         launches = starmap(launch[1], repeat(launch[2]))
@@ -124,11 +144,16 @@ class Launches(Calls):
         current = self.current_context()
         if current == context:
             raise error
-        self.set_context(context)
-        try:
+        if current == self.no_context:
+            self.set_context(context)
             status = call(*arguments)
-            if status:
-                raise self.error(name, status)
-        finally:
-            if current != self.no_context:
-                self.set_context(current)
+        else:
+            # Not `set_context` afterwards: another library may have destroyed the context that was current.
+            push, pop = self.context_functions(context)
+            push()
+            try:
+                status = call(*arguments)
+            finally:
+                pop(None, None, None)
+        if status:
+            raise self.error(name, status)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from devmod import Event, Stream
 from devmod.backend import check_driver, check_earlier_event, check_event
 from devmod_driver_api.errors import DriverError, driver_error
+from devmod_driver_api.handles import Handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from devmod import Launch
     from devmod_driver_api.device import DriverDevice
     from devmod_driver_api.graph import Capture, Graph
-    from devmod_driver_api.handles import Handle
 
 
 class DriverStream(Stream):
@@ -38,6 +38,11 @@ class DriverStream(Stream):
         self.owner = owner
         #: The capture of the stream's batches; None before the first batch.
         self._capture: Capture | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another library made the stream and may destroy it."""
+        return self.owner is not None and not isinstance(self.owner, Handle)
 
     def batch(self) -> AbstractContextManager[object]:
         """As `Stream.batch`: the launches become one graph of the driver.
@@ -78,14 +83,17 @@ class DriverStream(Stream):
 
     def _is_captured_elsewhere(self) -> bool:
         context = self.device.context
-        with context:
-            return context.driver.is_capturing(self.handle)
+        try:
+            with context:
+                return context.driver.is_capturing(self.handle)
+        except DriverError as error:
+            raise driver_error(f"{self.device} cannot begin a batch", error, self.device) from error
 
     def synchronize(self) -> None:
         check_driver(self.device.kind)
         context = self.device.context
         try:
-            with self.uncaptured(), context:
+            with self.uncaptured(), context, context.driver.relaxed():
                 context.driver.synchronize_stream(self.handle)
             self.device.transfers.finish()
         except DriverError as error:
@@ -134,7 +142,7 @@ class DriverEvent(Event):
         check_driver(self.device.kind)
         context = self.device.context
         try:
-            with context:
+            with context, context.driver.relaxed():
                 context.driver.synchronize_event(self.handle)
             self.device.transfers.finish()
         except DriverError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_kernels import adder
-from foreign_arrays import Tensor, check_foreign_array, of_library
+from foreign_arrays import Tensor, check_foreign_array, collect_exports, of_library
 from foreign_context import foreign_context
 from standin_cuda import CUDA, Standin
 
@@ -58,6 +58,7 @@ def test_an_array_of_another_library(device: Any, add: Any, kind: Any, standin: 
 def test_the_stream_of_an_array_interface(device: Any, add: Any, b: Any, c: Any, standin: Standin) -> None:
     own = device.stream()
     a = device.from_numpy(np.arange(64, dtype="float32"))
+    _kept = collect_exports(device)
     waits = standin.calls("cuStreamSynchronize")
     for stream in (own.handle, 1):
         add(Described(a, stream=stream), b, c, 64, grid=1, block=64)
@@ -169,6 +170,7 @@ def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any,
     pooled = pycuda.tools.DeviceMemoryPool().allocate(256)
     pycuda.driver.memcpy_htod(memory, host)
     pycuda.driver.memcpy_htod(int(pooled), host)
+    _kept = collect_exports(device)
     waits = standin.calls("cuStreamSynchronize")
     for value in (array, memory, pooled):
         c.copy_from(b, wait=False)
@@ -176,6 +178,7 @@ def test_arrays_and_memory_of_pycuda(pycuda_context: Any, device: Any, add: Any,
         add(c, b, c, 64, grid=1, block=64)
         assert standin.calls("cuStreamSynchronize") == waits
         np.testing.assert_array_equal(c.numpy(), host + 2)
+        _kept = collect_exports(device)
         waits = standin.calls("cuStreamSynchronize")
     with pytest.raises(devmod.ArgumentError) as caught:
         add(array.reshape(8, 8).T, b, c, 64, grid=1, block=64)

@@ -86,7 +86,9 @@ def test_a_query_runs_one_operation() -> None:
     assert code(cuda.cuStreamQuery(stream)) == "CUDA_SUCCESS"
 
 
-def test_pageable_memory_is_read_at_the_call_and_pinned_memory_when_the_copy_runs() -> None:
+@pytest.mark.parametrize("stages", [0, 1])
+def test_an_asynchronous_copy_accesses_pageable_memory_when_it_runs_unless_the_driver_stages_it(stages: int, standin: Standin) -> None:
+    standin.set("stages_pageable", stages)
     stream = check(cuda.cuStreamCreate(1))
     pageable = np.full(4, 1, np.int32)
     address = check(cuda.cuMemAllocHost(16))
@@ -98,7 +100,7 @@ def test_pageable_memory_is_read_at_the_call_and_pinned_memory_when_the_copy_run
     pageable[:] = 2
     pinned[:] = 2
     check(cuda.cuStreamSynchronize(stream))
-    assert read(first) == [1] * 4
+    assert read(first) == [2 - stages] * 4
     assert read(second) == [2] * 4
     check(cuda.cuMemFreeHost(int(address)))
 

@@ -60,12 +60,48 @@ def test_a_stream_of_another_context(device: Any, add: Any) -> None:
     device.synchronize()
 
 
-def test_a_launch_while_another_context_is_current(device: Any, add: Any) -> None:
+@pytest.mark.parametrize("outcome", ["stream", "handle", "context"])
+@pytest.mark.parametrize("has_stream", [False, True])
+def test_a_launch_while_another_context_is_current(has_stream: bool, outcome: str, device: Any, add: Any, standin: Standin) -> None:
+    # CUDA documents that the contexts of the stream and the function match, and not whether theirs must be current.
+    standin.set("launch_context", outcome)
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
-    launch = add.bind(a, b, c, 64, grid=1, block=64)
+    stream = device.stream() if has_stream else None
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)
     with foreign_context(device) as other:
-        for call in (launch, lambda: add(a, c, c, 64, grid=1, block=64)):
+        before = standin.launches
+        for call in (launch, launch, lambda: add(a, c, c, 64, grid=1, block=64, stream=stream)):
             call()
             assert device.driver.current_context() == other
+        assert standin.launches == before + 3
+        device.synchronize()
         assert c.numpy().tolist() == [4] * 64
         assert device.driver.current_context() == other
+
+
+@pytest.mark.parametrize("has_stream", [False, True])
+def test_a_launch_after_another_library_has_destroyed_the_current_context(
+    has_stream: bool, device: Any, add: Any, standin: Standin
+) -> None:
+    a, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 0))
+    stream = device.stream() if has_stream else None
+    launch = add.bind(a, c, c, 64, grid=1, block=64, stream=stream)
+    is_current, is_destroyed, results = threading.Event(), threading.Event(), []
+
+    def work(other: int) -> None:
+        device.driver.set_context(other)
+        is_current.set()
+        is_destroyed.wait()
+        before = standin.launches
+        launch()
+        add(a, c, c, 64, grid=1, block=64, stream=stream)
+        device.synchronize()
+        results.append((standin.launches - before, c.numpy().tolist(), device.driver.current_context() == other))
+
+    with foreign_context(device) as other:
+        thread = threading.Thread(target=work, args=[other])
+        thread.start()
+        is_current.wait()
+    is_destroyed.set()
+    thread.join()
+    assert results == [(2, [2.0] * 64, True)]

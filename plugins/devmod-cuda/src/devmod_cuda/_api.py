@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from devmod_cuda._functions import FUNCTIONS
 from devmod_driver_api.api import Api
-from devmod_driver_api.copies import SMALL_PIECE
 
 #: The handle of the legacy default stream (CU_STREAM_LEGACY), which PyTorch and CuPy use by default.
 LEGACY_STREAM = 1
@@ -20,6 +19,7 @@ CUDA = Api(
     not_ready="CUDA_ERROR_NOT_READY",
     not_supported="CUDA_ERROR_NOT_SUPPORTED",
     not_found="CUDA_ERROR_NOT_FOUND",
+    implicit_capture="CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
     wrong_context=("CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
     sticky=frozenset(
         f"CUDA_ERROR_{name}"
@@ -47,6 +47,5 @@ CUDA = Api(
     dlpack_types=(2, 13),  # and kDLCUDAManaged
     dlpack_streams={1: LEGACY_STREAM, 2: 2},
     dlpack_stream_text=("None, 1 (the legacy default stream), 2 (the thread's default stream), the handle of a stream, or -1 for no order"),
-    pageable_bytes=SMALL_PIECE,
     parameters_end=0,
 )

@@ -109,6 +109,15 @@ static CUresult fill_launch(Launch *launch, const CUlaunchConfig *config, void *
     return take_params(launch, params, extra);
 }
 
+/* Check the current context. CUDA documents that the stream's context is the function's, and not what happens where another one is current. */
+static CUresult check_context(const Context *context)
+{
+    const char *outcome = setting("launch_context");
+    if (!outcome || current_context() == context || !strcmp(outcome, "stream"))
+        return CUDA_SUCCESS;
+    return strcmp(outcome, "context") ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params, void **extra, bool cooperative)
 {
     Function *function;
@@ -116,6 +125,7 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction f, void **params
     TRY(function_of(f, &function));
     TRY(stream_of(config->hStream, &stream));
     CHECK(stream->group == &function->module->context->group, CUDA_ERROR_INVALID_HANDLE);
+    TRY(check_context(function->module->context));
     Op *op = op_make("launch", run_launch, NULL, sizeof(Launch) + function->kernel->param_bytes);
     Launch *launch = (Launch *)op->data;
     *launch = (Launch){

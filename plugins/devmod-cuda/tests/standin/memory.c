@@ -62,6 +62,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
 {
     ENTER(CURRENT);
     CHECK(p, CUDA_SUCCESS);
+    TRY(refuse_in_capture());
     return memory_release((uintptr_t)p, true);
 }
 

@@ -191,10 +191,11 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod)
     ENTER(CURRENT);
     Module *module = handle_get(HANDLE_MODULE, hmod);
     CHECK(module, CUDA_ERROR_INVALID_HANDLE);
-    CUresult result = context_run(module->context);
-    handle_drop(HANDLE_MODULE, hmod);
+    Context *module_context = module->context;
+    TRY(refuse_in_capture());
+    handle_drop(HANDLE_MODULE, hmod); /* cuda.h documents no wait for the module's launches */
     module_drop(module);
-    return result;
+    return context_failure(module_context);
 }
 
 CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)

@@ -19,6 +19,7 @@ HIP = Api(
     not_ready="hipErrorNotReady",
     not_supported="hipErrorNotSupported",
     not_found="hipErrorNotFound",
+    implicit_capture="hipErrorStreamCaptureImplicit",
     # The stream's device is not the thread's current one (HIP 7), or the function is of another device.
     wrong_context=("hipErrorInvalidHandle", "hipErrorInvalidResourceHandle", "hipErrorInvalidDevice", "hipErrorInvalidContext"),
     sticky=frozenset(
@@ -30,6 +31,5 @@ HIP = Api(
     dlpack_types=(10,),
     dlpack_streams={0: NULL_STREAM},
     dlpack_stream_text="None or 0 (the default stream), the handle of a stream, or -1 for no order",
-    pageable_bytes=0,  # HIP documents no size that it copies before the call returns
     parameters_end=3,  # HIP_LAUNCH_PARAM_END
 )

@@ -171,8 +171,15 @@ class HipDriver(Driver):
         # Not `extra`: a cooperative launch takes the addresses of the parameters alone.
         return "hipModuleLaunchKernel", self._launch, (c_void_p(function), *numbers, c_void_p(block.pointers), None)
 
-    def prepare_launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> Callable[[], object]:
-        launch = super().prepare_launch(context, config, function, block)
+    def prepare_launch(
+        self,
+        context: int,
+        config: Any,
+        function: int,
+        block: ParameterBlock,
+        explain: Callable[[DriverError], Exception] = lambda error: error,
+    ) -> Callable[[], object]:
+        launch = super().prepare_launch(context, config, function, block, explain)
         if self.device_count() == 1:
             return launch
         # The null stream is that of the current device, and HIP 7 refuses a stream of another device.

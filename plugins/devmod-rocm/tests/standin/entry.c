@@ -13,7 +13,7 @@ static void activated(Context *context)
 
 const Vendor vendor = {
     .visible = visible, .initializes_itself = true, .without_device = CODE_INVALID_DEVICE, .current = hip_current, .activated = activated,
-    .drop_module = module_drop,
+    .drop_module = module_drop, .frees_wait = true, .stages_pageable = true,
 };
 
 hipError_t note_error(int code)

@@ -1,0 +1,207 @@
+"""What devmod waits for before it frees and unloads, and what it leaves alone while another library captures a stream."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_kernels import adder
+from ptx_sources import ptx_of
+from standin_cuda import Standin
+
+import devmod
+from devmod import FunctionInfo
+
+#: x = 2 x + a.
+STEP = 'extern "C" __global__ void step(int *x, int a) { x[threadIdx.x] = 2 * x[threadIdx.x] + a; }'
+INFO = FunctionInfo("step", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"])
+
+
+@pytest.fixture
+def add(device: Any) -> Any:
+    return adder()["add"]
+
+
+@pytest.fixture
+def step(device: Any) -> Any:
+    return devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": INFO})["step"]
+
+
+class Foreign:
+    """A stream of another library."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+# -- waits
+
+
+def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(device: Any, standin: Standin) -> None:
+    driver = device.driver
+    with device.context:
+        handle = driver.create_stream()
+    twice, x = adder()["twice"], device.from_numpy(np.ones(64, "float32"))
+    twice(x, grid=1, block=64, stream=Foreign(handle))
+    unloads = standin.calls("cuModuleUnload")
+    del twice
+    gc.collect()
+    assert standin.calls("cuModuleUnload") == unloads + 1
+    assert x.numpy().tolist() == [2] * 64
+    with device.context:
+        driver.destroy_stream(handle)
+
+
+def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_delayed(device: Any, add: Any, standin: Standin) -> None:
+    driver = device.driver
+    a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
+    stream = device.stream()
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)  # unlike a call, it leaves no reference to the stream in the function
+    launch()
+    gc.collect()
+    with device.context:
+        captured = driver.create_stream(0)
+        driver.begin_capture(captured, 0)
+    destroyed, frees = standin.calls("cuStreamDestroy"), standin.calls("cuMemFree")
+    del launch, stream
+    gc.collect()
+    with device.context:
+        driver.destroy_graph(driver.end_capture(captured))
+    assert standin.calls("cuStreamDestroy") == destroyed
+    del a, b
+    gc.collect()
+    assert standin.calls("cuMemFree") == frees + 2
+    assert c.numpy().tolist() == [3] * 64
+    device.synchronize()
+    assert standin.calls("cuStreamDestroy") == destroyed + 1
+    with device.context:
+        driver.destroy_stream(captured)
+
+
+@pytest.mark.parametrize("where", ["default", "own", "deleted", "foreign"])
+def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any, add: Any, standin: Standin) -> None:
+    # "cuMemFree may perform implicit synchronization" (cuda.h), or not.
+    driver, handle = device.driver, 0
+    a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
+    if where == "foreign":
+        with device.context:
+            handle = driver.create_stream(0)
+    stream: Any = Foreign(handle) if handle else device.default_stream if where == "default" else device.stream()
+    launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)
+    launch()
+    del launch
+    if where == "deleted":
+        del stream
+    frees = standin.calls("cuMemFree")
+    del a, b
+    gc.collect()
+    assert standin.calls("cuMemFree") == frees + 2
+    device.synchronize()
+    assert c.numpy().tolist() == [3] * 64
+    if handle:
+        with device.context:
+            driver.destroy_stream(handle)
+
+
+# -- captures
+
+
+def module_and_array(device: Any) -> tuple[Any, Any]:
+    """Return a function of a module that nothing else references, and an array, after their first launch."""
+    f, x = devmod.create("cuda", ptx_of(STEP).encode(), "ptx", {"step": INFO})["step"], device.zeros(4, "int32")
+    f(x, 1, grid=1, block=4)
+    return f, x
+
+
+@pytest.mark.row("R37")
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
+    is_blocking: bool, device: Any, step: Any, standin: Any
+) -> None:
+    driver, context, x = device.driver, device.context, device.zeros(4, "int32")
+    step(x, 0, grid=1, block=4)
+    with context:
+        captured = driver.create_stream(0 if is_blocking else 1)  # CuPy's streams block the default stream, and PyTorch's do not
+    objects = [*module_and_array(device), device.stream(), device.default_stream.record()]
+    calls = ("cuMemFree", "cuModuleUnload", "cuStreamDestroy")
+    gc.collect()
+    before = [standin.calls(name) for name in calls]
+    with context:
+        driver.begin_capture(captured, 0)  # CU_STREAM_CAPTURE_MODE_GLOBAL, the default of PyTorch and CuPy
+    stream = Foreign(captured)
+    step(x, 1, grid=1, block=4, stream=stream)
+    objects.clear()
+    gc.collect()
+    # The default stream, which must be waited for, is unusable until the capture of a blocking stream ends.
+    assert [standin.calls(name) for name in calls] == [count + (not is_blocking) for count in before]
+    with context:
+        driver.destroy_graph(driver.end_capture(captured))  # an error if the capture is invalid
+    del stream
+    gc.collect()
+    others = device.zeros(4, "int32"), device.stream(), module_and_array(device)
+    assert [standin.calls(name) for name in calls] == [count + 1 for count in before]
+    with context:
+        driver.destroy_stream(captured)
+    del others
+
+
+@pytest.mark.row("R37")
+def test_other_threads_and_streams_work_while_another_library_captures(device: Any, step: Any, standin: Any) -> None:
+    driver, context, x = device.driver, device.context, device.zeros(4, "int32")
+    with context:
+        captured = driver.create_stream()
+        driver.begin_capture(captured, 0)
+
+    def work(_: object) -> list[int]:
+        f, y = module_and_array(device)
+        stream, host = device.stream(), np.arange(4, dtype="int32")
+        y.copy_from(host, wait=False, stream=stream)
+        f(y, 1, grid=1, block=4, stream=stream)
+        f(host, 0, grid=1, block=4)
+        event = stream.record()
+        event.synchronize()
+        assert event.elapsed(event) == 0
+        stream.synchronize()
+        out = np.zeros(4, "int32")
+        y.copy_to(out, wait=False)
+        device.default_stream.synchronize()
+        assert f.bind(y, 0, grid=1, block=4).time() >= 0
+        assert host.tolist() == [0, 2, 4, 6]
+        return out.tolist()
+
+    thread_results: list[Any] = []
+    thread = threading.Thread(target=lambda: thread_results.append(work(0)))
+    thread.start()
+    thread.join()
+    assert (work(0), thread_results) == ([1, 3, 5, 7], [[1, 3, 5, 7]])
+    with context:
+        driver.destroy_graph(driver.end_capture(captured))
+        driver.destroy_stream(captured)
+    assert x.numpy().tolist() == [0] * 4
+
+
+def test_threads_queue_one_graph(device: Any, step: Any) -> None:
+    stream = device.stream()
+    x = device.zeros(4, "int32")
+    graph = stream.graph([step.bind(x, 0, grid=1, block=4, stream=stream)])
+    step(x, 1, grid=1, block=4, stream=stream)
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        for _ in range(7):
+            graph()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stream.synchronize()
+    assert x.numpy().tolist() == [1 << 28] * 4  # the fixture fails for two launches at once, which CUDA forbids
