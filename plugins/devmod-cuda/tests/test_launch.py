@@ -206,3 +206,79 @@ def test_a_required_block_with_and_without_a_cluster(device: Any, standin: Any) 
     f(x, 4, 1, 1, 4, 1, 1, 2, 1, 1)  # the driver's grid counts clusters, and TVM's and devmod's count blocks
     assert x.tolist() == list(range(16))
     assert (standin.last_launch["grid"], standin.last_launch["cluster"]) == ("4,1,1", "2,1,1")
+
+
+# -- functions of one kernel, and errors of the driver
+
+SHARED = """
+extern __shared__ int scratch[];
+extern "C" __global__ void k(int *x, int n) {
+    scratch[n - 1 - threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    x[threadIdx.x] = scratch[threadIdx.x];
+}"""
+
+
+@pytest.mark.row("R35")
+def test_functions_of_one_kernel_share_its_limit_of_shared_memory(device: Any, standin: Any) -> None:
+    info = FunctionInfo("k", ["handle", "int32"], ["blockIdx.x", "threadIdx.x"])
+    module = devmod.create("cuda", ptx_of(SHARED).encode(), "ptx", {"first": info, "second": info})
+    x = device.from_numpy(np.arange(64, dtype="int32"))
+    launch = module["first"].bind(x, 64, grid=1, block=64, shared_memory=100 << 10)
+    module["second"](x, 64, grid=1, block=64, shared_memory=60 << 10)  # would lower the limit of the driver's function
+    launch()
+    module.get_function("first")(x, 64, grid=1, block=64, shared_memory=80 << 10)
+    launch()
+    assert x.numpy().tolist() == list(range(64))
+    assert standin.last_launch["shared"] == str(100 << 10)
+
+
+def test_a_prepared_launch_that_the_driver_refuses(device: Any, standin: Any) -> None:
+    f, x, stream = kernel(NUMBERS), device.zeros(4, "int32"), device.stream()
+    launch, on_stream = f.bind(x, grid=1, block=4), f.bind(x, grid=1, block=4, stream=stream)
+    standin.set("fail", "cuLaunchKernelEx=701")
+    for call in (launch, launch, lambda: stream.graph([on_stream])):
+        error = launch_error(call)
+        assert (
+            str(error)
+            == f"{device} refused a launch of the cuda function 'k': CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (launch out of resources)"
+        )
+        assert error.function == "k"
+    standin.set("fail", "cuLaunchKernelEx=2")
+    assert isinstance(launch_error(launch), devmod.DeviceMemoryError)
+    standin.set("fail", None)
+    for call in (launch, on_stream, stream.graph([on_stream])):
+        x.copy_from(np.zeros(4, "int32"))
+        call()
+        device.synchronize()
+        assert x.numpy().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("call", "tags", "shape"),
+    [
+        ("cuModuleGetFunction", [], {"grid": 1, "block": 4}),
+        ("cuFuncGetAttribute", [], {"grid": 1, "block": 4}),
+        ("cuOccupancyMaxActiveBlocksPerMultiprocessor", ["tirx.use_cooperative_launch"], {"grid": 1, "block": 4}),
+        ("cuOccupancyMaxPotentialBlockSize", [], {"threads": 4}),
+    ],
+)
+def test_a_kernel_that_the_driver_cannot_load_or_describe(
+    call: str, tags: list[str], shape: dict[str, int], device: Any, standin: Any
+) -> None:
+    params = [Param("x", "buffer", "int32", "rw")]
+    info = FunctionInfo("k", ["handle"], ["blockIdx.x", "threadIdx.x", *tags], (), Interface(params, open_block="threads" in shape))
+    module = devmod.create("cuda", ptx_of(NUMBERS).encode(), "ptx", {"k": info})
+    x = device.zeros(4, "int32")
+    loads = call == "cuModuleGetFunction"
+    standin.set("fail", f"{call}=46")
+    what = "cannot load the kernel 'k'" if loads else "refused a query of the cuda function 'k'"
+    assert str(launch_error(lambda: module["k"](x, **shape))) == f"{device} {what}: CUDA_ERROR_DEVICE_UNAVAILABLE (device unavailable)"
+    standin.set("fail", f"{call}=2")  # a driver loads a function when it is first used
+    error = launch_error(lambda: module["k"](x, **shape))
+    assert isinstance(error, devmod.DeviceMemoryError)
+    what = "the kernel 'k'" if loads else "the cuda function 'k'"
+    assert str(error).startswith(f"{device} has too little free memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory) in the load of {what}; ")
+    standin.set("fail", None)
+    module["k"](x, **shape)
+    assert x.numpy().tolist() == [0, 1, 2, 3]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_kernels import adder
 from foreign_context import foreign_context
-from standin_cuda import CUDA
+from standin_cuda import CUDA, Standin
 
 import devmod
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,38 @@ def test_the_dimensions_are_in_the_order_of_the_array(device: Any, monkeypatch: 
             "steps",
             "takes steps= with an int from 1 to 8 for each of the 2 dimensions, got (1, 9)",
         ),
+        (
+            (8, 32),
+            "float32",
+            (8, 32),
+            {"interleave": "16B"},
+            "interleave",
+            "takes interleave='16B' for 3 dimensions or more, got the shape (8, 32)",
+        ),
+        (
+            (2, 8, 32),
+            "float32",
+            (2, 8, 32),
+            {"interleave": "32B", "swizzle": "64B"},
+            "swizzle",
+            "takes interleave='32B' with swizzle='32B', got swizzle='64B'",
+        ),
+        (
+            (2, 8, 12),
+            "float32",
+            (2, 8, 12),
+            {"interleave": "32B", "swizzle": "32B"},
+            "array",
+            "needs rows of a multiple of 32 bytes, got the shape (2, 8, 12) of float32; pad the rows",
+        ),
+        (
+            (8, 32),
+            "int32",
+            (8, 32),
+            {"fill": "nan"},
+            "fill",
+            "takes fill='nan' for elements of float16, bfloat16, float32 and float64, got int32",
+        ),
         ((8, 32), "float32", (8, 3), {}, "box", "needs a multiple of 16 bytes in the last dimension, got 3 elements of 4 bytes"),
         (
             (8, 64),
@@ -149,6 +182,53 @@ def test_arrays_that_have_no_tensor_map(device: Any) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod_cuda.tensor_map(view, (32,))
     assert str(caught.value) == "devmod_cuda.tensor_map takes an array that begins at a multiple of 16 bytes; copy the view"
+
+
+def test_an_interleaved_array_begins_at_a_multiple_of_its_chunks(device: Any) -> None:
+    view = device.zeros(4 * 2 * 8 * 8 + 8, "float32")[4:-4].reshape(4, 2, 8, 8)
+    assert devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="16B").array is view
+    with pytest.raises(devmod.ArgumentError) as caught:
+        devmod_cuda.tensor_map(view, (4, 2, 8, 8), interleave="32B", swizzle="32B")
+    assert str(caught.value) == "devmod_cuda.tensor_map takes an array that begins at a multiple of 32 bytes; copy the view"
+
+
+def test_an_array_on_another_device(cuda_driver: str, tmp_path: Path) -> None:
+    devmod.save(
+        devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": FunctionInfo("k", ["int32", "handle", "handle"], TAGS, [0, 1, 0])}),
+        tmp_path / "tvm.devmod",
+    )
+    interface = Interface([N, Param("map", "scalar", "uint8x128", align=64), OUT])
+    info = FunctionInfo("k", ["int32", "uint8x128", "handle"], TAGS, (), interface)
+    devmod.save(devmod.create("cuda", ptx_of(SOURCE).encode(), "ptx", {"k": info}), tmp_path / "named.devmod")
+    program = (
+        "import numpy as np, devmod, devmod_cuda\n"
+        "first, second = devmod.device('cuda', 0), devmod.device('cuda', 1)\n"
+        "tensor_map = devmod_cuda.tensor_map(second.zeros((8, 32), 'float32'), (8, 32))\n"
+        "out = first.zeros(16, 'uint64')\n"
+        f"f, named = (devmod.load(f'{tmp_path}/{{name}}.devmod')['k'] for name in ('tvm', 'named'))\n"
+        "for call in (\n"
+        "    lambda: f(0, tensor_map, out, grid=1, block=32),\n"
+        "    lambda: f.bind(0, tensor_map, out, grid=1, block=32),\n"
+        "    lambda: named(0, tensor_map, np.zeros(16, 'uint64'), grid=1, block=32),\n"
+        "):\n"
+        "    try: call()\n"
+        "    except devmod.ArgumentError as error: print(error, error.argument)\n"
+        "result = np.zeros(16, 'uint64')\n"
+        "f.on(second)(0, tensor_map, result, grid=1, block=32)\n"
+        "print(out.numpy().tolist() == [0] * 16, result.tobytes() == bytes(tensor_map))\n"
+    )
+    environment = child_environment(devices=2) | {"DEVMOD_CUDA_DRIVER": cuda_driver}
+    name = "(stand-in driver (no GPU))"
+    text = (
+        f"is a tensor map of an array on cuda device 1 {name}, and the launch is on cuda device 0 {name}; make the tensor map of an array on "
+        "that device, or call f.on(array.device)"
+    )
+    assert run_python(program, **environment).splitlines() == [
+        f"the cuda function 'k': argument 2 {text} 2",
+        f"the cuda function 'k': argument 2 {text} 2",
+        f"the cuda function 'k': argument 2 'map' {text} map",
+        "True True",
+    ]
 
 
 def test_what_the_driver_refuses(device: Any, array: Any, standin: Any) -> None:

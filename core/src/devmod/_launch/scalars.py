@@ -233,7 +233,7 @@ def struct_bytes(value: Any, name: str, size: int) -> bytes:
     view = memoryview(value)
     if view.nbytes != size:
         raise ConversionError(f"{type(value).__name__} of {view.nbytes} bytes cannot be passed as {name}, which has {size} bytes")
-    return view.tobytes()
+    return value if isinstance(value, bytes) else view.tobytes()
 
 
 def _real(value: Any) -> float:

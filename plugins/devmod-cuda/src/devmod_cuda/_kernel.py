@@ -6,17 +6,20 @@ from math import prod
 from threading import Lock
 
 from devmod.backend import fork_safe
+from devmod.errors import ArgumentError
 from devmod_cuda._config import CudaLimits
-from devmod_cuda._parameters import parameter_layout
+from devmod_cuda._parameters import parameter_layout, tensor_map_numbers
+from devmod_cuda._tensor_map import TensorMap
 from devmod_driver_api.errors import DriverError, describe
 from devmod_driver_api.kernel import DriverKernel
 from devmod_targets.nvidia import ParamPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-    from devmod import FunctionInfo
+    from devmod import FunctionInfo, Stream
     from devmod.backend import LaunchConfig
     from devmod_cuda._device import CudaDevice
     from devmod_cuda._interface import CudaDriver
@@ -32,6 +35,17 @@ _PORTABLE_CLUSTER = 8
 _SHARED_WITHOUT_ATTRIBUTE = 48 << 10
 
 
+class _Attributes:
+    """The attributes of a kernel of an image that launches have raised. The driver has one value for all functions of the kernel."""
+
+    __slots__ = ("has_large_clusters", "lock", "shared_memory")
+
+    def __init__(self, shared_memory: int) -> None:
+        self.lock = fork_safe(Lock())
+        self.shared_memory = shared_memory
+        self.has_large_clusters = False
+
+
 class CudaKernel(DriverKernel):
     """A kernel on one device."""
 
@@ -44,17 +58,19 @@ class CudaKernel(DriverKernel):
         driver, function = self.driver, self.function
         self._entry: KernelEntry | None = image.entry(info.name)
         params: Sequence[ParamPlace] | None = self._entry.params if self._entry is not None else None
-        with self.context:
-            if params is None:
-                pairs = driver.param_places(function)
-                params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
-            self.layout = parameter_layout(info, params)
-            max_threads, static = (driver.function_attribute(function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
+        try:
+            with self.context, driver.relaxed():  # the first query loads the function
+                if params is None:
+                    pairs = driver.param_places(function)
+                    params = None if pairs is None else [ParamPlace(offset, size) for offset, size in pairs]
+                max_threads, static = (driver.function_attribute(function, each) for each in (_MAX_THREADS, _STATIC_SHARED))
+        except DriverError as error:
+            raise self.query_error(error) from error
+        self.layout = parameter_layout(info, params)
         self.limits = CudaLimits(self.device, info, self._entry, max_threads, static)
-        #: The function's attributes so far: launches of several threads raise them.
-        self._shared_memory = max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)
-        self._has_large_clusters = False
-        self._lock = fork_safe(Lock())
+        self._attributes: _Attributes = image.state(info.name, lambda: _Attributes(max(_SHARED_WITHOUT_ATTRIBUTE - static, 0)))
+        self._info = info
+        self._tensor_maps = tensor_map_numbers(info)
 
     @property
     def fixed(self) -> tuple[int, int, int] | None:
@@ -62,7 +78,7 @@ class CudaKernel(DriverKernel):
 
     def shape(self, launch: LaunchConfig) -> LaunchShape:
         shape = self.limits.check(launch)
-        if launch.shared_memory > self._shared_memory:
+        if launch.shared_memory > self._attributes.shared_memory:
             self._raise_shared_memory(launch.shared_memory)
         cluster = self.limits.cluster_of(launch)
         if prod(cluster) > _PORTABLE_CLUSTER:
@@ -71,24 +87,61 @@ class CudaKernel(DriverKernel):
         return shape
 
     def preferred_block(self) -> tuple[int, int]:
-        with self.context:
-            _, threads = self.driver.preferred_block(self.function)
+        try:
+            with self.context:
+                _, threads = self.driver.preferred_block(self.function)
+        except DriverError as error:
+            raise self.query_error(error) from error
         most = 1 << max(threads, 1).bit_length() - 1
         return most, min(self.device.limits["warp_size"], most)
 
+    def caller(self, stream: Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+        call = super().caller(stream, shape)
+        if not self._tensor_maps:
+            return call
+
+        def checked(values: Sequence[Any]) -> None:
+            self._check_tensor_maps(values)
+            call(values)
+
+        return checked
+
+    def prepare(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> Callable[[], object]:
+        self._check_tensor_maps(values)
+        return super().prepare(stream, shape, values)
+
+    def _check_tensor_maps(self, values: Sequence[Any]) -> None:
+        """Check that the arrays of the tensor maps are on the device of the launch: the packed bytes do not contain it."""
+        for number in self._tensor_maps:
+            value = values[number]
+            if not isinstance(value, TensorMap) or value.array.device is self.device:
+                continue
+            interface = self._info.interface
+            name = interface.params[number].name if interface is not None else ""
+            label = f"argument {number + 1} {name!r}" if name else f"argument {number + 1}"
+            raise ArgumentError(
+                f"the cuda function {self._info.name!r}: {label} is a tensor map of an array on {value.array.device}, and the launch is on "
+                f"{self.device}; make the tensor map of an array on that device, or call f.on(array.device)",
+                kind="cuda",
+                function=self._info.name,
+                argument=name or str(number + 1),
+            )
+
     def _raise_shared_memory(self, nbytes: int) -> None:
         """Raise the function's limit of dynamic shared memory, which is 48 KiB with the kernel's own at first."""
-        with self._lock:
-            if nbytes > self._shared_memory:
+        attributes = self._attributes
+        with attributes.lock:
+            if nbytes > attributes.shared_memory:
                 self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
-                self._shared_memory = nbytes
+                attributes.shared_memory = nbytes
 
     def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: LaunchShape) -> None:
         """Allow a cluster of a size that not every device supports, and check that the device runs one."""
-        with self._lock:
-            if not self._has_large_clusters:
+        attributes = self._attributes
+        with attributes.lock:
+            if not attributes.has_large_clusters:
                 self._set_attribute(_NON_PORTABLE_CLUSTER, 1, f"cluster={cluster}")
-                self._has_large_clusters = True
+                attributes.has_large_clusters = True
         config = self.driver.launch_config(shape.grid, shape.block, shape.shared_memory, 0, shape.attributes)
         try:
             with self.context:

@@ -58,6 +58,13 @@ def is_tensor_map(info: FunctionInfo, number: int) -> bool:
     return number < len(info.arg_extra_tags) and info.arg_extra_tags[number] == TENSOR_MAP_TAG
 
 
+def tensor_map_numbers(info: FunctionInfo) -> tuple[int, ...]:
+    """Return the numbers of the arguments that have the size of a tensor map, by TVM's tag or by their type."""
+    params = info.interface.params if info.interface is not None else ()
+    by_type = {number for number, param in enumerate(params) if param.type == f"uint8x{_TENSOR_MAP[0]}"}
+    return tuple(number for number in range(len(info.arg_types)) if number in by_type or is_tensor_map(info, number))
+
+
 def tensor_map_interface(info: FunctionInfo) -> Interface | None:
     """Return the interface of a function with tensor maps, each an argument of 128 bytes by value; None for other functions."""
     if not any(is_tensor_map(info, number) for number in range(len(info.arg_types))):

@@ -26,12 +26,18 @@ _TYPES = {
     "float64": (8, 8),
     "bfloat16": (9, 2),
 }
+#: The numbers of the floating-point types.
+_FLOATS = range(6, 10)
 _INTERLEAVE = {"none": 0, "16B": 1, "32B": 2}
 #: The number of CUtensorMapSwizzle, and the bytes that a row of the box has at most.
 _SWIZZLE = {"none": (0, 0), "32B": (1, 32), "64B": (2, 64), "128B": (3, 128)}
 _L2_PROMOTION = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILL = {"zeros": 0, "nan": 1}
 _MAX_RANK, _MAX_BOX, _MAX_STEP, _ALIGN = 5, 256, 8, 16
+#: With an interleaved layout: the fewest dimensions. With that of 32 bytes: the alignment of the array and of its rows.
+_INTERLEAVED_RANK, _WIDE_ALIGN = 3, 32
+#: The longest dimension, and the bytes that are too many between two elements of one.
+_MAX_LENGTH, _STRIDE_LIMIT = 1 << 31, 1 << 40
 
 
 class TensorMap(bytes):
@@ -45,7 +51,7 @@ class TensorMap(bytes):
         The elements that one copy transfers, in the order of the array's dimensions.
     """
 
-    array: Array
+    array: DeviceArray
     box: tuple[int, ...]
 
     def __repr__(self) -> str:
@@ -94,14 +100,27 @@ def tensor_map(
     limit = _SWIZZLE[swizzle][1]
     if interleave == "none" and limit and row > limit:
         raise _error("box", f"takes at most {limit} bytes in the last dimension with swizzle={swizzle!r}, got {row}")
-    if int(array.memory) % _ALIGN:  # type: ignore[call-overload]  # an address
-        raise _error("array", f"takes an array that begins at a multiple of {_ALIGN} bytes; copy the view")
+    if interleave != "none" and rank < _INTERLEAVED_RANK:
+        raise _error(
+            "interleave", f"takes interleave={interleave!r} for {_INTERLEAVED_RANK} dimensions or more, got the shape {array.shape}"
+        )
+    if interleave == "32B" and swizzle != "32B":
+        raise _error("swizzle", f"takes interleave='32B' with swizzle='32B', got swizzle={swizzle!r}")
+    if fill == "nan" and number not in _FLOATS:
+        raise _error("fill", f"takes fill='nan' for elements of float16, bfloat16, float32 and float64, got {array.dtype}")
+    align = _WIDE_ALIGN if interleave == "32B" else _ALIGN
+    if int(array.memory) % align:  # type: ignore[call-overload]  # an address
+        raise _error("array", f"takes an array that begins at a multiple of {align} bytes; copy the view")
     strides, nbytes = [], size
     for length in reversed(array.shape):
         nbytes *= length
         strides.append(nbytes)
-    if any(stride % _ALIGN for stride in strides[:-1]):
-        raise _error("array", f"needs rows of a multiple of {_ALIGN} bytes, got the shape {array.shape} of {array.dtype}; pad the rows")
+    if any(stride % align for stride in strides[:-1]):
+        raise _error("array", f"needs rows of a multiple of {align} bytes, got the shape {array.shape} of {array.dtype}; pad the rows")
+    if max(array.shape) > _MAX_LENGTH or any(stride >= _STRIDE_LIMIT for stride in strides[:-1]):
+        raise _error(
+            "array", f"takes dimensions of up to {_MAX_LENGTH} elements, less than {_STRIDE_LIMIT} bytes apart, got the shape {array.shape}"
+        )
     shape = array.shape[::-1]  # CUDA's order begins with the dimension that varies fastest
     try:
         with device.context:

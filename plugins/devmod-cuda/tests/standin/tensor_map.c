@@ -26,6 +26,11 @@ static unsigned element_size(CUtensorMapDataType type)
     }
 }
 
+static bool is_float(CUtensorMapDataType type)
+{
+    return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16 && type <= CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
+}
+
 CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
                                         void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
                                         const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
@@ -47,7 +52,7 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataT
                              .swizzle = (uint8_t)swizzle, .promotion = (uint8_t)l2Promotion, .fill = (uint8_t)oobFill};
     uint64_t extent = element;
     for (cuuint32_t i = 0; i < tensorRank; i++) {
-        CHECK(globalDim[i] && globalDim[i] <= UINT64_C(1) << 32, CUDA_ERROR_INVALID_VALUE);
+        CHECK(globalDim[i] && globalDim[i] <= UINT64_C(1) << 31, CUDA_ERROR_INVALID_VALUE);
         CHECK(boxDim[i] && boxDim[i] <= 256 && elementStrides[i] && elementStrides[i] <= 8, CUDA_ERROR_INVALID_VALUE);
         if (i) {
             uint64_t stride = globalStrides[i - 1];
@@ -62,6 +67,8 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataT
         descriptor.box[i] = (uint16_t)boxDim[i];
         descriptor.element_stride[i] = (uint16_t)elementStrides[i];
     }
+    CHECK(!wide || swizzle == CU_TENSOR_MAP_SWIZZLE_32B, CUDA_ERROR_INVALID_VALUE);
+    CHECK(oobFill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float(tensorDataType), CUDA_ERROR_INVALID_VALUE);
     uint64_t inner = (uint64_t)boxDim[0] * element;
     CHECK(interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || inner % 16 == 0, CUDA_ERROR_INVALID_VALUE);
     CHECK(swizzle != CU_TENSOR_MAP_SWIZZLE_32B || inner <= 32, CUDA_ERROR_INVALID_VALUE);
