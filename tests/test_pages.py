@@ -41,7 +41,7 @@ NOT_RUN = {
     "bundles.md": 1,
     "calling.md": 0,
     "arrays.md": 0,
-    "cuda.md": 3,
+    "cuda.md": 4,
     "devices.md": 0,
     "errors.md": 0,
     "hexagon.md": 1,
