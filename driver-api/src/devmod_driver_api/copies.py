@@ -108,8 +108,10 @@ class Transfers:
                 for start, size in _pieces(data.nbytes):
                     locked = self._take(size)
                     if locked is None:
-                        driver.copy_to_device(pointer + start, address + start, size, stream)
-                        driver.synchronize_stream(stream)
+                        try:
+                            driver.copy_to_device(pointer + start, address + start, size, stream)
+                        finally:
+                            driver.synchronize_stream(stream)
                         continue
                     piece, user = locked
                     ctypes.memmove(piece.value, address + start, size)
@@ -127,8 +129,10 @@ class Transfers:
             for start, size in _pieces(out.nbytes):
                 locked = self._take(size)
                 if locked is None:
-                    driver.copy_to_host(address + start, pointer + start, size, stream)
-                    driver.synchronize_stream(stream)
+                    try:
+                        driver.copy_to_host(address + start, pointer + start, size, stream)
+                    finally:  # after an interrupt too: a driver may still access the host's memory
+                        driver.synchronize_stream(stream)
                     continue
                 piece, user = locked
                 with self._queued(stream, piece, user, out[start : start + size]):

@@ -272,9 +272,11 @@ class DriverDevice(Device):
         context = self.context
         try:
             with stream.uncaptured(), context, context.driver.relaxed():
-                copy(context.driver, stream.handle)
-                if wait:
-                    context.driver.synchronize_stream(stream.handle)
+                try:
+                    copy(context.driver, stream.handle)
+                finally:
+                    if wait:  # after an interrupt too: a driver may still access the host's memory
+                        context.driver.synchronize_stream(stream.handle)
         except DriverError as error:
             raise self._copy_error(what, error) from error
 
