@@ -85,7 +85,7 @@ int submit_copy(Copy copy, void *handle, bool async, int kinds)
     TRY(locate(&copy.from, &copy, kinds & FROM_DEVICE, &from));
     if (!async)
         TRY(refuse_in_capture());
-    bool staged = !async || vendor.stages_pageable || setting_number("stages_pageable", 0);
+    bool staged = !async || vendor.stages_pageable || setting_number("stages_pageable", 1);
     if (from == SIDE_PAGEABLE && staged && !capture_active(stream)) {
         copy.staged = malloc(copy.width * copy.height * copy.depth);
         CHECK(copy.staged, CODE_OUT_OF_MEMORY);

@@ -109,6 +109,19 @@ def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any,
             driver.destroy_stream(handle)
 
 
+def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(device: Any, add: Any, standin: Standin) -> None:
+    standin.set("stages_pageable", 0)  # "the function might be synchronous with respect to host" (CUDA's documentation)
+    stream, host, out = device.stream(), np.ones(64, "float32"), np.zeros(64, "float32")
+    x = device.zeros(64, "float32")
+    x.copy_from(host, wait=False, stream=stream)
+    host[:] = 7
+    x.copy_to(out, wait=False, stream=stream)
+    stream.synchronize()
+    assert out.tolist() == [1] * 64
+    add(host, host, out, 64, grid=1, block=64)
+    assert (out.tolist(), x.numpy().tolist()) == ([14] * 64, [1] * 64)
+
+
 # -- captures
 
 
