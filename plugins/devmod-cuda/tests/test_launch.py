@@ -241,7 +241,7 @@ def test_a_prepared_launch_that_the_driver_refuses(device: Any, standin: Any) ->
         error = launch_error(call)
         assert (
             str(error)
-            == f"{device} refused a launch of the cuda function 'k': CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (launch out of resources)"
+            == f"{device} refused a launch of the cuda function 'k': CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (too many resources requested for launch)"
         )
         assert error.function == "k"
     standin.set("fail", "cuLaunchKernelEx=2")
@@ -273,7 +273,10 @@ def test_a_kernel_that_the_driver_cannot_load_or_describe(
     loads = call == "cuModuleGetFunction"
     standin.set("fail", f"{call}=46")
     what = "cannot load the kernel 'k'" if loads else "refused a query of the cuda function 'k'"
-    assert str(launch_error(lambda: module["k"](x, **shape))) == f"{device} {what}: CUDA_ERROR_DEVICE_UNAVAILABLE (device unavailable)"
+    assert (
+        str(launch_error(lambda: module["k"](x, **shape)))
+        == f"{device} {what}: CUDA_ERROR_DEVICE_UNAVAILABLE (CUDA-capable device(s) is/are busy or unavailable)"
+    )
     standin.set("fail", f"{call}=2")  # a driver loads a function when it is first used
     error = launch_error(lambda: module["k"](x, **shape))
     assert isinstance(error, devmod.DeviceMemoryError)
