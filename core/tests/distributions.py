@@ -20,8 +20,9 @@ SOURCE = Path(__file__).parents[1] / "src"
 #: Code that sets the clock of a process one hour ahead, so its folders are old. Change times of files cannot be set.
 AN_HOUR_LATER = """
 import time, types
-import devmod._plugins.scan
+import devmod._plugins.scan, devmod._plugins.discovery
 devmod._plugins.scan.time = types.SimpleNamespace(time_ns=lambda: time.time_ns() + 3600 * 10**9)
+devmod._plugins.discovery.time = devmod._plugins.scan.time
 """
 
 
@@ -29,8 +30,8 @@ def stop_clock(folder: Path) -> str:
     """Return code that stops the clock of a process one second after the last change of a folder, however late it starts."""
     return f"""
 import types
-import devmod._plugins.scan
-devmod._plugins.scan.time = types.SimpleNamespace(time_ns=lambda: {folder.stat().st_ctime_ns + 10**9})
+import devmod._plugins.scan, devmod._plugins.discovery
+devmod._plugins.scan.time = devmod._plugins.discovery.time = types.SimpleNamespace(time_ns=lambda: {folder.stat().st_ctime_ns + 10**9})
 """
 
 

@@ -105,6 +105,35 @@ def test_folders_without_metadata_get_no_index(tmp_path: Path, cache: Path) -> N
     assert all(str(scripts) not in file.read_text() for file in indexes(cache))
 
 
+LISTED = """
+import sys
+listed = []
+sys.addaudithook(lambda event, values: listed.append(values[0]) if event == "os.listdir" else None)
+"""
+
+
+def test_a_folder_without_metadata_is_listed_again_after_a_change(indexed: Path, tmp_path: Path, cache: Path) -> None:
+    scripts = tmp_path.resolve() / "scripts"
+    scripts.mkdir()
+    (scripts / "tool.py").write_text("")
+    with Session([scripts, indexed], cache, before=AN_HOUR_LATER + LISTED) as running:
+        for _ in range(3):
+            assert running.seen() == {"npu": "devmod-npu 1.0"}
+        assert running.ask(f"listed.count({str(scripts)!r})") == 1
+        npu(scripts, name="acme-tpu", kind="tpu")
+        assert running.seen() == {"npu": "devmod-npu 1.0", "tpu": "acme-tpu 1.0"}
+
+
+def test_a_folder_without_metadata_that_has_just_changed_is_listed_each_time(indexed: Path, tmp_path: Path, cache: Path) -> None:
+    scripts = tmp_path.resolve() / "scripts"
+    scripts.mkdir()
+    (scripts / "tool.py").write_text("")
+    with Session([scripts, indexed], cache, before=stop_clock(scripts) + LISTED) as running:
+        for _ in range(3):
+            assert running.seen() == {"npu": "devmod-npu 1.0"}
+        assert running.ask(f"listed.count({str(scripts)!r})") == 3
+
+
 def test_a_large_folder_without_metadata_gets_one(tmp_path: Path, cache: Path) -> None:
     many = tmp_path.resolve() / "many"
     many.mkdir()

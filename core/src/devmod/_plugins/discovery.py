@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from _thread import get_ident
 
 from devmod._plugins.claim import normalize_name
-from devmod._plugins.index_file import Folder, read_index, stamp_from_stat
+from devmod._plugins.index_file import Folder, read_index, shows_change, stamp_from_stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,6 +156,8 @@ def _folder(path: str, status: os.stat_result) -> Folder:
             infos = [name for name in names if name[-5:].lower() == "-info" and _is_metadata(path, name)]
             known = Folder(path, stamp)
             if not infos and 0 < len(names) < _MANY_NAMES:
+                if shows_change(status, time.time_ns()):
+                    _folders_read[path] = known  # in this process: each editable install has such a folder
                 return known
             from devmod._plugins.scan import scan
 

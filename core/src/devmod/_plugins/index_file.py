@@ -25,6 +25,9 @@ _PRIME = (1 << 128) - 159
 #: The largest number of indexes. Every folder that was ever on sys.path may have one.
 _MAX_INDEXES = 256
 _MAX_BYTES = 64 << 20
+_SECOND = 1_000_000_000
+#: The coarsest resolution of file times, in ns (FAT).
+_RESOLUTION = 2 * _SECOND
 
 
 class Folder:
@@ -69,6 +72,12 @@ def stamp_of(path: str) -> str:
 def stamp_from_stat(status: os.stat_result) -> str:
     """Return device, inode, times and size as one string to compare."""
     return f"{status.st_dev} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_size}"
+
+
+def shows_change(status: os.stat_result, start: int, device: int | None = None) -> bool:
+    """Return whether a change after `start` (ns) would change these times. They must have fractions of a second, except on `device`."""
+    is_stable = max(status.st_mtime_ns, status.st_ctime_ns) <= start - _RESOLUTION
+    return is_stable and (status.st_dev == device or status.st_ctime_ns % _SECOND != 0)
 
 
 def check_value(data: bytes) -> str:

@@ -7,7 +7,7 @@ import stat
 import time
 
 from devmod._plugins.claim import CORE, Distribution, normalize_name
-from devmod._plugins.index_file import stamp_from_stat, write_index
+from devmod._plugins.index_file import shows_change, stamp_from_stat, write_index
 from devmod._util.environment import debug
 from devmod.errors import describe_error, not_installed
 
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
     from devmod._plugins.index_file import Folder
 
-_SECOND = 1_000_000_000
-#: The coarsest resolution of file times, in ns (FAT).
-_RESOLUTION = 2 * _SECOND
-
 
 def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     """Read the metadata folders `infos`, or the archive, into `folder`. Return whether the result may be cached.
@@ -31,7 +27,7 @@ def scan(folder: Folder, infos: list[str], status: os.stat_result) -> bool:
     times, inodes and names, so their folders are read at each use.
     """
     start = time.time_ns()
-    lasting = _shows_change(status, status.st_dev, start) and status.st_ctime_ns % _SECOND != 0
+    lasting = shows_change(status, start)
     if stat.S_ISDIR(status.st_mode):
         for name in infos:
             lasting = _read(folder, name, status.st_dev, start if lasting else 0) and lasting
@@ -103,7 +99,7 @@ def _read(folder: Folder, entry: str, device: int, start: int) -> bool:
             stamp = ""
         else:
             stamp = stamp_from_stat(about)
-            lasting = lasting and _shows_change(about, device, start)
+            lasting = lasting and shows_change(about, start, device)
         if len(paths) > 1:
             folder.watched.append((stamp, path))
     return lasting
@@ -193,9 +189,3 @@ def _changed(path: str) -> int:
     except (OSError, ValueError):
         return 0  # inside an archive
     return max(about.st_mtime_ns, about.st_ctime_ns)
-
-
-def _shows_change(about: os.stat_result, device: int, start: int) -> bool:
-    """Return whether a change after `start` would change these times. On another device they must have fractions of a second."""
-    is_stable = max(about.st_mtime_ns, about.st_ctime_ns) <= start - _RESOLUTION
-    return is_stable and (about.st_dev == device or about.st_ctime_ns % _SECOND != 0)
