@@ -183,6 +183,13 @@ def test_a_table_for_other_modules_is_refused_with_the_whole_tree(many: bytes) -
     assert refused(with_index(many, turn), list) == "the index of the bundle in memory: its lookup table is for other modules"
 
 
+def test_a_table_whose_offsets_differ_from_the_tree_is_refused_with_the_whole_tree(many: bytes) -> None:
+    """Otherwise a look-up could run a module that the tree does not list."""
+    offset = msgpack.unpackb(index_of(many))["lookup"][0][4 * 43 : 4 * 44]
+    data = with_number(many, 0, 42, int.from_bytes(offset, "little"))
+    assert refused(data, list) == "the index of the bundle in memory: its lookup table is for other modules"
+
+
 def test_the_bytes_of_a_module_are_checked_at_its_look_up(many: bytes) -> None:
     def change(fields: dict[str, Any]) -> None:
         fields["modules"][42]["offset"] += 1

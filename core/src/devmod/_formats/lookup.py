@@ -68,6 +68,8 @@ class IndexedBundle(BundleModule):
         if "_devmod_imports" not in self.__dict__:
             roots, entries = self._read_all()
             self._require(roots == list(range(len(self._offsets))) and len(roots) == len(entries) and all(map(_is_plain, entries)))
+            # A table with another offset would run a module that the tree does not list.
+            self._require(all(_fields_of(self._entry(number)) == _fields_of(entry) for number, entry in enumerate(entries)))
             modules = tuple(self._made.setdefault(number, self._make(entry, number)) for number, entry in enumerate(entries))
             self.__dict__["_devmod_imports"] = modules
         return super().imports
@@ -85,18 +87,25 @@ class IndexedBundle(BundleModule):
             number = self._numbers[at]
             if number not in self._made:
                 self._require(number < len(self._offsets))
-                reader = Reader(self._data, f"the index of {self._place}")
-                reader.at = self._offsets[number]
-                entry = read_entry(reader, number)
+                entry = self._entry(number)
                 self._require(_is_plain(entry))
                 check_blob(entry, number, entry.offset or 0, self._available, self._place)
                 self._made.setdefault(number, self._make(entry, number))
             yield self._made[number]
             at += 1
 
+    def _entry(self, number: int) -> Entry:
+        reader = Reader(self._data, f"the index of {self._place}")
+        reader.at = self._offsets[number]
+        return read_entry(reader, number)
+
     def _require(self, condition: bool) -> None:
         if not condition:
             raise FormatError(f"the index of {self._place}: its lookup table is for other modules")
+
+
+def _fields_of(entry: Entry) -> list[object]:
+    return [getattr(entry, name) for name in entry.__slots__]
 
 
 def _is_plain(entry: Entry) -> bool:
