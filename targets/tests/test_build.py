@@ -11,7 +11,8 @@ import pytest
 from build_project import KERNEL, InProcess, write_kernels
 
 import devmod
-from devmod_targets.build.result import BuildResult
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import BuildResult, JobResult
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("DEVMOD_BUILD_CACHE", raising=False)
     monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     return tmp_path / "cache"
+
+
+class Recorder(Progress):
+    """Records the sources that are compiled."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def add(self, result: JobResult) -> None:
+        self.names.append(result.job.source)
 
 
 def statuses(result: BuildResult) -> list[str]:
@@ -206,6 +217,53 @@ def test_an_output_in_a_missing_folder_is_an_error_of_the_system(tmp_path: Path)
     assert caught.value.filename == str(tmp_path / "missing" / "k.devmod")
 
 
+@pytest.mark.parametrize(
+    ("output", "error", "reason"),
+    [
+        ("missing/k.devmod", FileNotFoundError, "No such file or directory"),
+        ("file/k.devmod", NotADirectoryError, "Not a directory"),
+        ("folder.devmod", IsADirectoryError, "Is a directory"),
+        ("loop.devmod", OSError, "Too many levels of symbolic links"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="the texts are those of POSIX")
+def test_an_output_that_cannot_be_written_is_an_error_before_the_first_compile(
+    tmp_path: Path, output: str, error: type[OSError], reason: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.devmod").mkdir()
+    (tmp_path / "loop.devmod").symlink_to("loop.devmod")
+    progress = Recorder()
+    with pytest.raises(error) as caught:
+        devmod.build(write_kernels(tmp_path / "p", 1), output=tmp_path / output, progress=progress)
+    assert (caught.value.filename, caught.value.strerror) == (str(tmp_path / output), reason)
+    assert progress.names == []
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("locked", ["folder", "folder/k.devmod"])
+def test_a_missing_permission_is_an_error_before_the_first_compile(tmp_path: Path, locked: str) -> None:
+    (tmp_path / "folder").mkdir()
+    output = tmp_path / "folder" / "k.devmod"
+    output.touch()
+    (tmp_path / locked).chmod(0o555)
+    progress = Recorder()
+    try:
+        with pytest.raises(PermissionError) as caught:
+            devmod.build(write_kernels(tmp_path / "p", 1), output=output, progress=progress)
+    finally:
+        (tmp_path / "folder").chmod(0o755)
+    assert (caught.value.filename, caught.value.strerror) == (str(output), "Permission denied")
+    assert progress.names == []
+
+
+def test_a_current_file_in_a_folder_without_write_permission_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = write_kernels(tmp_path / "p", 1)
+    devmod.build(manifest)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert not devmod.build(manifest).written
+
+
 def test_the_number_of_workers_is_checked(tmp_path: Path) -> None:
     with pytest.raises(devmod.ArgumentError) as caught:
         devmod.build(write_kernels(tmp_path / "p", 1), workers=0)
@@ -223,4 +281,4 @@ def test_devmod_build_names_the_missing_wheel() -> None:
         "import devmod\ntry:\n    devmod.build()\nexcept devmod.ToolchainNotFoundError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "nothing can be built here: devmod-targets is not installed. To add it: pip install devmod-targets\n"
+    assert done.stdout == 'nothing can be built here: devmod-targets is not installed. To add it: pip install "devmod-core[build]"\n'

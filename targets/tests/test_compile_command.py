@@ -192,3 +192,13 @@ def test_functions_of_an_image() -> None:
 def test_invalid_functions(capsys: pytest.CaptureFixture[str], texts: list[str], message: str) -> None:
     Path("k.ptx").write_text(PTX)
     assert usage_error(capsys, "k.ptx", "-t", "cuda", *(word for text in texts for word in ("--function", text))) == message
+
+
+def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
+    Path("folder.devmod").mkdir()
+    for output, reason in (("missing/k.devmod", "No such file or directory"), ("folder.devmod", "Is a directory")):
+        assert main(["compile", "broken.cl", "-t", "opencl", "-o", output]) == 1
+        assert capsys.readouterr() == ("", f"devmod: error: {output}: {reason}\n")
+    assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
+    assert capsys.readouterr().err.endswith("Error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n")

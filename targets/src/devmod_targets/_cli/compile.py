@@ -11,6 +11,7 @@ from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod_targets._cli._assignment import Assignment, assign
 from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
+from devmod_targets._writable import check_writable
 from devmod_targets.authoring import decode_source
 
 
@@ -93,6 +94,10 @@ def command(
             "--local, --function and --block FUNCTION= are for one source; compile the sources separately, or use devmod.compile"
         )
     assignments = assign(sources, targets, language)
+    if not is_bundle and len(assignments) > 1:
+        raise click.UsageError(f"{output} holds one raw payload, and this is {len(assignments)}; choose a name that ends in .devmod")
+    if not to_stdout:
+        check_writable(output)
     texts = _read_sources(sources)
     modules = [
         devmod.compile(
@@ -116,8 +121,6 @@ def command(
             write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
             return
         devmod.save(root, output, compress=compress, with_sources=with_sources)
-    elif len(modules) > 1:
-        raise click.UsageError(f"{output} holds one raw payload, and this is {len(modules)}; choose a name that ends in .devmod")
     else:
         (module,) = modules
         spec = find_spec(module.kind)

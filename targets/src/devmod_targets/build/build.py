@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import devmod
 from devmod.errors import FormatError
+from devmod_targets._writable import check_writable
 from devmod_targets.build import toolchains
 from devmod_targets.build.cache import open_entries, pack_entry
 from devmod_targets.build.cache_url import CacheError
@@ -81,7 +82,7 @@ def build_manifest(
     CacheError, ClusterError
         The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
     OSError
-        The file cannot be written.
+        The file cannot be written. A missing folder and a missing permission are found before the first compile.
     """
     plan = plan_of(read_manifest(manifest), targets)
     return build_plan(plan, output, workers, cache=cache, dask=dask, or_local=or_local, partial=partial, progress=progress)
@@ -134,6 +135,7 @@ class _Build:
             warnings = warnings_of_current(self._output, record) if record else None
             if warnings is not None:
                 return self._unchanged(warnings)
+            check_writable(self._output)
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
             for task, error in unreadable:
