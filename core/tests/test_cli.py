@@ -19,6 +19,7 @@ from interruptible import interruptible_python
 import devmod
 from devmod._cli import main
 from devmod._cli._known import KNOWN
+from devmod._plugins import discovery, registry
 
 SCALE = devmod.FunctionInfo(
     "scale",
@@ -100,6 +101,25 @@ def test_a_known_command_whose_wheel_is_missing_names_it(capsys: pytest.CaptureF
         "",
         "devmod: error: the command 'view' cannot run: devmod-webgpu is not installed. To add it: pip install devmod-webgpu\n",
     )
+
+
+@pytest.mark.row("R4")
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("compile", '"devmod-core[build]"'), ("build", '"devmod-core[build]"'), ("init", "devmod-targets"), ("bundle", "devmod-targets")],
+)
+def test_the_error_of_a_command_that_compiles_has_the_extra_with_the_compilers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
+    monkeypatch.setattr(discovery, "_scan_all", lambda: iter(()))
+    monkeypatch.setattr(registry, "_cache", {})
+    monkeypatch.delenv("DEVMOD_PLUGINS_ALLOW")
+    assert run(capsys, name) == (
+        1,
+        "",
+        f"devmod: error: the command {name!r} cannot run: devmod-targets is not installed. To add it: pip install {package}\n",
+    )
+    assert f" (pip install {package})" in re.sub(r"\s+", " ", run(capsys, "--help")[1])
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,18 @@ def test_a_target_cannot_change_and_can_be_copied() -> None:
     [
         ("", "a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty"),
         ("   ", "a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty"),
-        ("Cuda", "'Cuda' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"),
+        ("a-b", "'a-b' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"),
+        (
+            "OpenCL",
+            "'OpenCL' is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores. "
+            "Did you mean 'opencl'?",
+        ),
+        (
+            "cuda -arch sm_80",
+            "the target 'cuda -arch sm_80' has '-arch', which is not of the form -name=value. Did you mean '-arch=sm_80'?",
+        ),
+        ("cuda -arch -x=1", "the target 'cuda -arch -x=1' has '-arch', which is not of the form -name=value"),
+        ("cuda -arch = sm_80", "the target 'cuda -arch = sm_80' has '-arch', which is not of the form -name=value"),
         ("cuda sm_90", "the target 'cuda sm_90' has 'sm_90', which is not of the form -name=value"),
         ("cuda -arch", "the target 'cuda -arch' has '-arch', which is not of the form -name=value"),
         ("cuda -arch=", "the target 'cuda -arch=' gives -arch no value"),

@@ -42,7 +42,7 @@ class Commands(SuggestingGroup):
             if refused is not None:
                 raise messages.excluded_error(*refused)
             raise NotRegisteredError(
-                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, f'pip install {entry.distribution}')}",
+                f"the command {cmd_name!r} cannot run: {not_installed(entry.distribution, entry.install)}",
                 kind=cmd_name,
                 key=f"{GROUP}.{cmd_name}",
                 distribution=entry.distribution,
@@ -57,7 +57,7 @@ class Commands(SuggestingGroup):
             entry = KNOWN.get(name)
             line = entry.help if entry else f"From {claims[name].provider}."
             if entry and entry.distribution != CORE and name not in claims:
-                line += f" (pip install {entry.distribution})"
+                line += f" ({entry.install})"
             rows.append((name, escape_line(line)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)

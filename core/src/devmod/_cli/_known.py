@@ -8,17 +8,25 @@ from devmod._plugins.claim import CORE
 
 
 class Entry(NamedTuple):
-    """A known command: the line in the help, and the distribution that contains it."""
+    """A known command: the line in the help, the distribution that contains it, and what pip installs, if that is not the distribution."""
 
     help: str
     distribution: str = CORE
+    package: str = ""
 
+    @property
+    def install(self) -> str:
+        """The command that installs it."""
+        return f"pip install {self.package or self.distribution}"
+
+
+_BUILD = '"devmod-core[build]"'  # devmod-targets alone has no compiler
 
 #: The known commands in the order of the help.
 KNOWN = {
-    "compile": Entry("Compile sources for targets into one file.", "devmod-targets"),
+    "compile": Entry("Compile sources for targets into one file.", "devmod-targets", _BUILD),
     "init": Entry("Write a manifest for the sources in a folder.", "devmod-targets"),
-    "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets"),
+    "build": Entry("Build the kernels of a manifest into one file.", "devmod-targets", _BUILD),
     "bundle": Entry("Join files into one.", "devmod-targets"),
     "inspect": Entry("Show the modules of a file, and the runtimes that they need."),
     "view": Entry("Show a file in the browser.", "devmod-webgpu"),

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Define = str | int | float | bool | None
     Dims = int | Sequence[int]
 
-_INSTALL = "pip install devmod-targets"
-
 
 def compile(  # noqa: A001 - the public name
     source: Path | bytes | bytearray | memoryview,
@@ -114,7 +112,7 @@ def compile(  # noqa: A001 - the public name
             f"devmod.create_with_fallback({spec.kind!r}, code, fmt, fmap), with fmt one of {', '.join(spec.formats)}",
             kind=spec.kind,
         )
-    install = f'pip install "devmod-core[{spec.build_extra}]"' if spec.build_extra else _INSTALL
+    install = f'pip install "devmod-core[{spec.build_extra}]"' if spec.build_extra else "pip install devmod-targets"
     subject = "its compiler" if spec.build_extra else "devmod-targets"
     compilation = _import("compilation", f"{spec.kind} cannot be compiled here: {not_installed(subject, install)}", spec.kind)
     module: Module = compilation.compile_source(
@@ -149,7 +147,8 @@ def build(manifest: Path = ".", **options: Any) -> Any:
     ToolchainNotFoundError
         devmod-targets is not installed.
     """
-    module = _import("build.build", f"nothing can be built here: {not_installed('devmod-targets', _INSTALL)}")
+    why = not_installed("devmod-targets", 'pip install "devmod-core[build]"')
+    module = _import("build.build", f"nothing can be built here: {why}")
     return module.build_manifest(manifest, **options)
 
 

@@ -65,8 +65,10 @@ class Target(Value):
         if isinstance(kind, str) and kind.partition(" ")[2].lstrip().startswith("-"):
             raise FormatError(f"a target's kind is one word; for {kind!r} use Target.parse")
         if not is_valid_name(kind):
+            lower = kind.lower() if isinstance(kind, str) else ""
             raise FormatError(
                 f"{kind!r} is not a kind: a kind is a lower-case letter and up to 31 lower-case letters, digits and underscores"
+                + (f". Did you mean {lower!r}?" if is_valid_name(lower) else "")
             )
         pairs = tuple((options or {}).items())
         for key, value in pairs:
@@ -99,10 +101,14 @@ class Target(Value):
         if not kind:
             raise FormatError("a target is a kind and options, such as 'cuda -arch=sm_90'; this one is empty")
         arch, options = "", {}
-        for word in words:
+        for word, after in zip(words, [*words[1:], "-"], strict=False):
             key, equals, value = word[1:].partition("=")
             if not word.startswith("-") or not equals or not key:
-                raise FormatError(f"the target {text!r} has {word!r}, which is not of the form -name=value")
+                hint = word[0] == "-" and not equals and key[:1] in _LETTERS and after[0] in _LETTERS
+                raise FormatError(
+                    f"the target {text!r} has {word!r}, which is not of the form -name=value"
+                    + (f". Did you mean {f'{word}={after}'!r}?" if hint else "")
+                )
             if not value:
                 raise FormatError(f"the target {text!r} gives -{key} no value")
             key = "arch" if key == "mcpu" else key
