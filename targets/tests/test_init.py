@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -83,7 +85,28 @@ def test_the_comments_are_keys_of_a_manifest() -> None:
 def test_images_of_other_builds_are_no_sources(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     for name in ("k.cu", "k.ptx", "k.cubin", "k.fatbin"):
         (tmp_path / name).write_text('extern "C" __global__ void k(int *p) { *p = 1; }')
-    assert find_sources(str(tmp_path), kinds) == ["k.cu"]
+    assert find_sources(str(tmp_path), kinds) == (["k.cu"], [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file systems of other systems do not take these names")
+def test_sources_whose_names_no_manifest_can_have_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    write_files({os.fsdecode(b"bl\xffur.cl"): CL, "a\\b.cl": CL, "a\nb.cl": CL, os.fsdecode(b"\xff.txt"): "", "header\n.cl": "// none\n"})
+    warning = (
+        "devmod: warning: left out, because a manifest takes printable names in UTF-8 without backslashes: "
+        r"'a\nb.cl', 'a\\b.cl', 'bl\udcffur.cl'. Rename the files to add them"
+    )
+    assert main(["init"]) == 1
+    none = "devmod: error: . has no sources of kernels. Write one, such as twice.cl, twice.comp or twice.cu; then: devmod init"
+    assert capsys.readouterr() == ("", f"{warning}\n{none}\n")
+    write_files({"k.cl": CL})
+    assert main(["init", "-q"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["init"]) == 0
+    assert capsys.readouterr() == ("devmod.toml: 1 source. To build them: devmod build\n", f"{warning}\n")
+    assert [kernel.name for kernel in read_manifest().kernels] == ["k"]
+    write_files({f"{number}\n.cl": CL for number in range(4)})
+    assert main(["init", "--force"]) == 0
+    assert r"'3\n.cl', 'a\nb.cl' and 2 more. Rename" in capsys.readouterr().err
 
 
 def test_targets_are_chosen() -> None:

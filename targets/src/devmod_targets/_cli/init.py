@@ -52,7 +52,9 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     unknown = next((kind for kind in kinds if find_spec(kind) is None), None)
     if unknown is not None:
         raise click.UsageError(f"unknown target {unknown!r}{did_you_mean(unknown, KINDS) or f'. The kinds are {list_names(KINDS)}'}")
-    sources = find_sources(os.fspath(folder), kinds)
+    sources, unusable = find_sources(os.fspath(folder), kinds)
+    if unusable and not quiet:
+        echo(f"devmod: warning: {_unusable(unusable)}", err=True)
     if not sources:
         for_them = f" for {', '.join(kinds)}" if kinds else ""
         raise FormatError(
@@ -71,6 +73,11 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     if not quiet:
         where = "" if str(folder) == "." else f" {folder}"
         echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")
+
+
+def _unusable(paths: list[str]) -> str:
+    names = ", ".join(map(repr, paths[:5])) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+    return f"left out, because a manifest takes printable names in UTF-8 without backslashes: {names}. Rename the files to add them"
 
 
 def _has_text(path: Path, text: str) -> bool:

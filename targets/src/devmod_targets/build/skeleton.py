@@ -48,8 +48,8 @@ def schema_text() -> str:
     return (files("devmod_targets.build") / SCHEMA_NAME).read_text(encoding="utf-8")
 
 
-def find_sources(folder: str, kinds: Sequence[str] = ()) -> list[str]:
-    """Return the sources with kernels in a folder and below it, sorted, with slashes.
+def find_sources(folder: str, kinds: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Return the sources with kernels in a folder and below it, sorted, with slashes; and those whose names no manifest can have.
 
     Parameters
     ----------
@@ -62,13 +62,15 @@ def find_sources(folder: str, kinds: Sequence[str] = ()) -> list[str]:
     specs = _specs(kinds)
     excluded = _IMAGE_SUFFIXES if kinds else (*_IMAGE_SUFFIXES, *_AMBIGUOUS_SUFFIXES)
     suffixes = {suffix for spec in specs for suffix in spec.languages if suffix not in excluded}
-    result = []
+    result: list[str] = []
+    unusable: list[str] = []
     for number, path in enumerate(_files(folder)):
         if number >= _MAX_FILES:
             break
-        if suffix_of(path) in suffixes and path.isprintable() and "\\" not in path and _has_kernel(folder, path):
-            result.append(path)
-    return sorted(result)
+        if suffix_of(path) in suffixes and _has_kernel(folder, path):
+            # Bytes that are not UTF-8 are lone surrogates here, which are not printable.
+            (result if path.isprintable() and "\\" not in path else unusable).append(path)
+    return sorted(result), sorted(unusable)
 
 
 def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output: str = "kernels.devmod", schema: bool = True) -> str:
