@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,8 @@ from interruptible import interruptible_python
 import devmod
 import devmod_targets.build.result
 from devmod._cli import main
+from devmod_targets.build import Job
+from devmod_targets.build.jobs import Outcome
 
 COMMAND = [sys.executable, "-m", "devmod", "build"]
 BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
@@ -284,11 +286,46 @@ def test_ctrl_c_leaves_the_old_file_and_nothing_else(project: Path, tmp_path: Pa
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
+    assert err.decode().endswith("\n\ninterrupted: 2 of 3 compiled; the results written so far are in the cache\n")
     assert b"Traceback" not in err
     assert (project / "k.devmod").read_bytes() == good
     assert sorted(path.name for path in project.iterdir()) == before
     assert list(temporary.iterdir()) == []
     assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "interrupted_at", "text"),
+    [
+        ([], 1, "interrupted: 1 of 2 compiled; the results written so far are in the cache"),
+        (["--no-cache"], 1, "interrupted: 1 of 2 compiled"),
+        (["-q"], 0, "interrupted: 0 of 2 compiled"),
+    ],
+)
+def test_ctrl_c_prints_how_much_was_compiled(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str], interrupted_at: int, text: str
+) -> None:
+    class Interrupted(InProcess):
+        def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
+            for number, outcome in super().run(jobs):
+                if number == interrupted_at:
+                    raise KeyboardInterrupt
+                yield number, outcome
+
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", Interrupted)
+    assert main(["build", "-j", "1", *arguments]) == 130
+    out, err = capfd.readouterr()
+    shown = "" if "-q" in arguments else "2 compiles, 1 worker\n" + "[1/2] compiled k0.cl for opencl (#.## s)\n" * interrupted_at
+    assert (out, hide_times(err)) == ("", f"{shown}\n{text}\n")
+
+
+def test_ctrl_c_before_the_first_compile_is_reported(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("devmod_targets.build.tasks.Task.find_inputs", interrupt)
+    assert main(["build"]) == 130
+    assert capfd.readouterr() == ("", "\ninterrupted\n")
 
 
 def test_a_full_disk_leaves_the_old_file(project: Path) -> None:

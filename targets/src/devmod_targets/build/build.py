@@ -81,6 +81,8 @@ def build_manifest(
         The manifest has mistakes, or the kernels do not fit into one file.
     CacheError, ClusterError
         The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
+    KeyboardInterrupt
+        Ctrl-C. Its note has the number of finished compiles.
     OSError
         The file cannot be written. A missing folder and a missing permission are found before the first compile.
     """
@@ -142,9 +144,11 @@ class _Build:
                 self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
             try:
                 self._build(cluster)
-            except BaseException:
+            except BaseException as error:
                 if self._entries is not None:
                     self._entries.close(cancel=True)
+                if isinstance(error, KeyboardInterrupt):
+                    error.add_note(self._interrupted())
                 raise
             if self._entries is not None:
                 self._entries.close()
@@ -286,6 +290,12 @@ class _Build:
         """Set the result of a task and report it. `failure` is the exception's class, the message and the log."""
         task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None)
         self._progress.add(task.result)
+
+    def _interrupted(self) -> str:
+        done = sum(task.result is not None and task.result.failure is None for task in self._tasks)
+        # A cache at a URL may lack the last ones: they are written in the background.
+        kept = done and self._entries is not None and not self._entries.problem
+        return f"interrupted: {done} of {len(self._tasks)} compiled{'; the results written so far are in the cache' if kept else ''}"
 
     def _report(self, text: str) -> None:
         if text:
