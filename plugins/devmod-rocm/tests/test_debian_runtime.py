@@ -48,6 +48,40 @@ def test_the_runtime_is_there_and_a_device_is_not(driver: str, folder: Path) -> 
     )
 
 
+FORK = """
+import os, sys, warnings
+import devmod
+warnings.simplefilter("error")
+def show():
+    try:
+        devmod.device("rocm")
+    except devmod.DevmodError as error:
+        print(type(error).__name__, error, flush=True)
+show()
+child = os.fork()
+if child:
+    print(os.waitpid(child, 0)[1])
+else:
+    show()
+    print(devmod.devices())
+"""
+
+
+@pytest.mark.parametrize("driver", ["ctypes", "hip-python"])
+def test_a_forked_child_finds_no_device_either(driver: str, folder: Path) -> None:
+    """Without the warning of a driver that was open when the process was forked."""
+    if missing_driver(driver):
+        pytest.skip(missing_driver(driver))
+    error = (
+        "DeviceNotFoundError no ROCm device was found: hipGetDeviceCount: hipErrorNoDevice; /dev/kfd is missing: load the kernel module "
+        "amdgpu; in a container, pass --device=/dev/kfd --device=/dev/dri\n"
+    )
+    assert (
+        run_program(FORK, LD_LIBRARY_PATH=str(folder), DEVMOD_ROCM_DRIVER=driver, DEVMOD_PLUGINS_ALLOW="devmod-rocm")
+        == f"{error}{error}[]\n0\n"
+    )
+
+
 PROBE = """
 import ctypes, sys
 from ctypes import byref, c_int, c_size_t, c_void_p

@@ -64,6 +64,7 @@ def _open() -> HipDriver:
     name = driver_name()
     driver = _open_hip_python() if name == "hip-python" else _open_symbols(open_library())
     _initialize(driver)
+    open_driver("rocm", _close_in_child)  # not before: a runtime that does not start is not open in a forked child
     _drivers.append(driver)
     return driver
 
@@ -71,7 +72,6 @@ def _open() -> HipDriver:
 def _open_symbols(library: Any) -> HipDriver:
     from devmod_rocm._symbols import SymbolsDriver
 
-    open_driver("rocm", _close_in_child)
     return SymbolsDriver(library)
 
 
@@ -94,7 +94,6 @@ def _open_hip_python() -> HipDriver:
             f"LD_LIBRARY_PATH name a folder in which libamdhip64.so is that library",
             kind="rocm",
         )
-    open_driver("rocm", _close_in_child)
     return HipPythonDriver(library)
 
 
