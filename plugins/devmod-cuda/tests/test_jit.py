@@ -267,18 +267,6 @@ def test_a_replaced_compiler_may_return_another_source(device: Any, builds: list
     assert len(builds) == 1
 
 
-@pytest.mark.row("R30", "R31")
-def test_a_compiler_set_after_the_compile_is_not_called(device: Any, builds: list[list[str]]) -> None:
-    module = adder()
-    assert len(builds) == 1
-    devmod.set_compiler("cuda", lambda code: ("cuda", code.replace(b"SCALE 1", b"SCALE 5")))
-    try:
-        run_add(module["add"])
-    finally:
-        devmod.set_compiler("cuda", None)
-    assert len(builds) == 1
-
-
 @pytest.mark.row("R31", "R32")
 def test_the_exception_of_a_replaced_compiler_is_raised_by_the_first_function(device: Any) -> None:
     def fail(code: bytes) -> bytes:

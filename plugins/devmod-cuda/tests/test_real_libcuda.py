@@ -212,7 +212,7 @@ def call(name):
     return lambda: driver.call(name, *values)
 calls = {name: call(name) for name in FUNCTIONS if name not in ("initialize", "version")}
 calls |= {
-    "exchange_capture_mode": lambda: driver.exchange_capture_mode(2),
+    "exchange_capture_mode": lambda: driver.relaxed().__enter__(),
     "device_name": lambda: driver.device_name(0),
     "pointer_attributes": lambda: driver.pointer_attributes(4096, (1, 2, 9)),
     "load_module": lambda: driver.load_module(b"none"),

@@ -65,7 +65,7 @@ def set_compiler(kind: str, compiler: Callable[[bytes], Compiled] | None) -> Non
 
     Notes
     -----
-    The compiler that is set when the source is compiled (R30) is used. The outputs of `devmod.compile` and of saving never depend on it.
+    The compiler is used when a function is loaded. The outputs of `devmod.compile` and of saving never depend on it.
     """
     _spec(kind)
     if compiler is None:

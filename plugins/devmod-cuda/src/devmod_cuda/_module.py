@@ -47,9 +47,9 @@ class CudaModule(DriverModule):
         return self._replaced or super().payload(entry)
 
     def make_images(self) -> Images:
-        if self._early_images is not None:
-            return self._early_images
         fmt, code = self.payload()
+        if self._early_images is not None and fmt == self.format:
+            return self._early_images
         check_payload(fmt, code)
         return self._images_of(fmt, code)
 
