@@ -72,7 +72,7 @@ def main() -> int:
     print(f"  import devmod imports: {', '.join(imported)}")
     unwanted = [name for name in imported if name in UNWANTED]
     if unwanted:
-        print(f"  of which it may not: {', '.join(unwanted)}")
+        print(f"  forbidden modules: {', '.join(unwanted)}")
     return 0 if over["devmod"] <= MOST and not unwanted else 1
 
 
