@@ -16,8 +16,9 @@ settings.load_profile("fixed")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
-#: What a person may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
+#: What a person or a CI service may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
 SETTINGS = (
+    "CI",
     "DEVMOD_BUILD_CACHE",
     "DEVMOD_COMPILE_FORCE_FALLBACK",
     "DEVMOD_LOG",

@@ -30,8 +30,6 @@ BROKEN = "\nkernel void k1(global float *x) { x[0] = ; }\n"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder is a project with two kernels."""
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path / "cache"))
-    for name in ("CI", "DEVMOD_BUILD_CACHE"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
     write_kernels(tmp_path / "p", 2)
     monkeypatch.chdir(tmp_path / "p")
