@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import subprocess
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from build_project import InProcess, write_kernels
 import devmod
 from devmod_targets.build.cache import FolderEntries, open_entries
 from devmod_targets.build.cache_url import CacheError
-from devmod_targets.build.result import BuildResult
+from devmod_targets.build.progress import Progress
+from devmod_targets.build.result import BuildResult, JobResult
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
@@ -320,6 +323,66 @@ def test_a_cache_that_fails_during_the_build_is_a_warning(tmp_path: Path, url: s
     assert result.problems == (
         f"the build cache {url!r} cannot be written, and is not used any more: ConnectionError: the connection was reset",
     )
+
+
+class SlowWrites(Progress):
+    """Interrupts the build when its last result is there. Its cache stores nothing before `begin_writes`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int) -> None:
+        self._left = last
+        self._open = threading.Event()
+        self.notes: list[str] = []
+        files = type(fsspec.filesystem("memory"))
+        write = files.pipe_file
+
+        def wait_and_write(*arguments: object) -> None:
+            if self._open.wait(60):
+                write(*arguments)
+
+        monkeypatch.setattr(files, "pipe_file", wait_and_write)
+
+    def add(self, result: JobResult) -> None:
+        self._left -= 1
+        if not self._left:
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.begin_writes()
+
+    def begin_writes(self) -> None:
+        self._open.set()
+
+
+def interrupted_build(folder: Path, progress: SlowWrites, url: str) -> str:
+    """Return the note of the interrupt."""
+    with pytest.raises(KeyboardInterrupt) as caught:
+        devmod.build(write_kernels(folder, 20), cache=url, progress=progress)
+    (note,) = caught.value.__notes__
+    return note
+
+
+def test_ctrl_c_stores_what_is_compiled(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = SlowWrites(monkeypatch, 18)
+    assert interrupted_build(tmp_path / "p", progress, url) == "interrupted: 18 of 20 compiled; the results written so far are in the cache"
+    assert progress.notes == ["writing 18 results to the cache, for 10 seconds at most; Ctrl-C ends it"]
+    assert sorted(statuses(devmod.build(tmp_path / "p", cache=url))) == ["cached"] * 18 + ["compiled"] * 2
+
+
+def test_a_second_ctrl_c_ends_the_wait_for_the_cache(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    progress = SlowWrites(monkeypatch, 18)
+    monkeypatch.setattr(progress, "begin_writes", _thread.interrupt_main)
+    text = "interrupted: 18 of 20 compiled; 18 of the results were not written to the cache"
+    assert interrupted_build(tmp_path / "p", progress, url) == text
+
+
+def test_an_interrupted_build_waits_for_the_cache_for_a_time(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod_targets.build.build._GRACE", 0.01)
+    progress = SlowWrites(monkeypatch, 1)
+    monkeypatch.setattr(progress, "begin_writes", lambda: None)
+    text = "interrupted: 1 of 20 compiled; 1 of the results was not written to the cache"
+    assert interrupted_build(tmp_path / "p", progress, url) == text
+    assert progress.notes == ["writing 1 result to the cache, for 0.01 seconds at most; Ctrl-C ends it"]
 
 
 def test_a_url_without_fsspec_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

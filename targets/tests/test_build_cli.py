@@ -317,6 +317,13 @@ def test_ctrl_c_prints_how_much_was_compiled(
     assert (out, hide_times(err)) == ("", f"{shown}\n{text}\n")
 
 
+def test_what_an_interrupted_build_waits_for_is_below_the_ctrl_c_of_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    from devmod_targets.build.display import Annotations, LogProgress
+
+    Annotations(LogProgress(), ".").note("writing 1 result to the cache")
+    assert capfd.readouterr() == ("", "\nwriting 1 result to the cache\n")
+
+
 def test_ctrl_c_before_the_first_compile_is_reported(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

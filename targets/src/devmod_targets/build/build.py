@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial as partial_call
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     #: Groups of tasks with one compile each, and the outcomes with the numbers of the groups.
     _Compiles = tuple[list[list[Task]], Iterator[tuple[int, Outcome]]]
+
+#: The longest wait of an interrupted build for the writes to its cache, in seconds.
+_GRACE = 10
 
 
 def build_manifest(
@@ -144,15 +147,13 @@ class _Build:
                 self._end(task, "failed", failure=(type(error).__name__, f"{task.job.source}: {error.strerror}", ""))
             try:
                 self._build(cluster)
+                self._close_cache()
             except BaseException as error:
-                if self._entries is not None:
-                    self._entries.close(cancel=True)
+                with suppress(KeyboardInterrupt):  # a further Ctrl-C ends the wait
+                    self._close_cache(_GRACE)
                 if isinstance(error, KeyboardInterrupt):
                     error.add_note(self._interrupted())
                 raise
-            if self._entries is not None:
-                self._entries.close()
-                self._report(self._entries.problem)
         return self._write(partial, record)
 
     # -- inputs
@@ -216,16 +217,8 @@ class _Build:
             self._finish(self._start(damaged_tasks, cluster, stack))
 
     def _read_entries(self) -> dict[str, bytes | None]:
-        entries = self._entries
         keys = list(dict.fromkeys(task.key for task in self._tasks if task.key))
-        if entries is None:
-            return {}
-        if entries.threads == 1:
-            return dict(zip(keys, map(entries.read, keys), strict=True))
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(entries.threads) as threads:
-            return dict(zip(keys, threads.map(entries.read, keys), strict=True))
+        return {} if self._entries is None else self._entries.read_all(keys)
 
     def _use_cached(self, entries: dict[str, bytes | None]) -> list[Task]:
         """Complete the tasks with an entry in the cache. Return those with a damaged entry."""
@@ -267,9 +260,9 @@ class _Build:
         """Wait for the compiles. Complete their tasks, and write the results to the cache."""
         members, outcomes = compiles
         for number, outcome in outcomes:
+            self._store(members[number][0], outcome)  # first: what counts as compiled is in the cache, also after Ctrl-C
             for task in members[number]:
                 self._take(task, outcome)
-            self._store(members[number][0], outcome)
 
     def _take(self, task: Task, outcome: Outcome) -> None:
         failure = (outcome.error, outcome.message, outcome.log) if outcome.error else None
@@ -291,11 +284,26 @@ class _Build:
         task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None)
         self._progress.add(task.result)
 
+    def _close_cache(self, seconds: float | None = None) -> None:
+        """Complete the writes to the cache, in at most so many seconds."""
+        entries = self._entries
+        if entries is None:
+            return
+        if seconds is not None and entries.unwritten:
+            results = "1 result" if entries.unwritten == 1 else f"{entries.unwritten} results"
+            self._progress.note(f"writing {results} to the cache, for {seconds:g} seconds at most; Ctrl-C ends it")
+        entries.close(seconds)
+        self._report(entries.problem)
+
     def _interrupted(self) -> str:
         done = sum(task.result is not None and task.result.failure is None for task in self._tasks)
-        # A cache at a URL may lack the last ones: they are written in the background.
-        kept = done and self._entries is not None and not self._entries.problem
-        return f"interrupted: {done} of {len(self._tasks)} compiled{'; the results written so far are in the cache' if kept else ''}"
+        text = f"interrupted: {done} of {len(self._tasks)} compiled"
+        if not done or self._entries is None or self._entries.problem:
+            return text
+        unwritten = self._entries.unwritten
+        if unwritten:
+            return f"{text}; {unwritten} of the results {'was' if unwritten == 1 else 'were'} not written to the cache"
+        return f"{text}; the results written so far are in the cache"
 
     def _report(self, text: str) -> None:
         if text:

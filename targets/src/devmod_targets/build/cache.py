@@ -30,19 +30,24 @@ if TYPE_CHECKING:
     class Entries(Protocol):
         """The entries of a cache. The methods do not raise for errors of the disk or the network."""
 
-        #: The number of threads that may use it at once: more than one if its calls wait for a network.
-        threads: int
         #: Why the cache is no longer used; "" while it works.
         problem: str
 
         def read(self, key: str) -> bytes | None:
             """Return an entry; None if there is none."""
 
+        def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+            """Return the entries by key, as `read` does."""
+
         def write(self, key: str, data: bytes) -> None:
             """Store an entry."""
 
-        def close(self, *, cancel: bool = False) -> None:
-            """Complete the writes, and remove the oldest entries over the size bound. `cancel` drops entries that are not written."""
+        @property
+        def unwritten(self) -> int:
+            """The number of entries that are not written yet."""
+
+        def close(self, seconds: float | None = None) -> None:
+            """Complete the writes, in at most so many seconds."""
 
 
 VARIABLE = "DEVMOD_BUILD_CACHE"
@@ -148,7 +153,8 @@ class FolderEntries:
     After the first entry that cannot be written, no entry is written, and `problem` has the reason. With `why`, nothing is written at all.
     """
 
-    threads = 1
+    #: Each write is complete when it returns.
+    unwritten = 0
 
     def __init__(self, base: str, why: str = "") -> None:
         self._base = base
@@ -160,6 +166,10 @@ class FolderEntries:
         """Return an entry; None if there is none. The entry then counts as used."""
         return read_private(self._path(key), size_bound(), touch=True)
 
+    def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+        """Return the entries by key, as `read` does."""
+        return dict(zip(keys, map(self.read, keys), strict=True))
+
     def write(self, key: str, data: bytes) -> None:
         """Store an entry. Above the size bound, the least recently used entries are removed."""
         bound = size_bound()
@@ -170,7 +180,7 @@ class FolderEntries:
         else:
             self.problem = _not_cached(_write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written")
 
-    def close(self, *, cancel: bool = False) -> None:
+    def close(self, seconds: float | None = None) -> None:
         """Do nothing: each write enforces the bound."""
 
     def _path(self, key: str) -> str:

@@ -8,15 +8,18 @@ from importlib import import_module
 from devmod.backend import size_bound
 from devmod.errors import DevmodError, describe_error
 from devmod_targets.build.packages import import_problem
+from devmod_targets.build.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import Sequence
     from typing import Any
 
 _SUFFIX = ".devmod"
 #: The credentials and the query of a URL.
 _SECRETS = re.compile(r"(?<=://)[^/?]+@|\?.+")
+#: The number of requests at once: each waits for the network.
+_REQUESTS = 16
 #: The keys of the time of the last change in the listings of file systems.
 _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Created")
 
@@ -36,14 +39,12 @@ class UrlEntries:
         The URL cannot be read.
     """
 
-    threads = 16
-
     def __init__(self, url: str) -> None:
         self._shown = _without_secrets(url)
         fsspec = _import_fsspec(self._shown)
         self._url = url
         self._written = False
-        self._threads: ThreadPoolExecutor | None = None
+        self._writes = Threads(_REQUESTS)
         #: Why the cache is no longer used; "" while it works.
         self.problem = ""
         try:
@@ -68,15 +69,26 @@ class UrlEntries:
             return None
         return bytes(data)
 
+    def read_all(self, keys: Sequence[str]) -> dict[str, bytes | None]:
+        """Return the entries by key, as `read` does."""
+        result: dict[str, bytes | None] = {}
+
+        def read(key: str) -> None:
+            result[key] = self.read(key)
+
+        threads = Threads(_REQUESTS)
+        try:
+            for key in keys:
+                threads.start(read, key)
+            threads.wait()
+        finally:
+            threads.close()
+        return result
+
     def write(self, key: str, data: bytes) -> None:
         """Store an entry in another thread. A reader that gets only a part of it finds a wrong digest."""
-        if self.problem or len(data) > size_bound():
-            return
-        if self._threads is None:
-            from concurrent.futures import ThreadPoolExecutor  # a local build in which nothing changed should not import it
-
-            self._threads = ThreadPoolExecutor(self.threads, "devmod-cache")
-        self._threads.submit(self._write, self._path(key), data)
+        if not self.problem and len(data) <= size_bound():
+            self._writes.start(self._write, self._path(key), data)
 
     def _write(self, path: str, data: bytes) -> None:
         if self.problem:
@@ -87,19 +99,30 @@ class UrlEntries:
         except Exception as error:  # noqa: BLE001 - a file system may raise anything
             self._fail("written", error)
 
-    def close(self, *, cancel: bool = False) -> None:
+    @property
+    def unwritten(self) -> int:
+        """The number of entries that are not written yet."""
+        return self._writes.open
+
+    def close(self, seconds: float | None = None) -> None:
         """Complete the writes, and remove the oldest entries over the size bound.
 
         The age is that of the write: most stores have no time of the last use.
 
         Parameters
         ----------
-        cancel
-            Drop the entries that are not written yet, and remove nothing.
+        seconds
+            For an interrupted build: the longest wait for the writes. No entry is removed.
         """
-        if self._threads is not None:
-            self._threads.shutdown(wait=not cancel, cancel_futures=cancel)
-        if cancel or self.problem or not self._written:
+        if seconds is not None:
+            try:
+                self._writes.wait(seconds)
+            finally:
+                self._writes.close()
+            return
+        self._writes.wait()  # not closed after Ctrl-C: the interrupted build completes the writes
+        self._writes.close()
+        if self.problem or not self._written:
             return
         try:
             files = [each for each in self._files.ls(self._root, detail=True, refresh=True) if str(each["name"]).endswith(_SUFFIX)]

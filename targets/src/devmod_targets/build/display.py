@@ -48,6 +48,10 @@ class LogProgress(Progress):
         """Show a warning."""
         echo_lines(f"devmod: warning: {text}", err=True)
 
+    def note(self, text: str) -> None:
+        """Show a line for the user, below the terminal's ^C."""
+        echo_lines(f"\n{text}", err=True)
+
 
 class LiveProgress(Progress):
     """A bar for each target in the terminal, with the failures above it. It needs rich."""
@@ -85,6 +89,10 @@ class LiveProgress(Progress):
         """Show a warning."""
         self._print(f"devmod: warning: {text}", "yellow")
 
+    def note(self, text: str) -> None:
+        """Show a line for the user."""
+        self._print(text, "")
+
     def close(self) -> None:
         """End the display, and restore the terminal."""
         self._bars.stop()
@@ -110,7 +118,7 @@ class Annotations(Progress):
 
     def __init__(self, inner: Progress, folder: str, *, err: bool = False) -> None:
         self._inner, self._folder, self._err = inner, folder, err
-        self.begin, self.close = inner.begin, inner.close  # type: ignore[method-assign]
+        self.begin, self.note, self.close = inner.begin, inner.note, inner.close  # type: ignore[method-assign]
 
     def add(self, result: JobResult) -> None:
         """Show the result of a job."""

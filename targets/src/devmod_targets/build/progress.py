@@ -22,5 +22,8 @@ class Progress:
     def warn(self, text: str) -> None:
         """Receive a warning about the build itself."""
 
+    def note(self, text: str) -> None:
+        """Receive a line for the user, such as what an interrupted build is waiting for."""
+
     def close(self) -> None:
         """Release resources. The build calls it after `begin`, also after an exception."""
