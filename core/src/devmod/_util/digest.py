@@ -14,25 +14,16 @@ _LARGE = 1 << 18
 
 def sha256_of(data: bytes | memoryview) -> bytes:
     """Return the SHA-256 of `data`."""
-    small = len(data) < _LARGE and "hashlib" not in sys.modules
-    sha256 = (_builtin() if small else None) or _of_hashlib()
-    digest: bytes = sha256(data).digest()
+    module: Any = None
+    if len(data) < _LARGE and "hashlib" not in sys.modules:
+        try:
+            if sys.version_info >= (3, 12):
+                import _sha2 as module  # type: ignore[import-not-found, no-redef, unused-ignore]
+            else:
+                import _sha256 as module  # type: ignore[import-not-found, no-redef, unused-ignore]
+        except ImportError:  # this build of Python lacks it
+            pass
+    if module is None:
+        import hashlib as module  # type: ignore[no-redef]
+    digest: bytes = module.sha256(data).digest()
     return digest
-
-
-def _builtin() -> Any:
-    """Return Python's own implementation, or None if this build of Python lacks it."""
-    try:
-        if sys.version_info >= (3, 12):
-            import _sha2 as module  # type: ignore[import-not-found, unused-ignore]
-        else:
-            import _sha256 as module  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    return module.sha256
-
-
-def _of_hashlib() -> Any:
-    from hashlib import sha256
-
-    return sha256

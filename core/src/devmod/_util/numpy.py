@@ -20,14 +20,11 @@ class _NumPy:
 
     def load(self) -> ModuleType:
         """Import NumPy once, and return it."""
-        module = self._module
-        if module is None:
+        if self._module is None:
             import numpy
 
-            module = numpy
-
-            self._module = module
-        return module
+            self._module = numpy
+        return self._module
 
 
 np = _NumPy()
