@@ -205,19 +205,23 @@ def test_an_existing_folder_is_not_changed(capsys: pytest.CaptureFixture[str], t
     assert list((tmp_path / "devmod-acme").iterdir()) == []
 
 
-def test_an_incomplete_folder_is_removed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cause", ["full disk", "Ctrl-C"])
+def test_an_incomplete_folder_is_removed(
+    cause: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     write = Path.write_text
 
     def full(path: Path, *text: Any, **how: Any) -> int:
         if path.name == "py.typed":
-            raise OSError(28, "No space left on device", str(path))
+            raise KeyboardInterrupt if cause == "Ctrl-C" else OSError(28, "No space left on device", str(path))
         return write(path, *text, **how)
 
     monkeypatch.setattr(Path, "write_text", full)
     code, output = run_command(capsys, "acme", "--output", tmp_path / "new")
-    file = tmp_path / "new" / "devmod-acme" / "src" / "devmod_acme" / "py.typed"
-    assert (code, output) == (1, f"devmod: error: {file}: No space left on device\n")
-    assert not (tmp_path / "new" / "devmod-acme").exists()
+    folder = tmp_path / "new" / "devmod-acme"
+    error = f"devmod: error: {folder / 'src' / 'devmod_acme' / 'py.typed'}: No space left on device\n"
+    assert (code, output) == ((130, f"\ninterrupted: {folder} was not written\n") if cause == "Ctrl-C" else (1, error))
+    assert not folder.exists()
     monkeypatch.undo()
     assert run_command(capsys, "acme", "--output", tmp_path / "new")[0] == 0
 

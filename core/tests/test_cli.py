@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from distributions import install
@@ -591,7 +592,32 @@ def test_plugins_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (130, "", "\n")
+    assert (process.returncode, out, err) == (130, "", "\ninterrupted\n")
+
+
+def test_an_interrupt_during_the_import_of_the_program_has_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from devmod.__main__ import main as program
+
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "devmod._cli", Interrupted("devmod._cli"))
+    assert program() == 130
+    assert capsys.readouterr() == ("", "\ninterrupted\n")
+
+
+def test_an_end_of_file_in_a_command_is_an_error_and_no_interrupt(
+    capsys: pytest.CaptureFixture[str], bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise EOFError("the file ends early")
+
+    monkeypatch.setattr("devmod.load", fail)
+    code, out, err = run(capsys, "inspect", bundle)
+    assert (code, out, err) == (1, "", "\ndevmod: error: EOFError: the file ends early (--debug shows the traceback)\n")
 
 
 def test_plugins_lists_the_distributions_of_a_group_in_order(tmp_path: Path) -> None:
@@ -958,7 +984,7 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
 def test_every_argument_of_compile_has_an_option() -> None:
     from inspect import signature
 
-    from devmod._cli._spelling import OPTIONS, to_shell
+    from devmod._cli._options import OPTIONS, to_shell
 
     assert set(OPTIONS) == set(signature(devmod.compile).parameters)
     for text, wanted in {

@@ -202,3 +202,38 @@ def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys:
         assert capsys.readouterr() == ("", f"devmod: error: {output}: {reason}\n")
     assert main(["compile", "broken.cl", "twice.cl", "-t", "opencl", "-o", "k.cl"]) == 2
     assert capsys.readouterr().err.endswith("Error: k.cl holds one raw payload, and this is 2; choose a name that ends in .devmod\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "at", "text"),
+    [
+        ("out.devmod", "compile", "out.devmod was not written"),
+        ("old.devmod", "save", "old.devmod is unchanged"),
+        ("out.cl", "compile", "out.cl was not written, out.tvm_meta.json was not written"),
+        ("-", "compile", ""),
+    ],
+)
+def test_ctrl_c_prints_the_state_of_the_output(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str, at: str, text: str
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    Path("old.devmod").write_bytes(b"old")
+    monkeypatch.setattr(devmod, at, interrupt)
+    assert main(["compile", "twice.cl", "-t", "opencl", "-o", output]) == 130
+    assert capsys.readouterr() == ("", f"\ninterrupted{text and ': '}{text}\n")
+
+
+def test_ctrl_c_after_the_output_was_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    save = devmod.save
+
+    def save_and_interrupt(module: devmod.Module, path: Path, **options: object) -> None:
+        save(module, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(devmod, "save", save_and_interrupt)
+    for command in (["compile", "twice.cl", "-t", "opencl"], ["bundle", "out.devmod"]):
+        assert main([*command, "-o", "out.devmod"]) == 130
+        assert capsys.readouterr() == ("", "\ninterrupted: out.devmod was written\n")
+    assert list(devmod.load("out.devmod")) == ["twice"]

@@ -178,3 +178,17 @@ def test_another_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "kernels/devmod.toml: 1 source. To build them: devmod build kernels\n"
     assert [job.source for job in plan_of(read_manifest("kernels")).jobs] == ["a.cl"]
     assert tomllib.loads(Path("kernels/devmod.toml").read_text())["output"] == "kernels.devmod"
+
+
+def test_ctrl_c_prints_which_files_were_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files({"k.cl": CL})
+    replace = Path.replace
+
+    def replace_and_interrupt(path: Path, target: Path) -> None:
+        replace(path, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", replace_and_interrupt)
+    assert main(["init"]) == 130
+    assert capsys.readouterr() == ("", "\ninterrupted: devmod.toml was written, devmod.schema.json was not written\n")
+    assert sorted(os.listdir()) == ["devmod.toml", "k.cl"]

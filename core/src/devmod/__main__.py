@@ -1,8 +1,18 @@
-"""`python -m devmod` is the command `devmod`."""
+"""The program `devmod`, and `python -m devmod`."""
 
 import sys
 
-from devmod._cli import main
+
+def main() -> int:
+    """Run the command line. Ctrl-C while it is imported has no traceback either."""
+    try:
+        from devmod._cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

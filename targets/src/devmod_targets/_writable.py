@@ -1,10 +1,15 @@
-"""Check the output of a command before the compiles, which may take minutes."""
+"""The output files of commands: a check before the compiles, which may take minutes, and their state after Ctrl-C."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -31,3 +36,35 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from None
+
+
+@contextmanager
+def noting_interrupts(*paths: str | os.PathLike[str]) -> Iterator[None]:
+    """Add a note to the KeyboardInterrupt of the block: which of the files it has written. `devmod` prints the note.
+
+    Parameters
+    ----------
+    paths
+        The files that the block writes, each whole or not at all.
+    """
+    before = {path: _state(path) for path in paths}
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if before:
+            error.add_note(f"interrupted: {', '.join(_outcome(path, old) for path, old in before.items())}")
+        raise
+
+
+def _outcome(path: str | os.PathLike[str], old: tuple[int, ...]) -> str:
+    new = _state(path)
+    return f"{os.fsdecode(path)} {'was written' if new != old else 'is unchanged' if new else 'was not written'}"
+
+
+def _state(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Return what changes when a file is replaced; () if there is none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns

@@ -142,8 +142,10 @@ def _write(folder: Path, kind: str, *, title: str, author: str, target_only: boo
             file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text.strip("\n") + "\n" if text else "", encoding="utf-8", newline="\n")
-    except BaseException:  # an incomplete folder would make the next attempt fail
+    except BaseException as error:  # an incomplete folder would make the next attempt fail
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"interrupted: {folder} was not written")
         raise
 
 

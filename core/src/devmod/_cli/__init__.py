@@ -14,8 +14,7 @@ import click
 from devmod import __version__
 from devmod._cli import _output
 from devmod._cli._commands import Commands
-from devmod._cli._options import debug_option
-from devmod._cli._spelling import to_shell
+from devmod._cli._options import debug_option, to_shell
 from devmod.errors import CompileError, DevmodError, describe_error
 
 
@@ -71,8 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show(usage)
         _output.echo_lines(usage.getvalue().rstrip("\n"), err=True)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return 130
     except BrokenPipeError:
         # The reader of the pipe has ended. Discard the output that the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,10 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit:  # click's own: after a completion, and if the reader of a pipe has ended
         raise
     except BaseException as error:  # noqa: BLE001 - a plugin may raise any exception; the text is printed escaped
+        cause = error.__cause__ or error if isinstance(error, click.Abort) else error  # click's for Ctrl-C and for an EOFError
+        if isinstance(cause, (click.Abort, KeyboardInterrupt)):
+            _output.echo_lines("\n".join(getattr(cause, "__notes__", ())) or "interrupted", err=True)
+            return 130
         if state.get("debug"):
-            _output.echo_lines("".join(format_exception(error)).rstrip("\n"), err=True)
+            _output.echo_lines("".join(format_exception(cause)).rstrip("\n"), err=True)
         else:
-            _output.echo_lines(f"devmod: error: {_one_line(error)}", err=True)
+            _output.echo_lines(f"devmod: error: {_one_line(cause)}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 

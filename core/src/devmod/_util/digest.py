@@ -24,6 +24,6 @@ def sha256_of(data: bytes | memoryview) -> bytes:
         except ImportError:  # this build of Python lacks it
             pass
     if module is None:
-        import hashlib as module  # type: ignore[no-redef]
+        import hashlib as module
     digest: bytes = module.sha256(data).digest()
     return digest

@@ -91,12 +91,7 @@ def command(
     def build() -> BuildResult:
         plan = plan_now()
         progress = _progress(plan, quiet=quiet, as_json=as_json)
-        try:
-            result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=progress)
-        except KeyboardInterrupt as error:
-            echo("", err=True)  # after the terminal's ^C
-            echo("".join(getattr(error, "__notes__", ())) or "interrupted", err=True)
-            raise click.exceptions.Exit(130) from None
+        result = build_plan(plan, output, workers, cache=place, dask=dask, or_local=or_local, partial=partial, progress=progress)
         _show(result, quiet=quiet, as_json=as_json)
         return result
 

@@ -8,6 +8,7 @@ import click
 
 import devmod
 from devmod.commands import debug_option, echo, size
+from devmod_targets._writable import noting_interrupts
 
 
 @click.command(
@@ -34,11 +35,12 @@ def command(files: tuple[Path, ...], output: Path, compress: str | None, mixed: 
     The modules' bytes, origins and sources do not change. The output may be one of the FILEs.
     """
     modules: list[devmod.Module] = []
-    for file in files:
-        root = devmod.load(file)
-        modules += root.imports if root.kind == "bundle" else (root,)
-    module = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
-    devmod.save(module, output, compress=compress)
+    with noting_interrupts(output):
+        for file in files:
+            root = devmod.load(file)
+            modules += root.imports if root.kind == "bundle" else (root,)
+        module = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+        devmod.save(module, output, compress=compress)
     if not quiet:
         kinds = dict.fromkeys(each.kind for each in modules)
         amount = "1 candidate" if len(modules) == 1 else f"{len(modules)} candidates"

@@ -11,7 +11,7 @@ from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
 from devmod_targets._cli._assignment import Assignment, assign
 from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
-from devmod_targets._writable import check_writable
+from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
 
 
@@ -98,43 +98,55 @@ def command(
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(assignments)}; choose a name that ends in .devmod")
     if not to_stdout:
         check_writable(output)
-    texts = _read_sources(sources)
-    modules = [
-        devmod.compile(
-            texts[each.source],
-            each.target,
-            name=name,
-            language=each.language,
-            fmap=fmap,
-            options=options,
-            defines=macros,
-            include=include,
-            block=block,
-            local=local,
-        )
-        for each in assignments
-    ]
-    _check_names(sources, assignments, modules)
-    if is_bundle:
-        root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
-        if to_stdout:
-            write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
-            return
-        devmod.save(root, output, compress=compress, with_sources=with_sources)
-    else:
-        (module,) = modules
-        spec = find_spec(module.kind)
-        suffixes = [suffix for suffix, fmt in spec.suffixes.items() if fmt == module.format] if spec is not None else []
-        if spec is not None and suffixes and output.suffix[1:].lower() not in spec.suffixes:
-            raise click.UsageError(
-                f"{output}: {module.kind} has no files of that suffix; choose a name that ends in .devmod, "
-                f"or in .{suffixes[0]} for the raw payload"
+    with noting_interrupts(*_files(output)):
+        texts = _read_sources(sources)
+        modules = [
+            devmod.compile(
+                texts[each.source],
+                each.target,
+                name=name,
+                language=each.language,
+                fmap=fmap,
+                options=options,
+                defines=macros,
+                include=include,
+                block=block,
+                local=local,
             )
-        module.write_to_file(output)
+            for each in assignments
+        ]
+        _check_names(sources, assignments, modules)
+        if is_bundle:
+            root = modules[0] if len(modules) == 1 else devmod.bundle(*modules, mixed=mixed)
+            if to_stdout:
+                write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
+                return
+            devmod.save(root, output, compress=compress, with_sources=with_sources)
+        else:
+            _write_payload(modules[0], output)
     if not quiet:
         for module in modules:
             echo(f"{module.kind} {module.format}: {', '.join(module.functions)}")
         echo(f"{output}: {size(output.stat().st_size)}")
+
+
+def _files(output: Path) -> list[Path]:
+    """Return the files that the command writes: none for standard output, and the metadata beside a raw payload."""
+    if str(output) == STDOUT:
+        return []
+    return [output] if output.suffix.lower() == ".devmod" else [output, output.with_suffix(".tvm_meta.json")]
+
+
+def _write_payload(module: devmod.Module, output: Path) -> None:
+    """Write a raw payload. Raise UsageError if the suffix is not one of the module's format."""
+    spec = find_spec(module.kind)
+    suffixes = [suffix for suffix, fmt in spec.suffixes.items() if fmt == module.format] if spec is not None else []
+    if spec is not None and suffixes and output.suffix[1:].lower() not in spec.suffixes:
+        raise click.UsageError(
+            f"{output}: {module.kind} has no files of that suffix; choose a name that ends in .devmod, "
+            f"or in .{suffixes[0]} for the raw payload"
+        )
+    module.write_to_file(output)
 
 
 def _default_output(sources: tuple[Path, ...]) -> Path:

@@ -13,6 +13,7 @@ from devmod.backend import find_spec
 from devmod.commands import complete_kind, debug_option, echo
 from devmod.errors import FormatError, did_you_mean, list_names
 from devmod.targets import KINDS
+from devmod_targets._writable import noting_interrupts
 
 
 @click.command(
@@ -68,8 +69,9 @@ def command(folder: Path, targets: tuple[str, ...], output: str, no_schema: bool
     for each, text in contents.items():
         if not force and os.path.lexists(each) and not _has_text(each, text):
             raise FormatError(f"{each} exists; --force overwrites it")
-    for each, text in contents.items():
-        _write(each, text)
+    with noting_interrupts(*contents):
+        for each, text in contents.items():
+            _write(each, text)
     if not quiet:
         where = "" if str(folder) == "." else f" {folder}"
         echo(f"{path}: {len(sources)} source{'s' if len(sources) > 1 else ''}. To build them: devmod build{where}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import devmod
 from devmod.backend import DiskCache
+from devmod_targets._writable import noting_interrupts
 from devmod_targets.build.constants import load_constants
 from devmod_targets.build.toolchains import file_digest
 
@@ -52,4 +53,5 @@ def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:
     constants = load_constants(plan.folder, plan.constants)
     nodes = [*modules, *([constants] if constants is not None else [])]
     root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
-    devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
+    with noting_interrupts(path):
+        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
