@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -374,7 +375,8 @@ def test_the_error_names_fallbacks(register: Register) -> None:
 
 def test_the_error_names_candidates_without_a_device(register: Register) -> None:
     def no_driver() -> list[FakeDevice]:
-        raise devmod.DeviceNotFoundError("no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'")
+        reason = "no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'"
+        raise devmod.DeviceNotFoundError(reason) from OSError("libOpenCL.so.1 cannot be opened")
 
     Runtime(register, "cuda")
     Runtime(register, "opencl", devices=False)
@@ -387,6 +389,7 @@ def test_the_error_names_candidates_without_a_device(register: Register) -> None
         "  2. opencl/cl: no OpenCL driver is installed: pip install 'devmod-opencl[pocl]'\n"
         f"  3. webgpu/wgsl: {missing('webgpu')}"
     )
+    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1  # that of the caller, with all reasons
 
 
 @pytest.mark.row("R8")

@@ -178,13 +178,12 @@ def _no_candidate(name: str, notes: Sequence[tuple[Module, DevmodError]]) -> Dev
     lines = [f"\n  {number}. {describe_candidate(module)}: {problem}" for number, (module, problem) in enumerate(notes[:MAX_LISTED], 1)]
     more = f"\n  and {len(notes) - MAX_LISTED} more" if len(notes) > MAX_LISTED else ""
     text = f"no candidate of the bundle can run {name!r} here:{''.join(lines)}{more}"
-    for family in (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError):
-        cause = next((problem for _, problem in notes if isinstance(problem, family)), None)
-        if cause is not None:
-            error = family(text, kind="bundle", function=name)
-            error.__cause__ = cause
-            return error
-    return DevmodError(text, kind="bundle", function=name)
+    families = (PluginError, DeviceNotFoundError, RuntimeNotLinkedError, NotRegisteredError)
+    family = next((each for each in families if any(isinstance(problem, each) for _, problem in notes)), DevmodError)
+    error = family(text, kind="bundle", function=name)
+    # A broken plugin has a traceback for its author. The text has the others' reasons.
+    error.__cause__ = next((problem for _, problem in notes if isinstance(problem, PluginError)), None)
+    return error
 
 
 def describe_candidate(module: Module) -> str:
