@@ -84,7 +84,7 @@ def _unusable(paths: list[str]) -> str:
 
 def _has_text(path: Path, text: str) -> bool:
     try:
-        return path.read_bytes() == text.encode()
+        return path.is_file() and path.read_bytes() == text.encode()
     except OSError:
         return False
 

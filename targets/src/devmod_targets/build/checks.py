@@ -140,10 +140,16 @@ class Checks:
         if not path:
             return
         # Some systems ignore the case of a name, and others do not.
-        if posixpath.basename(path) in self._names(os.path.dirname(real)) and os.path.isfile(real):
+        is_listed = posixpath.basename(path) in self._names(os.path.dirname(real))
+        if is_listed and os.path.isfile(real):
             return
-        kind = "is a folder; expected a file" if os.path.isdir(real) else f"does not exist{self._suggestion(path)}"
-        self._add(keys, f"{path!r} {kind}")
+        if os.path.isdir(real):
+            problem = "is a folder; expected a file"
+        elif is_listed and os.path.exists(real):
+            problem = "is a pipe or a device; expected a file"
+        else:
+            problem = f"does not exist{self._suggestion(path)}"
+        self._add(keys, f"{path!r} {problem}")
 
     def _suggestion(self, path: str) -> str:
         folder, name = posixpath.split(path)

@@ -11,6 +11,7 @@ import os
 import re
 from hashlib import sha256
 
+from devmod.backend import open_regular
 from devmod_targets.authoring._directives import scan
 
 TYPE_CHECKING = False
@@ -157,7 +158,7 @@ def closure_of(source: str, include: Sequence[str], tree: SourceTree) -> Closure
     source = os.path.realpath(source)
     first = tree.file(source)
     if first is None:
-        with open(source, "rb"):
+        with open_regular(source):
             raise IsADirectoryError(21, os.strerror(21), source)
     places = (os.path.dirname(source), *map(os.path.realpath, include))
     files = {source: first}

@@ -13,7 +13,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import import_module
 
-from devmod.backend import DiskCache, environment_text
+from devmod.backend import DiskCache, environment_text, open_regular
 from devmod.plugins import CORE, find_spec, registered
 
 TYPE_CHECKING = False
@@ -98,7 +98,7 @@ def _cached_digest(state: tuple[str, ...], paths: Sequence[str]) -> str:
         return known.decode("ascii", "replace")
     digest = sha256()
     for path in paths:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     result = digest.hexdigest()

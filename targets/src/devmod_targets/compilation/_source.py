@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import detect_form, find_spec
-from devmod.errors import CompileError
+from devmod.backend import detect_form, find_spec, open_regular
+from devmod.errors import CompileError, FormatError
 from devmod.targets import KINDS
 from devmod_targets._text import is_utf8
 from devmod_targets.authoring import check_source_text, decode_source
@@ -55,8 +55,11 @@ def read_source(
         raise CompileError(
             f"the name of the file {path!r} is not UTF-8, and the payload's origin has that name: rename the file", kind=spec.kind
         )
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        with open_regular(path, hint="Pass the text, or - on the command line for standard input") as file:
+            data = file.read()
+    except FormatError as error:
+        raise CompileError(str(error), kind=spec.kind) from None
     folder, name = os.path.split(path)
     suffix = os.path.splitext(name)[1][1:].lower()
     if language is None and suffix not in spec.languages:

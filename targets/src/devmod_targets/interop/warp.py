@@ -15,6 +15,7 @@ from math import prod
 from pathlib import Path
 
 import devmod
+from devmod.backend import open_regular
 from devmod.errors import ArgumentError, FormatError, list_names
 from devmod_targets.interop._warp_source import WarpKernel, read_block, read_kernels
 from devmod_targets.nvidia import read_cubin, read_ptx
@@ -50,7 +51,7 @@ def load(folder: str | os.PathLike[str], name: str = "") -> devmod.Module:
     Raises
     ------
     FormatError
-        The folder has no module of Warp or several, a file is damaged, or an image does not fit the source.
+        The folder has no module of Warp or several, a file is damaged or no regular file, or an image does not fit the source.
     OSError
         A file cannot be read.
     """
@@ -186,8 +187,9 @@ def _function(
 
 def _read_sizes(path: Path) -> dict[str, int]:
     """Return the sizes of shared memory by name."""
+    text = _read(path)
     try:
-        data = json.loads(_read(path))
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path.name!r} is damaged: it is not JSON ({error})", kind="cuda") from None
     if not isinstance(data, dict) or not all(type(size) is int and size >= 0 for key, size in data.items() if key.endswith("_smem_bytes")):
@@ -196,7 +198,7 @@ def _read_sizes(path: Path) -> dict[str, int]:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise FormatError(f"{path.name!r} is too large: over {_LARGEST >> 20} MiB", kind="cuda")
