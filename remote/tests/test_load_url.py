@@ -6,6 +6,7 @@ import hashlib
 import os
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 import toy_backend as toy
@@ -156,10 +157,87 @@ def test_offline_without_an_entry_is_an_error(server: Server, by_variable: bool,
     with pytest.raises(devmod.FetchError) as caught:
         devmod.load(server.url(), offline=None if by_variable else True)
     assert str(caught.value) == (
-        f"'{server.url()}' cannot be read offline: it is not in the cache. Load it once with offline=False, and get the functions that are needed"
+        f"'{server.url()}' cannot be read offline: it is not in the cache. Load it once with offline=False and the same storage_options, "
+        "and get the functions that are needed"
     )
     assert isinstance(caught.value, OSError)
     assert server.requests == []
+
+
+def names_in(cache: Path) -> set[str]:
+    return {path.name for path in (cache / "remote").iterdir()}
+
+
+def by_account(handler: Handler, server: Server) -> bool:
+    """Answer with the bundle of the account in the headers."""
+    server.files["k.devmod"] = bundle_of(toy=(handler.headers["X-Account"] or "nobody").encode())
+    return False
+
+
+ACCOUNTS: list[dict[str, Any]] = [
+    {"headers": {"X-Account": "first", "X-Key": "hunter2"}, "use_listings_cache": True},
+    {"headers": {"X-Account": "second", "X-Key": "hunter2"}},
+    {},
+]
+
+
+def test_accounts_with_one_url_do_not_share_its_entry(server: Server, cache: Path) -> None:
+    names = set[str]()
+    for options in ACCOUNTS:
+        server.answers = [by_account]
+        module = devmod.load(server.url(), storage_options=options)
+        assert len(names_in(cache) - names) == 1
+        names = names_in(cache)
+        assert devmod.load(server.url(), storage_options=options, offline=True).save_to_bytes() == module.save_to_bytes()
+    again = {"use_listings_cache": True, "headers": {"X-Key": "hunter2", "X-Account": "first"}}  # a map has no order
+    assert devmod.load(server.url(), storage_options=again, offline=True).save_to_bytes() == b"first"
+    with pytest.raises(devmod.FetchError):
+        devmod.load(server.url(), storage_options={"headers": {"X-Account": "third"}}, offline=True)
+
+
+def test_the_name_of_an_entry_is_no_digest_of_a_secret(server: Server, cache: Path) -> None:
+    """Someone who sees the names could compare them with the digests of guesses."""
+    server.files["k.devmod"] = bundle_of(first=b"small")
+    url = server.url().replace("//", "//user:hunter2@")
+    devmod.load(url)
+    devmod.load(server.url(), storage_options={"headers": {"X-Key": "hunter2"}})
+    guesses = [(url,), ("first bytes", url), ("bundle at a URL", url), ("bundle of an account", url)]
+    assert len(names_in(cache)) == 2
+    assert not names_in(cache) & {f"{DiskCache.key(*each)}.bin" for each in guesses}
+
+
+def test_an_entry_of_an_older_release_is_not_read(server: Server) -> None:
+    """Its name did not depend on the account."""
+    DiskCache("remote").write(DiskCache.key("first bytes", server.url()), bundle_of(first=b"of another account"))
+    for options in ({}, {"headers": {"X-Account": "first"}}):
+        with pytest.raises(devmod.FetchError, match="it is not in the cache"):
+            devmod.load(server.url(), offline=True, storage_options=options)
+
+
+def test_options_that_cannot_be_compared(server: Server, cache: Path) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    options = {"client_kwargs": {"middlewares": (runtime,)}}
+    with pytest.raises(devmod.FetchError) as caught:
+        devmod.load(server.url(), storage_options=options, offline=True)
+    assert str(caught.value) == (
+        f"'{server.url()}' cannot be read offline: storage_options has a value of type function, which the cache cannot compare. "
+        "Load it with strings, bytes, numbers, and lists and maps of them"
+    )
+
+
+class SecretText(str):
+    """A text with a repr that does not show it."""
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
+def test_a_text_that_hides_its_value_is_compared_by_it(server: Server) -> None:
+    server.files["k.devmod"] = bundle_of(first=A)
+    devmod.load(server.url(), storage_options={"headers": {"X-Key": SecretText("one")}})
+    devmod.load(server.url(), storage_options={"headers": {"X-Key": "one"}}, offline=True)
+    with pytest.raises(devmod.FetchError):
+        devmod.load(server.url(), storage_options={"headers": {"X-Key": SecretText("two")}}, offline=True)
 
 
 def test_the_argument_offline_has_priority_over_the_variable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

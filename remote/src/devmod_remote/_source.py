@@ -1,6 +1,6 @@
 """The bytes of a bundle at a URL: from the cache on the disk, or through fsspec.
 
-The cache has the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL.
+The cache has the index and the modules' bytes by their SHA-256, and the first bytes of each bundle by its URL and `storage_options`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from devmod.backend import DiskCache, debug, environment_flag, open_regular
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error
 from devmod_remote._http import HttpError, get_range
+from devmod_remote._keys import key_of
 
 #: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
 FIRST = 3072
@@ -39,7 +40,7 @@ class UrlSource:
     retries
         How often a failed read is repeated.
     storage_options
-        The options of fsspec's file system.
+        The options of fsspec's file system. Offline, they must be those with which the bundle was loaded before.
 
     Attributes
     ----------
@@ -91,14 +92,23 @@ class UrlSource:
         FetchError
             They cannot be read; offline, they are not in the cache.
         """
-        key = DiskCache.key("first bytes", self._url)
-        cached = self._cache.read(key)
+        key = ""
+        try:
+            if not self._is_local:
+                key = key_of(self._url, self._options, has_secrets=bool(_secrets_of(self._url)))
+        except TypeError as error:
+            if self._offline:
+                raise FetchError(
+                    f"{self.place} cannot be read offline: storage_options has a value of type {error}, which the cache cannot compare. "
+                    "Load it with strings, bytes, numbers, and lists and maps of them"
+                ) from None
+        cached = self._cache.read(key) if key else None
         if not self._offline:
             self._first = self._fetch(0, FIRST)
-            if cached != self._first:
+            if key and cached != self._first:
                 self._store(key, self._first)
         elif cached is None:
-            raise self._not_cached("it")
+            raise self._not_cached("it", " and the same storage_options")
         else:
             self._first = cached
         return self._first
@@ -134,10 +144,10 @@ class UrlSource:
         if not self._is_local:
             self._cache.write(key, data)
 
-    def _not_cached(self, what: str) -> FetchError:
+    def _not_cached(self, what: str, condition: str = "") -> FetchError:
         return FetchError(
-            f"{self.place} cannot be read offline: {what} is not in the cache. Load it once with offline=False, and get the functions "
-            "that are needed"
+            f"{self.place} cannot be read offline: {what} is not in the cache. Load it once with offline=False{condition}, and get the "
+            "functions that are needed"
         )
 
     def _fetch(self, start: int, stop: int) -> bytes:
