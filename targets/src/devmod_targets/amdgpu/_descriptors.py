@@ -5,9 +5,8 @@ Source: LLVM's "User Guide for AMDGPU Backend", kernel descriptor. The dynamic s
 
 from __future__ import annotations
 
-from struct import Struct
-
 from devmod.errors import FormatError, quote_name
+from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, LOADED, ElfTables
 from devmod_targets.elf import find_damage
 
 TYPE_CHECKING = False
@@ -16,12 +15,8 @@ if TYPE_CHECKING:
 
     from devmod.backend import Binary
 
-#: The type, the offset, the size, the link and the step of a section; a symbol; the fields of a segment.
-_SECTION = Struct("<4xI16xQQI12xQ")
-_SYMBOL = Struct("<IBBHQQ")
-_SEGMENT = Struct("<IIQQQQQQ")
-_DYNAMIC_SYMBOLS = 11
-_LOAD, _EXECUTABLE = 1, 1
+#: The flag of a segment that has code.
+_EXECUTABLE = 1
 #: The limits on the tables of dynamic symbols, of which ELF allows one, and on the loaded segments, of which a code object has about six.
 _MAX_TABLES, _MAX_LOADED = 1, 64
 #: The limit on the bytes of a symbol's name: the names of many symbols may end at one place.
@@ -52,52 +47,39 @@ def check_code_object(code: Binary, symbols: Iterable[str]) -> None:
 
 
 def _find_damage(code: memoryview, symbols: list[str]) -> str:
-    (table, step, count) = (int.from_bytes(code[start:end], "little") for start, end in ((32, 40), (54, 56), (56, 58)))
-    segments = [_SEGMENT.unpack_from(code, table + step * number) for number in range(count)]
-    loaded = [segment for segment in segments if segment[0] == _LOAD]
+    elf = ElfTables(code)
+    loaded = [segment for segment in elf.segments() if segment[0] == LOADED]
     if len(loaded) > _MAX_LOADED:
         return f"it has {len(loaded)} loaded segments; expected at most {_MAX_LOADED}"
-    tables = _symbol_tables(code)
+    tables = [
+        (number, link)
+        for number, (_, kind, _, _, link, _, width) in enumerate(elf.sections())
+        if kind == DYNAMIC_SYMBOLS and width == elf.symbol_bytes and link < elf.section_count
+    ]
     if len(tables) > _MAX_TABLES:
         return f"it has {len(tables)} tables of dynamic symbols; expected at most {_MAX_TABLES}"
-    addresses = dict(_dynamic_symbols(code, tables, {symbol.encode() for symbol in symbols}))
+    addresses = dict(_dynamic_symbols(elf, tables, {symbol.encode() for symbol in symbols}))
     for symbol in symbols:
         label = f"the kernel {quote_name(symbol.removesuffix('.kd'))}"
         address = addresses.get(symbol.encode())
         if address is None:
             return f"{label} has no descriptor"
-        place = next(
-            (start + address - at for _, _, start, at, _, size, _, _ in loaded if at <= address <= at + size - _DESCRIPTOR_BYTES), -1
-        )
+        place = next((start + address - at for _, _, start, at, size in loaded if at <= address <= at + size - _DESCRIPTOR_BYTES), -1)
         if place < 0:
             return f"the descriptor of {label} is outside of the file"
         entry = address + int.from_bytes(code[place + 16 : place + 24], "little", signed=True)
-        if entry % _ENTRY_ALIGNMENT or not any(
-            flags & _EXECUTABLE and at <= entry < at + size for _, flags, _, at, _, size, _, _ in loaded
-        ):
+        if entry % _ENTRY_ALIGNMENT or not any(flags & _EXECUTABLE and at <= entry < at + size for _, flags, _, at, size in loaded):
             return f"the code of {label} is outside of the file"
     return ""
 
 
-def _symbol_tables(code: memoryview) -> list[tuple[int, int, memoryview]]:
-    """Return the offset and the size of each table of dynamic symbols, and its names."""
-    table, step, count = (int.from_bytes(code[start:end], "little") for start, end in ((40, 48), (58, 60), (60, 62)))
-    sections = [_SECTION.unpack_from(code, table + step * number) for number in range(count)]
-    return [
-        (offset, size, code[sections[link][1] : sections[link][1] + sections[link][2]])
-        for kind, offset, size, link, width in sections
-        if kind == _DYNAMIC_SYMBOLS and width == _SYMBOL.size and link < len(sections)
-    ]
-
-
-def _dynamic_symbols(code: memoryview, tables: Iterable[tuple[int, int, memoryview]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Yield the symbols of `names` in the tables, with their addresses."""
+def _dynamic_symbols(elf: ElfTables, tables: Iterable[tuple[int, int]], names: set[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the symbols of `names` in the tables, with their addresses. A table is a section and the section of its names."""
     lengths = {len(name) for name in names}
     longest = min(max(lengths, default=0), _MAX_NAME)
-    for offset, size, view in tables:
-        strings = bytes(view)
-        for at in range(offset, offset + size - _SYMBOL.size + 1, _SYMBOL.size):
-            start, _, _, section, address, _ = _SYMBOL.unpack_from(code, at)
+    for table, link in tables:
+        strings = bytes(elf.contents(link))
+        for start, _, section, address, _ in elf.symbols(elf.contents(table)):
             end = strings.find(b"\0", start, start + longest + 1)
             if section and end - start in lengths and strings[start:end] in names:
                 yield strings[start:end], address

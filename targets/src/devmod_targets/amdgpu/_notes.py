@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from devmod.errors import FormatError
+from devmod_targets._elf_tables import NOTES, ElfTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
     from devmod.backend import Binary
 
 Dims = tuple[int, int, int]
-_NOTE_SECTION, _METADATA = 7, 32
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+_METADATA = 32
 _MAX_NOTES = 1 << 26
-_MAX_SECTIONS = 4096
 #: The most entries of a map or an array in the notes.
 _MAX_ITEMS = 1 << 16
 
@@ -159,14 +158,16 @@ def _metadata(code: memoryview) -> Iterator[memoryview]:
     """Yield the descriptor of each note with metadata."""
     if len(code) < 64 or bytes(code[:6]) != b"\x7fELF\x02\x01":
         raise _damaged("it does not begin with the header of a 64-bit ELF file")
-    (table,) = struct.unpack_from("<Q", code, 40)
-    step, count = struct.unpack_from("<HH", code, 58)
-    if step != _SECTION.size or count > _MAX_SECTIONS or table + step * count > len(code):
+    try:
+        tables = ElfTables(code)
+        sections = tables.sections() if tables.section_count else None
+    except ValueError:
+        sections = None
+    if sections is None:
         raise _damaged("its section headers end outside the file")
     total = 0
-    for number in range(count):
-        _, kind, _, _, offset, size, *_ = _SECTION.unpack_from(code, table + step * number)
-        if kind != _NOTE_SECTION:
+    for _, kind, offset, size, *_ in sections:
+        if kind != NOTES:
             continue
         if offset + size > len(code) or size > _MAX_NOTES:
             raise _damaged("its notes end outside the file")

@@ -6,10 +6,10 @@ The file comes from a stranger, so each offset is checked. Types that devmod has
 from __future__ import annotations
 
 from struct import error as struct_error
-from struct import unpack_from
 
 from devmod import Param
 from devmod.errors import FormatError
+from devmod_targets._elf_tables import NO_BITS, ElfTables
 from devmod_targets.authoring._declared import ReflectedFunction
 from devmod_targets.authoring._dwarf_entries import Entry, read_entries
 from devmod_targets.authoring._members import MemberType, describe_members, with_members
@@ -200,17 +200,13 @@ def _counts(type_: Entry) -> list[int]:
 
 def _sections(code: bytes) -> dict[str, memoryview]:
     """Return the debug sections of a little-endian ELF file."""
-    view, is_64 = memoryview(code), code[4:5] == b"\x02"
-    if bytes(view[:4]) != b"\x7fELF" or code[5:6] != b"\x01":
+    if code[:4] != b"\x7fELF" or code[5:6] != b"\x01":
         raise ValueError("the file is not a little-endian ELF file")
-    table = unpack_from("<Q" if is_64 else "<I", view, 40 if is_64 else 32)[0]
-    size, count, names = unpack_from("<3H", view, 58 if is_64 else 46)
-    layout = "<IIQQQQ" if is_64 else "<6I"
-    sections = [unpack_from(layout, view, table + size * number) for number in range(count)]
-    strings = view[sections[names][4] :][: sections[names][5]] if names < count else view[:0]
+    elf = ElfTables(code)
+    names = elf.names()
     results = {}
-    for section in sections:
-        name = bytes(strings[section[0] : section[0] + 64]).partition(b"\0")[0].decode("ascii", "replace")
-        if name.startswith(".debug_") and section[1] != 8:
-            results[name] = view[section[4] :][: section[5]]
+    for number, (start, kind, *_) in enumerate(elf.sections()):
+        name = bytes(names[start : start + 64]).partition(b"\0")[0].decode("ascii", "replace")
+        if name.startswith(".debug_") and kind != NO_BITS:
+            results[name] = elf.contents(number)
     return results

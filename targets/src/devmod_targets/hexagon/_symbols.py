@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import struct
+from devmod_targets._elf_tables import DYNAMIC_SYMBOLS, ElfTables
 
-_SYMBOL = struct.Struct("<IIIBBH")
-_DYNSYM, _FUNCTION, _LOCAL = 11, 2, 0
+_FUNCTION, _LOCAL = 2, 0
 
 
 def exported_functions(code: bytes) -> list[str]:
-    """Return the names of the functions in the dynamic symbol table of a 32-bit ELF file that ld.lld has written."""
-    (table,) = struct.unpack_from("<I", code, 32)
-    size, count = struct.unpack_from("<HH", code, 46)
-    sections = [struct.unpack_from("<10I", code, table + size * number) for number in range(count)]
+    """Return the names of the functions in the dynamic symbol table of an ELF file that ld.lld has written."""
+    elf = ElfTables(code)
     results = []
-    for section in sections:
-        if section[1] != _DYNSYM:
+    for number, (_, kind, _, _, link, _, _) in enumerate(elf.sections()):
+        if kind != DYNAMIC_SYMBOLS:
             continue
-        start, nbytes, names = section[4], section[5], sections[section[6]][4]
-        for offset in range(start, start + nbytes, _SYMBOL.size):
-            name, address, _, info, _, place = _SYMBOL.unpack_from(code, offset)
-            if info & 15 == _FUNCTION and info >> 4 != _LOCAL and place:
-                end = code.index(b"\0", names + name)
-                results.append((address, code[names + name : end].decode("utf-8", "backslashreplace")))
+        names = bytes(elf.contents(link))
+        for start, info, section, address, _ in elf.symbols(elf.contents(number)):
+            if info & 15 == _FUNCTION and info >> 4 != _LOCAL and section:
+                results.append((address, names[start : names.index(b"\0", start)].decode("utf-8", "backslashreplace")))
     return [name for _, name in sorted(results)]

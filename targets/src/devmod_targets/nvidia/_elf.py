@@ -1,15 +1,11 @@
-"""The section headers of a 64-bit little-endian ELF file, as cubins are.
-
-A section header has 64 bytes: name u32, type u32, flags u64, address u64, offset u64, size u64, link u32, info u32, alignment u64,
-size of an entry u64. The file's header has the machine at 18, the offset of the section headers at 40 (u64), their size at 58 (u16),
-their number at 60 (u16) and the number of the section of names at 62 (u16).
-"""
+"""The sections of a cubin, which is a 64-bit little-endian ELF file. The header of the file has the machine at 18."""
 
 from __future__ import annotations
 
-from struct import Struct, unpack_from
+from struct import unpack_from
 
 from devmod.errors import FormatError
+from devmod_targets._elf_tables import ElfTables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +15,6 @@ if TYPE_CHECKING:
 
 CUDA = 190
 _HEADER = 64
-#: The offset of the name, the type, the offset, the size and the field `info` of a section.
-_SECTION = Struct("<II16xQQ4xI16x")
-_TYPE = Struct("<4xI56x")
-_NO_DATA = 8
 _OVERLAP = "its sections overlap"
 
 
@@ -36,7 +28,7 @@ class Sections:
     """
 
     def __init__(self, data: Binary) -> None:
-        self._data = view = memoryview(data).cast("B")
+        view = memoryview(data).cast("B")
         if len(view) < _HEADER or bytes(view[:4]) != b"\x7fELF":
             raise error("its bytes do not begin with an ELF header")
         if view[4] != 2 or view[5] != 1:
@@ -44,15 +36,11 @@ class Sections:
         (machine,) = unpack_from("<H", view, 18)
         if machine != CUDA:
             raise error(f"its machine is {machine}; expected {CUDA} (CUDA)")
-        (table,) = unpack_from("<Q", view, 40)
-        step, count, names = unpack_from("<HHH", view, 58)
-        if count and (step != _SECTION.size or table + step * count > len(view) or names >= count):
-            raise error("its table of sections is outside of the file")
-        self._table = view[table : table + step * count]
-        self._names = b""
-        if count:
-            _, kind, offset, size, _ = self._header(names)
-            self._names = bytes(self._extent(offset, size)) if kind != _NO_DATA else b""
+        try:
+            self._tables = ElfTables(view)
+            self._names = bytes(self._tables.names())
+        except ValueError as problem:
+            raise error(str(problem)) from None
         #: The bytes that may still be read. Sections of a sound file do not overlap.
         self._room = 2 * len(view)
 
@@ -64,7 +52,7 @@ class Sections:
         # This loop is the most of the time in which a module with many kernels is loaded, so it uses local names.
         names, find, room, start_of_name, found = self._names, self._names.find, self._room, prefix.encode(), []
         length = len(start_of_name)
-        for number, (start, each, _, size, info) in enumerate(_SECTION.iter_unpack(self._table)):
+        for number, (start, each, _, size, _, info, _) in enumerate(self._tables.sections()):
             if each != kind:
                 continue
             end = find(b"\0", start)
@@ -81,25 +69,19 @@ class Sections:
 
     def of_type(self, kind: int) -> Iterator[memoryview]:
         """Yield the contents of each section of a type."""
-        for number, (each,) in enumerate(_TYPE.iter_unpack(self._table)):
+        for number, (_, each, _, size, _, _, _) in enumerate(self._tables.sections()):
             if each == kind:
-                self._room -= self._header(number)[3]
+                self._room -= size
                 if self._room < 0:
                     raise error(_OVERLAP)
                 yield self.contents(number)
 
     def contents(self, number: int) -> memoryview:
         """Return the bytes of a section."""
-        _, kind, offset, size, _ = self._header(number)
-        return memoryview(b"") if kind == _NO_DATA else self._extent(offset, size)
-
-    def _header(self, number: int) -> tuple[int, int, int, int, int]:
-        return _SECTION.unpack_from(self._table, _SECTION.size * number)
-
-    def _extent(self, offset: int, size: int) -> memoryview:
-        if offset + size > len(self._data):
-            raise error("a section is outside of the file")
-        return self._data[offset : offset + size]
+        try:
+            return self._tables.contents(number)
+        except ValueError as problem:
+            raise error(str(problem)) from None
 
 
 def error(problem: str) -> FormatError:
