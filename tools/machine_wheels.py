@@ -21,7 +21,7 @@ PART = 60 << 20
 #: What the tests and benchmarks import, beside devmod's own wheels. CuPy is too large for most lines; give its wheel beforehand.
 PACKAGES = (
     "backports.zstd", "click", "cuda-bindings", "cuda-core", "filelock", "hatchling", "hypothesis", "importlib-metadata", "libclang",
-    "ml_dtypes", "msgpack", "numpy", "pillow", "pluggy", "pyelftools", "pyopencl", "pytest", "pytest-xdist", "pytools", "rich",
+    "ml_dtypes", "msgpack", "numpy", "pillow", "pluggy", "pyopencl", "pytest", "pytest-xdist", "pytools", "rich",
     "typing-extensions", "vulkan", "wgpu",
 )  # fmt: skip
 #: NVIDIA's wheels of one toolkit: NVRTC refuses headers of another version.

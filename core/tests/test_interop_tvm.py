@@ -555,19 +555,6 @@ def missing_build_side(name: str) -> None:
     raise ModuleNotFoundError(f"No module named {name!r}", name="devmod_targets")
 
 
-def test_a_library_needs_pyelftools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "elftools"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "elftools", None)
-    (tmp_path / "k.so").write_bytes(b"\x7fELF")
-    monkeypatch.setitem(sys.modules, "elftools.elf.elffile", None)
-    with pytest.raises(devmod.ToolchainNotFoundError) as caught:
-        tvm.load_library(tmp_path / "k.so")
-    assert (
-        str(caught.value) == f"'{tmp_path / 'k.so'}' cannot be read: pyelftools is not installed. To add it: pip install 'devmod-core[tvm]'"
-    )
-
-
 def test_files_that_are_not_tvms_libraries(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tvm.load_library(tmp_path / "missing.so")

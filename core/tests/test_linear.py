@@ -278,4 +278,4 @@ def test_headers_that_overlap_are_refused(tmp_path: Path, size_at: int, count_at
     path.write_bytes(data)
     with pytest.raises(devmod.FormatError) as caught:
         symbol_bytes(str(path), memoryview(path.read_bytes()), "blob")
-    assert str(caught.value) == f"{str(path)!r} is a damaged ELF file: 65534 {what} do not fit into the file"
+    assert str(caught.value) == f"{str(path)!r} is a damaged ELF file: its table of {what} is outside of the file"

@@ -6,8 +6,7 @@ The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
     18 machine, u16          40 (32) offset of the section headers, u64 (u32)
     48 (36) flags, u32       58 (46) size of a section header, 60 (48) number of them, 62 (50) number of the section of names
 
-`machine_name` takes files of both byte orders, `elf_header` little-endian files alone. The symbols of shared libraries are read by
-pyelftools (`devmod_targets.interop.tvm`).
+`machine_name` takes files of both byte orders, `elf_header` little-endian files alone.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def load_library(path: str | os.PathLike[str]) -> Module:
     FormatError
         The file is not an ELF library, is damaged, or has no device modules.
     ToolchainNotFoundError
-        pyelftools or devmod-targets is not installed: ``pip install 'devmod-core[tvm]'``.
+        devmod-targets is not installed.
     OSError
         The file cannot be read.
     """
