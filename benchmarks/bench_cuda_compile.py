@@ -21,8 +21,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import cuda_driver
+from vendor_driver import ADD, VendorDriver
 
+DRIVER = VendorDriver("cuda")
 #: The most time of devmod.compile without the signature, as a ratio to NVRTC alone; and the most milliseconds of the receiver.
 MOST_RATIO, MOST_CACHED = 1.1, 2.0
 MATMUL = """
@@ -44,8 +45,8 @@ extern "C" __global__ void matmul(const float *a, const float *b, float *c, int 
     if (row < n && column < n) c[row * n + column] = sum;
 }
 """
-MANY = "".join(cuda_driver.SOURCE.replace(" add(", f" add{number}(") for number in range(20))
-SOURCES = {"add": cuda_driver.SOURCE, "matmul": MATMUL, "20 kernels": MANY}
+MANY = "".join(ADD.replace(" add(", f" add{number}(") for number in range(20))
+SOURCES = {"add": ADD, "matmul": MATMUL, "20 kernels": MANY}
 OPTIONS = ("-arch=sm_90", "--no-cache")
 
 
@@ -104,9 +105,9 @@ def measure_receiver(rounds: int) -> tuple[float, float, float]:
     """Return the milliseconds from the source to the kernel, compiled and with its module cached on disk, and from PTX."""
     import devmod
 
-    cuda_driver.launch_nothing()
-    source = devmod.compile(cuda_driver.SOURCE, "cuda -arch=sm_80 -format=cuda")
-    ptx = cuda_driver.add_kernel()
+    DRIVER.launch_nothing()
+    source = devmod.compile(ADD, "cuda -arch=sm_80 -format=cuda")
+    ptx = DRIVER.add_kernel()
     devmod.device("cuda")
 
     def load(module: Any) -> None:
@@ -133,14 +134,14 @@ def main() -> int:
         print(
             f"{name:<12} {bare:10.1f} {rest:11.1f} {ratio:6.2f} {MOST_RATIO:>5} {signature:14.1f}{'  over' if ratio > MOST_RATIO else ''}"
         )
-    if reason := cuda_driver.missing():
+    if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return int(over)
     with tempfile.TemporaryDirectory() as cache:
-        os.environ |= cuda_driver.environment("cuda-bindings") | {"DEVMOD_CACHE_DIR": cache}
+        os.environ |= DRIVER.environment("cuda-bindings") | {"DEVMOD_CACHE_DIR": cache}
         first, cached, ptx = measure_receiver(10 * options.rounds)
     over |= cached - ptx > MOST_CACHED
-    print(f"the receiver, {cuda_driver.place()}: compiled {first:.1f} ms, cached {cached:.2f} ms, of which PTX alone takes {ptx:.2f} ms")
+    print(f"the receiver, {DRIVER.place()}: compiled {first:.1f} ms, cached {cached:.2f} ms, of which PTX alone takes {ptx:.2f} ms")
     print(f"what the cached compiler costs: {cached - ptx:.2f} ms (most {MOST_CACHED} ms)")
     return int(over)
 

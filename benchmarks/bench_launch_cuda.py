@@ -23,9 +23,10 @@ import sys
 import time
 from collections.abc import Callable
 
-import cuda_driver
 import numpy as np
+from vendor_driver import ADD, VendorDriver
 
+DRIVER = VendorDriver("cuda")
 N = 64
 UNIT, ADDRESSES = "cuda.core, launch with buffers", "cuda.core, launch with addresses as ints"
 CUPY = "CuPy, RawKernel"
@@ -41,7 +42,7 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
     """Return a loop of launches for each contender, and the function that waits for all of them."""
     import devmod
 
-    module = cuda_driver.add_kernel()
+    module = DRIVER.add_kernel()
     device = devmod.device("cuda")
     function = module["add"]
     a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
@@ -76,7 +77,7 @@ def contenders() -> tuple[dict[str, Loop], Callable[[], None]]:
             function(a, b, c, N, grid=1, block=N)
 
     loops = {UNIT: call_core, ADDRESSES: call_core_with_addresses, PREPARED: call_prepared, GENERAL: call_devmod}
-    if cuda_driver.on_hardware():
+    if DRIVER.on_hardware():
         loops |= cupy_loop()
 
     def wait() -> None:
@@ -91,7 +92,7 @@ def cupy_loop() -> dict[str, Loop]:
     try:
         import cupy
 
-        kernel = cupy.RawKernel(cuda_driver.SOURCE, "add")
+        kernel = cupy.RawKernel(ADD, "add")
         arguments = (*(cupy.ones(N, "float32") for _ in range(3)), np.int32(N))
         kernel((1,), (N,), arguments)
     except Exception as error:  # noqa: BLE001 - the other figures do not depend on CuPy
@@ -107,7 +108,7 @@ def cupy_loop() -> dict[str, Loop]:
 
 def measure(rounds: int, launches: int) -> dict[str, float]:
     """Return the microseconds of one launch of each contender."""
-    cuda_driver.launch_nothing()
+    DRIVER.launch_nothing()
     loops, wait = contenders()
     times: dict[str, list[float]] = {name: [] for name in loops}
     for number in range(rounds + 2):
@@ -131,25 +132,25 @@ def main() -> int:
     if options.json:
         print(json.dumps(measure(options.rounds, options.launches)))
         return 0
-    if reason := cuda_driver.missing():
+    if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return 0
     over = False
-    print(f"{cuda_driver.place():<46} {'µs':>7} {'ratio':>6} {'most':>5}")
+    print(f"{DRIVER.place():<46} {'µs':>7} {'ratio':>6} {'most':>5}")
     for driver in DRIVERS:
-        reason = cuda_driver.missing_driver(driver)
+        reason = DRIVER.missing_driver(driver)
         if reason:
             print(f"{driver}: not measured, {reason}")
             continue
         arguments = [sys.executable, *sys.argv, "--json"]
-        environment = os.environ | cuda_driver.environment(driver)
+        environment = os.environ | DRIVER.environment(driver)
         process = subprocess.run(arguments, env=environment, check=False, stdout=subprocess.PIPE, text=True)
         if process.returncode:
             print(f"{driver}: failed")
             over = True
             continue
         medians = json.loads(process.stdout)
-        bounds = HARDWARE if cuda_driver.on_hardware() else STANDIN[driver]
+        bounds = HARDWARE if DRIVER.on_hardware() else STANDIN[driver]
         print(f"with {driver}")
         for name, median in medians.items():
             ratio, most = median / medians[UNIT], bounds.get(name)

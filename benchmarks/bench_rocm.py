@@ -29,21 +29,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import rocm_driver
+from vendor_driver import ROOT, VendorDriver
 
 import devmod
 
+DRIVER = VendorDriver("rocm")
 SOURCES = ("softmax.hip", "matmul.hip", "gaussian_blur.hip")
 TARGET = "rocm -arch=gfx1100"
 #: The bounds: the ratio to clang and lld alone, the milliseconds for the signatures above that, and the ratio to the driver's direct call.
 MOST_COMPILE, MOST_READER, MOST_PREPARED = 1.1, 15.0, 1.2
-ADD = """
-extern "C" __global__ void add(const float *a, const float *b, float *c, int n)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) c[i] = a[i] + b[i];
-}
-"""
 DRIVERS = ("ctypes", "hip-python")
 N = 64
 BARE, PREPARED, GENERAL = "the driver, bare and packed", "devmod, prepared", "devmod, general call"
@@ -102,7 +96,7 @@ def measure_compile(rounds: int) -> bool:
     over = False
     print(f"{'compiling':<20} {'bare, ms':>9} {'devmod, ms':>11} {'ratio':>6} {'most, ms':>9}")
     for name in SOURCES:
-        source = rocm_driver.ROOT / "examples" / "rocm" / name
+        source = ROOT / "examples" / "rocm" / name
         with tempfile.TemporaryDirectory() as folder:
 
             def bare(source: Path = source, folder: str = folder) -> None:
@@ -181,9 +175,9 @@ class BareLaunch:
 
 def measure_launches(driver: str, rounds: int, launches: int) -> dict[str, float]:
     """Return the microseconds of one launch of each contender."""
-    rocm_driver.launch_nothing()
+    DRIVER.launch_nothing()
     device = devmod.device("rocm")
-    module = devmod.compile(ADD, f"rocm -arch={device.arch.partition(':')[0]}", language="HIP")
+    module = DRIVER.add_kernel()
     function = module["add"]
     a, b, c = (device.from_numpy(np.ones(N, "float32")) for _ in range(3))
     function(a, b, c, N, grid=1, block=N)
@@ -214,17 +208,17 @@ def measure_launches(driver: str, rounds: int, launches: int) -> dict[str, float
 
 def print_launches(rounds: int, launches: int) -> bool:
     """Print the figures of the launches. Return whether one exceeds its bound."""
-    if reason := rocm_driver.missing():
+    if reason := DRIVER.missing():
         print(f"launching is not measured: {reason}")
         return False
     over = False
-    print(f"\n{'launching, ' + rocm_driver.place():<40} {'µs':>7} {'ratio':>6} {'most':>5}")
+    print(f"\n{'launching, ' + DRIVER.place():<40} {'µs':>7} {'ratio':>6} {'most':>5}")
     for driver in DRIVERS:
-        if reason := rocm_driver.missing_driver(driver):
+        if reason := DRIVER.missing_driver(driver):
             print(f"{driver}: not measured, {reason}")
             continue
         command = [sys.executable, __file__, "--driver", driver, "--rounds", str(rounds), "--launches", str(launches)]
-        output = subprocess.run(command, env=rocm_driver.environment(driver), check=True, stdout=subprocess.PIPE, text=True).stdout
+        output = subprocess.run(command, env=DRIVER.environment(driver), check=True, stdout=subprocess.PIPE, text=True).stdout
         figures = json.loads(output)
         print(f"with {driver}")
         for name, figure in figures.items():

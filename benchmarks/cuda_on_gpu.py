@@ -26,11 +26,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import cuda_driver
 import numpy as np
+from vendor_driver import ADD, VendorDriver
 
+DRIVER = VendorDriver("cuda")
 MOST = {"graph": 0.3, "module": 1.1, "cold": 0.5, "warm": 1.0}
-KERNELS = "".join(cuda_driver.SOURCE.replace(" add(", f" add{number}(") for number in range(100))
+KERNELS = "".join(ADD.replace(" add(", f" add{number}(") for number in range(100))
 N = 1 << 16
 CALL = f"f(a, b, c, {N}, grid={N} // 256, block=256)"
 DEVMOD = f"""
@@ -47,7 +48,7 @@ import numpy as np
 import cupy as cp
 a, b, c = np.ones({N}, 'f4'), np.full({N}, 2, 'f4'), np.zeros({N}, 'f4')
 x, y, z = cp.asarray(a), cp.asarray(b), cp.asarray(c)
-f = cp.RawKernel({cuda_driver.SOURCE!r}, 'add')
+f = cp.RawKernel({ADD!r}, 'add')
 f(({N} // 256,), (256,), (x, y, z, np.int32({N})))
 assert (z.get() == 3).all()
 """
@@ -72,7 +73,7 @@ def measure_graph(rounds: int) -> tuple[float, float]:
     import devmod
 
     device: Any = devmod.device("cuda")
-    function = cuda_driver.add_kernel()["add"]
+    function = DRIVER.add_kernel()["add"]
     stream = device.stream()
     arrays = [device.from_numpy(np.ones(64, "float32")) for _ in range(3)]
     launches = [function.bind(*arrays, 64, grid=1, block=64, stream=stream) for _ in range(64)]
@@ -122,8 +123,8 @@ def measure_processes(rounds: int) -> tuple[float, float | str, float | str]:
     arch = devmod.device("cuda").arch.partition(":")[0]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "add.devmod"
-        target = f"cuda -arch={arch}" if cuda_driver.on_hardware() else "cuda -arch=compute_75"
-        devmod.save(devmod.compile(cuda_driver.SOURCE, target), path)
+        target = f"cuda -arch={arch}" if DRIVER.on_hardware() else "cuda -arch=compute_75"
+        devmod.save(devmod.compile(ADD, target), path)
 
         def run(text: str, stderr: int | None = None, **variables: str) -> float:
             command = [sys.executable, "-c", text]
@@ -149,14 +150,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=51)
     rounds = parser.parse_args().rounds
-    if reason := cuda_driver.missing():
+    if reason := DRIVER.missing():
         print(f"not measured: {reason}")
         return 0
-    os.environ |= cuda_driver.environment(os.environ.get("DEVMOD_CUDA_DRIVER", "cuda-bindings"))
-    cuda_driver.show()
-    if not cuda_driver.on_hardware():
+    os.environ |= DRIVER.environment(os.environ.get("DEVMOD_CUDA_DRIVER", "cuda-bindings"))
+    DRIVER.show()
+    if not DRIVER.on_hardware():
         os.environ["DEVMOD_STANDIN_SKIP_CUBINS"] = "1"
-    print(f"{cuda_driver.place():<46} {'ms':>9} {'peer, ms':>9} {'ratio':>6} {'most':>5}")
+    print(f"{DRIVER.place():<46} {'ms':>9} {'peer, ms':>9} {'ratio':>6} {'most':>5}")
     over = False
 
     def row(name: str, own: float, peer: float | str, most: float | None) -> None:
@@ -166,7 +167,7 @@ def main() -> int:
             print(f"{name:<46} {own * 1e3:9.3f} {'–':>9} {'–':>6} {bound:>5}  {peer}", flush=True)
             return
         is_over = most is not None and own / peer > most
-        over |= is_over and cuda_driver.on_hardware()
+        over |= is_over and DRIVER.on_hardware()
         print(f"{name:<46} {own * 1e3:9.3f} {peer * 1e3:9.3f} {own / peer:6.2f} {bound:>5}{'  over' if is_over else ''}", flush=True)
 
     few = max(rounds // 10, 3)
