@@ -56,7 +56,7 @@ def test_one_directory_for_each_backend() -> None:
     from devmod.targets import KINDS
 
     targets = ROOT / "core" / "src" / "devmod" / "targets"
-    assert {path.parent.name for path in targets.glob("*/spec.py")} == set(KINDS)
+    assert {path.parent.name for path in targets.glob("*/__init__.py")} == set(KINDS)
     for plugin in (ROOT / "plugins").iterdir():
         if not (plugin / "pyproject.toml").exists():
             continue

@@ -260,7 +260,7 @@ def test_a_payload_of_any_kind_is_wrapped_and_saved() -> None:
 def test_specs_import_readers_at_their_first_call() -> None:
     script = (
         "import sys\n"
-        "from devmod.targets.cuda.spec import SPEC\n"
+        "from devmod.targets.cuda import SPEC\n"
         "assert not [name for name in sys.modules if 'architecture' in name or name.endswith('_elf')], sys.modules\n"
         "assert SPEC.architecture('cubin', b'') == ''\n"
     )

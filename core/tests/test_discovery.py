@@ -741,7 +741,7 @@ def test_other_finders_are_called_at_each_look_up(site: Path, tmp_path: Path, ca
 
 def test_core_is_listed_once_with_and_without_metadata(tmp_path: Path, cache: Path) -> None:
     folder = tmp_path / "site"
-    install(folder, "devmod-core", "0.0.1", {"devmod.targets": {"cuda": "devmod.targets.cuda.spec:SPEC", "nonsense": "a:b"}})
+    install(folder, "devmod-core", "0.0.1", {"devmod.targets": {"cuda": "devmod.targets.cuda:SPEC", "nonsense": "a:b"}})
     program = """
         import devmod
         print(devmod.registered("devmod.targets")["cuda"].provider == "devmod-core " + devmod.__version__)
@@ -781,5 +781,5 @@ def test_a_warm_look_up_imports_few_modules(indexed: Path, cache: Path, kind: st
         "importlib.metadata", "importlib_metadata", "devmod._plugins.scan", "click",
     }  # fmt: skip
     assert not unwanted & set(used.split())
-    specs = {f"devmod.targets.{name}.spec" for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")}
-    assert specs & set(used.split()) == ({"devmod.targets.cuda.spec"} if kind == "cuda" else set())
+    specs = {f"devmod.targets.{name}" for name in ("cuda", "hexagon", "metal", "opencl", "rocm", "vulkan", "webgpu")}
+    assert specs & set(used.split()) == ({"devmod.targets.cuda"} if kind == "cuda" else set())

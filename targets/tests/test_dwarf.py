@@ -27,7 +27,7 @@ def functions(name: str) -> dict[str, ReflectedFunction]:
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_signatures(name: str) -> None:
-    from devmod.targets.hexagon.spec import SPEC
+    from devmod.targets.hexagon import SPEC
 
     infos = merge_declared(SPEC, functions(name), None)  # without `odd`, whose argument has no type here
     assert [f"{key} {info}" for key, info in infos.items()] == [

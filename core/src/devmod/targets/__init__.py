@@ -1,4 +1,4 @@
-"""The kinds of core: a folder for each, with its TargetSpec (``spec.py``) and its architecture reader.
+"""The kinds of core: a package for each, with its TargetSpec (``SPEC``) and its architecture reader.
 
 The registry's table, the specs and the tests are made from the table `NAMES`. Wheels add kinds through the entry-point group
 ``devmod.targets``.
@@ -23,4 +23,4 @@ KINDS = tuple(NAMES)
 
 def spec_entry(kind: str) -> str:
     """Return the entry-point value of a kind's TargetSpec."""
-    return f"devmod.targets.{kind}.spec:SPEC"
+    return f"devmod.targets.{kind}:SPEC"

@@ -6,8 +6,8 @@ from hashlib import sha256
 
 from devmod import Origin
 from devmod.errors import CompileError, FormatError, list_names
+from devmod.targets.cuda import SPEC
 from devmod.targets.cuda.architecture import architecture, rank
-from devmod.targets.cuda.spec import SPEC
 from devmod_targets.authoring import Payload, merge_declared
 from devmod_targets.cuda._assemble import assemble
 from devmod_targets.cuda._declared_kernels import declaration_error, declared_kernels, without_types

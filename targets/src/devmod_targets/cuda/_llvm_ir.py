@@ -7,7 +7,7 @@ import re
 from devmod import Origin
 from devmod.backend import compile_error
 from devmod.errors import CompileError
-from devmod.targets.cuda.spec import SPEC
+from devmod.targets.cuda import SPEC
 from devmod_targets.authoring import Payload, merge_declared, options_and_defines
 from devmod_targets.authoring.llvm_signatures import ir_kernels
 from devmod_targets.authoring.zig import run_zig, toolchain

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from devmod.targets.cuda.spec import SPEC
+from devmod.targets.cuda import SPEC
 from devmod_targets.authoring._mangled import parse_function
 from devmod_targets.authoring.clang import MAX_ERRORS, VIRTUAL_FOLDER, LocationSet, load_libclang
 from devmod_targets.authoring.instances import expression_number, instance_variables, parameter_names, referenced_function, template_of

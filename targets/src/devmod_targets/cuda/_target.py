@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod import Target
 from devmod.errors import CompileError
-from devmod.targets.cuda.spec import SPEC
+from devmod.targets.cuda import SPEC
 from devmod_targets.cuda import nvrtc
 
 TYPE_CHECKING = False

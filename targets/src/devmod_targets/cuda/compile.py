@@ -10,7 +10,7 @@ import re
 
 from devmod import Origin
 from devmod.errors import CompileError, FormatError, ToolchainNotFoundError
-from devmod.targets.cuda.spec import SPEC
+from devmod.targets.cuda import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, complete_source, merge_declared, warn_caller
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._declared_kernels import declared_kernels

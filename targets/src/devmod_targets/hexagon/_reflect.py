@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devmod.targets.hexagon.spec import SPEC
+from devmod.targets.hexagon import SPEC
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances
 from devmod_targets.authoring.clang import element_type, load_libclang

@@ -6,7 +6,7 @@ import re
 from tempfile import TemporaryDirectory
 
 from devmod.errors import CompileError, FormatError
-from devmod.targets.hexagon.spec import SPEC
+from devmod.targets.hexagon import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild
 from devmod_targets.authoring.clang_options import SAVE_TEMPS, check_symbols, clang_options, take_flag

@@ -7,7 +7,7 @@ diagnostics only unknown names are reported, as warnings: devmod declares Metal'
 from __future__ import annotations
 
 from devmod.errors import compile_error
-from devmod.targets.metal.spec import SPEC
+from devmod.targets.metal import SPEC
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring._open_block import open_functions
 from devmod_targets.authoring.clang import load_libclang

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 
 from devmod.errors import CompileError
-from devmod.targets.metal.spec import SPEC
+from devmod.targets.metal import SPEC
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,

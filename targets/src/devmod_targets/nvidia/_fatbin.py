@@ -12,7 +12,7 @@ from struct import unpack_from
 
 from devmod.backend import escape
 from devmod.errors import FormatError
-from devmod.targets.cuda.spec import SPEC
+from devmod.targets.cuda import SPEC
 from devmod_targets._decompress import decompress_zstd
 from devmod_targets.nvidia._lz4 import decompress_block
 

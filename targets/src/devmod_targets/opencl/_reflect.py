@@ -11,7 +11,7 @@ import re
 
 from devmod import Param
 from devmod.errors import CompileError, compile_error
-from devmod.targets.opencl.spec import SPEC
+from devmod.targets.opencl import SPEC
 from devmod_targets.authoring import ReflectedFunction, include_hint, with_members
 from devmod_targets.authoring._clang_records import record_members, uses_location
 from devmod_targets.authoring._open_block import open_functions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod.errors import CompileError
-from devmod.targets.opencl.spec import SPEC
+from devmod.targets.opencl import SPEC
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,

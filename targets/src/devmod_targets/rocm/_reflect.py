@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError
-from devmod.targets.rocm.spec import SPEC
+from devmod.targets.rocm import SPEC
 from devmod_targets.authoring import ReflectedFunction
 from devmod_targets.authoring._open_block_cuda import open_kernels
 from devmod_targets.authoring.c_functions import CFunctions, parse_source, text_with_instances

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from devmod.backend import array_bytes, parse_dtype
 from devmod.errors import CompileError, FormatError
-from devmod.targets.rocm.spec import SPEC
+from devmod.targets.rocm import SPEC
 from devmod_targets.amdgpu import read_code_object
 from devmod_targets.authoring import CompileRequest, Payload, merge_declared, warn_caller
 from devmod_targets.authoring.clang_build import ClangBuild

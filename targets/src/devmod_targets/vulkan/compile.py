@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from devmod import Origin
 from devmod.errors import CompileError
-from devmod.targets.vulkan.spec import SPEC
+from devmod.targets.vulkan import SPEC
 from devmod_targets.authoring import (
     CompileRequest,
     Payload,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from devmod import Origin
 from devmod.errors import CompileError
-from devmod.targets.webgpu.spec import SPEC
+from devmod.targets.webgpu import SPEC
 from devmod_targets.authoring import CompileRequest, Payload, check_target_options, merge_declared, warn_caller
 from devmod_targets.webgpu._naga import check
 from devmod_targets.wgsl import survey_wgsl

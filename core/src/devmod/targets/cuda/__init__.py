@@ -1,1 +1,26 @@
-"""The target spec of CUDA, and the reader of its architectures."""
+"""CUDA: source, PTX, cubin and fatbin payloads. A module has one binary.
+
+Variants: "sm_90", "sm_90a", "compute_90:ptx8.4", "sm_80,sm_90" (architecture.py has the rules).
+"""
+
+from __future__ import annotations
+
+from devmod._values.spec import TargetSpec
+
+SPEC = TargetSpec(
+    "cuda",
+    title="CUDA",
+    distribution="devmod-cuda",
+    formats=("cuda", "ptx", "cubin", "fatbin"),
+    text_formats=("cuda", "ptx"),
+    source_formats=("cuda",),
+    source_keys=("cuda", "ptx", "ll"),
+    default_source=("cuda",),
+    suffixes={"cu": "cuda", "cuda": "cuda", "ptx": "ptx", "cubin": "cubin", "fatbin": "fatbin"},
+    languages={"cu": "CUDA C++", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin", "ll": "LLVM IR", "bc": "LLVM bitcode"},
+    compiler="devmod_targets.cuda.compile:compile",
+    build_extra="build-cuda",
+    compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
+    architecture="devmod.targets.cuda.architecture:architecture",
+    rank="devmod.targets.cuda.architecture:rank",
+)

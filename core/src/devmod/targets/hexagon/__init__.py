@@ -1,1 +1,25 @@
-"""The target spec of Hexagon, and the reader of its architectures."""
+"""Hexagon: a module has one shared object.
+
+Variants: "v68", "v67t" (architecture.py has the rules).
+"""
+
+from __future__ import annotations
+
+from devmod._values.spec import TargetSpec
+
+SPEC = TargetSpec(
+    "hexagon",
+    title="Hexagon",
+    distribution="devmod-hexagon",
+    formats=("so",),
+    source_keys=("asm", "ir", "obj", "bc"),
+    source_aliases={"s": "asm", "ll": "ir"},
+    default_source=("asm",),
+    languages={"c": "C", "cpp": "C++", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly", "o": "object"},
+    compiler="devmod_targets.hexagon.compile:compile",
+    build_extra="build-hexagon",
+    has_grid=False,
+    compiled_as={"elf": "so"},
+    architecture="devmod.targets.hexagon.architecture:architecture",
+    rank="devmod.targets.hexagon.architecture:rank",
+)

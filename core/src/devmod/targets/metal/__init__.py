@@ -1,1 +1,20 @@
-"""The target spec of Metal."""
+"""Metal: a map of entry name to MSL text or a metallib."""
+
+from __future__ import annotations
+
+from devmod._values.spec import TargetSpec
+
+SPEC = TargetSpec(
+    "metal",
+    title="Metal",
+    distribution="devmod-metal",
+    formats=("metal", "metallib"),
+    text_formats=("metal",),
+    shader_map=True,
+    source_keys=("metal",),
+    default_source=("metal",),
+    languages={"metal": "MSL"},
+    compiler="devmod_targets.metal.compile:compile",
+    build_extra="build-metal",
+    compiled_as={"metallib": "metallib", "text": "metal"},
+)

@@ -1,1 +1,19 @@
-"""The target spec of OpenCL."""
+"""OpenCL: C source, a program binary, or a vendor's binary. A module has one of them. No SPIR-V (R16)."""
+
+from __future__ import annotations
+
+from devmod._values.spec import TargetSpec
+
+SPEC = TargetSpec(
+    "opencl",
+    title="OpenCL",
+    distribution="devmod-opencl",
+    formats=("cl", "clbin", "xclbin", "awsxclbin", "aocx"),
+    text_formats=("cl",),
+    source_keys=("cl",),
+    default_source=("cl",),
+    languages={"cl": "OpenCL C"},
+    compiler="devmod_targets.opencl.compile:compile",
+    build_extra="build-opencl",
+    compiled_as={"elf": "clbin", "pocl": "clbin", "text": "cl"},
+)

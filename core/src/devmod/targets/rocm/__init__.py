@@ -1,1 +1,32 @@
-"""The target spec of ROCm, and the reader of its architectures."""
+"""ROCm: code objects and HIP source. A module has one binary.
+
+Variants: "gfx90a", "gfx90a:sramecc+:xnack-", "gfx11-generic" (architecture.py has the rules).
+"""
+
+from __future__ import annotations
+
+from devmod._values.spec import TargetSpec
+
+SPEC = TargetSpec(
+    "rocm",
+    title="ROCm",
+    distribution="devmod-rocm",
+    formats=("hsaco", "hip"),
+    text_formats=("hip",),
+    source_keys=("hip", "asm", "ll"),
+    source_aliases={"llvm": "ll"},
+    default_source=("hip", "asm", "ll"),
+    aliases=("hsaco", "hip"),
+    languages={"hip": "HIP", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
+    compiler="devmod_targets.rocm.compile:compile",
+    build_extra="build-rocm",
+    compiled_as={
+        "elf": "hsaco",
+        "offload_bundle": "hsaco",
+        "compressed_offload_bundle": "hsaco",
+        "offload_binary": "hsaco",
+        "text": "hip",
+    },
+    architecture="devmod.targets.rocm.architecture:architecture",
+    rank="devmod.targets.rocm.architecture:rank",
+)
