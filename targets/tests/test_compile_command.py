@@ -139,6 +139,13 @@ def test_an_unknown_kind_is_the_error_of_compile(capsys: pytest.CaptureFixture[s
     assert "devmod-npu" in capsys.readouterr().err
 
 
+def test_a_target_without_an_architecture_is_an_error_before_the_first_compile(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
+    assert main(["compile", "broken.cl", "twice.c", "-t", "opencl", "-t", "hexagon", "-o", "out.devmod"]) == 1
+    message = "the target 'hexagon' names no architecture. Name those of the devices: 'hexagon -arch=v68'"
+    assert capsys.readouterr() == ("", f"devmod: error: {message}\n")
+
+
 def test_compression(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd", reason="no library of zstd is installed")
     source = "@compute @workgroup_size(1) fn k() {}\n" + "// a comment\n" * 200

@@ -123,9 +123,9 @@ def test_functions_that_differ_between_architectures_have_no_fatbin() -> None:
     [
         (
             "cuda",
-            "the target 'cuda' names no architecture. Name one: 'cuda -arch=sm_90' gives a cubin for that device, 'cuda -arch=compute_80' "
-            "PTX for it and all later ones, 'cuda -arch=sm_80,sm_90,compute_90' a variant of each. Or keep the source, which the receiver "
-            "compiles: 'cuda -format=cuda'",
+            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. Or keep the source, "
+            "which the receiver compiles: 'cuda -format=cuda'. PTX, cubin, fatbin need none: pass the language, as in devmod.compile(…, "
+            "language='PTX')",
         ),
         (
             "cuda -arch=compute_90 -format=cubin",

@@ -96,7 +96,7 @@ def test_structs_by_value() -> None:
         ),
         (
             "cuda",
-            "LLVM IR compiles to PTX for one architecture: expected a target such as 'cuda -arch=compute_80', got 'cuda'",
+            "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=compute_80'. PTX, cubin, fatbin need none",
         ),
     ],
 )

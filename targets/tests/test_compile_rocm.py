@@ -135,7 +135,7 @@ def test_each_architecture_is_that_of_the_code_object(arch: str) -> None:
 
 
 def test_several_architectures_are_variants() -> None:
-    module = devmod.compile(KERNELS, "rocm -arch=gfx90a,gfx1100", language="HIP")
+    module = devmod.compile(KERNELS, "rocm -arch=gfx90a,gfx1100")
     assert module.kind == "bundle"
     assert [each.origin and each.origin.target for each in module.imports] == ["rocm -arch=gfx90a", "rocm -arch=gfx1100"]
 
@@ -307,8 +307,8 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no architecture": (
         {"target": "rocm"},
-        "the target 'rocm' names no architecture. Name those of the devices: 'rocm -arch=gfx90a', or 'rocm -arch=gfx90a,gfx1100' for a variant "
-        "of each",
+        "the target 'rocm' names no architecture. Name those of the devices: 'rocm -arch=gfx90a,gfx1100'. Or keep the source, which the "
+        "receiver compiles: 'rocm -format=hip'",
     ),
     "an unknown architecture": (
         {"target": "rocm -arch=sm_90"},

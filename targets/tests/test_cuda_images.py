@@ -71,7 +71,11 @@ def test_ptx_as_text_and_as_bytes() -> None:
         assert bytes(module.code) == FILL.encode()  # type: ignore[attr-defined]
     text = f"// a comment\n/* and another */\n{FILL}"
     expected = "<text> is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')"
-    assert refused(text, fmap=INFO) == expected
+    assert refused(text, "cuda -arch=sm_90", fmap=INFO) == expected
+    assert refused(text, fmap=INFO) == (
+        "the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. Or keep the source, which "
+        "the receiver compiles: 'cuda -format=cuda'. PTX, cubin, fatbin need none: pass the language, as in devmod.compile(…, language='PTX')"
+    )
     assert refused(text, "cuda -arch=sm_90") == expected
 
 

@@ -367,6 +367,23 @@ MISTAKES: list[tuple[str, list[str]]] = [
         OPENCL + '[constants]\nfiles = [{ name = "w" }]\n',
         [':3: constants.files[0]: the file has no path, as in { path = "w.npy", name = "weights" }'],
     ),
+    # A target without an architecture, for kinds and languages that need one.
+    (
+        'targets = [\n"opencl",\n"cuda",\n"rocm -format=hip"]\n[kernels.k]\nsources = ["twice.cl", "twice.cu", "k.hip"]\n'
+        '[kernels.l]\ntargets = ["hexagon"]\nsources = ["k.ll"]\n',
+        [
+            ":3: targets[1]: the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=sm_80,sm_90,compute_90'. Or "
+            "keep the source, which the receiver compiles: 'cuda -format=cuda'. PTX, cubin, fatbin need none",
+            ":8: kernels.l.targets[0]: the target 'hexagon' names no architecture. Name those of the devices: 'hexagon -arch=v68'",
+        ],
+    ),
+    (
+        'targets = ["cuda"]\n[kernels.a]\nsources = ["k.ptx"]\n[kernels.b]\nsources = [{ path = "k.ll", language = "LLVM bitcode" }]\n',
+        [
+            ":1: targets[0]: the target 'cuda' names no architecture. Name those of the devices: 'cuda -arch=compute_80'. PTX, cubin, "
+            "fatbin need none"
+        ],
+    ),
 ]
 
 
@@ -376,7 +393,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("sub", "include"):
         Path(name).mkdir()
-    for name in ("twice.cl", "twice.comp", "twice.cu", "k.ll", "k.inc", "k.metal", "fill.wgsl", "w.npy", "sub/twice.comp"):
+    for name in (
+        "twice.cl",
+        "twice.comp",
+        "twice.cu",
+        "k.hip",
+        "k.ptx",
+        "k.ll",
+        "k.inc",
+        "k.metal",
+        "fill.wgsl",
+        "w.npy",
+        "sub/twice.comp",
+    ):
         Path(name).write_text("")
     return tmp_path
 
@@ -525,4 +554,11 @@ def test_a_kind_of_another_wheel(register: Callable[[str, str, object], None]) -
     Path("k.npuc").write_text("")
     Path("devmod.toml").write_text('targets = ["npu -arch=a,b -fast=1"]\n[kernels.k]\nsources = ["k.npuc"]\n')
     assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu -arch=a -fast=1", "npu -arch=b -fast=1"]
+    text = 'targets = ["npu"]\n[kernels.k]\nsources = ["k.npuc"]\n'
+    Path("devmod.toml").write_text(text)
+    assert [job.target for job in plan_of(read_manifest()).jobs] == ["npu"]  # the spec does not require an architecture
+    spec.example_archs["NPU C"] = "a,b"
+    assert message_of(text) == (
+        "devmod.toml:1: targets[0]: the target 'npu' names no architecture. Name those of the devices: 'npu -arch=a,b'"
+    )
     assert message_of('targets = ["npuu"]\n' + TWICE) == "devmod.toml:1: targets[0]: unknown target 'npuu'. Did you mean 'npu'?"

@@ -31,7 +31,7 @@ SOURCES = {
 )
 def test_an_unknown_option_is_an_error(target: str, message: str) -> None:
     with pytest.raises(devmod.CompileError) as caught:
-        devmod.compile(SOURCES[target.partition(" ")[0]], target, language="C" if target.startswith("hexagon") else None)
+        devmod.compile(SOURCES[target.partition(" ")[0]], target)
     assert str(caught.value) == message
 
 

@@ -17,7 +17,7 @@ from devmod_conformance._case import Conformance
 from devmod_conformance._fake_host import EAST, WEST
 from devmod_conformance._process import probe
 from devmod_conformance._row import Skip
-from devmod_conformance._rows._tools import require, require_equal, require_equal_bytes, row, runtime_module
+from devmod_conformance._rows._tools import require, require_equal, require_equal_bytes, row, runtime_module, target_spec
 
 #: The seconds between two compilations. A time in whole seconds differs then.
 _APART = 1.1
@@ -91,6 +91,37 @@ def origin(case: Conformance) -> None:
             )
     if not compiled:
         raise Skip("no sample is created by Sample.compiled" if missing is None else f"no text can be compiled on this machine: {missing}")
+
+
+@row("R40-example")
+def example_architectures(case: Conformance) -> None:
+    """The languages of example_archs are those of the target spec, and the first architecture compiles the samples of its language."""
+    spec = target_spec(case)
+    if not spec.example_archs:
+        raise Skip("the target spec has no example_archs")
+    unknown = [name for name in spec.example_archs if name not in spec.languages.values()]
+    require(not unknown, f"example_archs names languages that the target spec lacks: {', '.join(unknown)}")
+    compiled, missing = False, None
+    for sample in case.samples:
+        if sample.compilation is None:
+            continue
+        text, _, options = sample.compilation
+        language = options.get("language") or next(iter(spec.languages))
+        language = spec.languages.get(language, language)
+        if language not in spec.example_archs:
+            continue
+        target = devmod.Target(case.kind, arch=spec.example_archs[language].partition(",")[0])
+        try:
+            devmod.compile(text, target, **options)
+        except devmod.ToolchainNotFoundError as error:
+            missing = error
+            continue
+        except devmod.DevmodError as error:
+            raise AssertionError(f"the example {str(target)!r} for {language} does not compile a sample: {error}") from error
+        compiled = True
+    if not compiled:
+        reason = "no sample of its languages is created by Sample.compiled"
+        raise Skip(reason if missing is None else f"no text can be compiled on this machine: {missing}")
 
 
 class _Place:

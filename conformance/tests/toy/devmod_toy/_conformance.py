@@ -72,7 +72,7 @@ class ToyConformance(Conformance):
         ),
         Sample.compiled(
             "negate\n",
-            "toy",
+            "toy -arch=t2",
             calls=[Call("negate", lambda rng: [rng.integers(1, 99, 8, "int32")], negate, grid=1, block=8)],
             global_arrays={"weights": weights},
         ),

@@ -7,12 +7,16 @@ from pathlib import Path
 import click
 
 import devmod
+from devmod import Target
 from devmod.backend import detect_form, find_spec
 from devmod.commands import STDIN, STDOUT, complete_kind, debug_option, echo, size, standard_input, write_standard_output
+from devmod.errors import CompileError
 from devmod_targets._cli._assignment import Assignment, assign
 from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
+from devmod_targets.build.matrix import suffix_of
+from devmod_targets.compilation import architecture_problem
 
 
 @click.command(
@@ -98,6 +102,7 @@ def command(
         raise click.UsageError(f"{output} holds one raw payload, and this is {len(assignments)}; choose a name that ends in .devmod")
     if not to_stdout:
         check_writable(output)
+    _check_architectures(sources, assignments)
     with noting_interrupts(*_files(output)):
         texts = _read_sources(sources)
         modules = [
@@ -167,6 +172,18 @@ def _read_sources(sources: tuple[Path, ...]) -> list[Path | str | bytes]:
         data = standard_input()
         result.append(data if detect_form(data[:4]) == "spirv" else decode_source(data, "standard input", ""))
     return result
+
+
+def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment]) -> None:
+    """Raise CompileError for a target that must name an architecture, before the first of several sources is compiled."""
+    for each in assignments:
+        target = Target.parse(each.target)
+        spec = find_spec(target.kind)
+        if spec is not None:
+            language = each.language or suffix_of(sources[each.source].name)
+            problem = architecture_problem(spec, target, spec.languages.get(language, language))
+            if problem:
+                raise CompileError(problem, kind=spec.kind)
 
 
 def _check_names(sources: tuple[Path, ...], assignments: list[Assignment], modules: list[devmod.Module]) -> None:

@@ -45,7 +45,7 @@ class CompileRequest(Value):
     target
         The Target.
     language
-        The language of the source; "" for the target's default.
+        The language of the source; "" if the target's spec has no languages.
     fmap
         The caller's declarations of the functions, or None.
     options, defines, include, name_expressions

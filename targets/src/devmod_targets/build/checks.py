@@ -15,12 +15,15 @@ from devmod_targets.build.matrix import (
     describe_languages,
     kernel_targets,
     kernel_variants,
+    language_of,
     languages_of,
+    parse_target,
     sections_for,
     sources_for,
     suffix_of,
     variants,
 )
+from devmod_targets.compilation import architecture_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +64,7 @@ class Checks:
         if self._problems:
             return
         owners: dict[tuple[str, str], tuple[KernelEntry, Source]] = {}
+        self._check_architectures()
         for kernel in self._manifest.kernels:
             self._check_kernel(kernel)
             self._check_names(kernel, owners)
@@ -111,6 +115,23 @@ class Checks:
             if not any(covers(target, variant) for variant in known):
                 names = list(dict.fromkeys([*(each.kind for each in known), *map(str, known)]))
                 self._add(place, f"{owner} has no such target; its targets are {list_names(names)}{did_you_mean(section.target, names)}")
+
+    def _check_architectures(self) -> None:
+        """Check that each target names an architecture if it has a source for which its kind needs one."""
+        problems: dict[KeyPath, str] = {}
+        for kernel in self._manifest.kernels:
+            keys: KeyPath = ("kernels", kernel.name, "targets") if kernel.targets else ("targets",)
+            for index, target in enumerate(map(parse_target, kernel.targets or self._manifest.targets)):
+                spec = find_spec(target.kind)
+                if spec is None or not spec.example_archs or target.archs or target.kind in kernel.skip:
+                    continue
+                _, sections = sections_for(self._manifest, kernel, target)
+                for source, language in sources_for(sections, target):
+                    problem = architecture_problem(spec, target, language_of(source, language, target))
+                    if problem:
+                        problems.setdefault((*keys, index), problem)
+        for place, problem in problems.items():
+            self._add(place, problem)
 
     # -- files
 

@@ -37,8 +37,6 @@ _ENTRIES = {
 _AMBIGUOUS_SUFFIXES = ("c", "cpp", "ll", "bc", "s", "o", "spv")
 #: Suffixes of images, which are usually the output of another build, and whose functions the manifest must declare.
 _IMAGE_SUFFIXES = ("ptx", "cubin", "fatbin")
-#: Architectures for kinds that need some.
-_ARCHITECTURES = {"cuda": "cuda -arch=sm_80,sm_90,compute_90", "rocm": "rocm -arch=gfx90a,gfx1100", "hexagon": "hexagon -arch=v68"}
 _SKIPPED_FOLDERS = frozenset(("build", "dist", "node_modules", "venv", "__pycache__", "site-packages"))
 _MAX_FILES, _MAX_TEXT = 100_000, 4 << 20
 
@@ -81,7 +79,7 @@ def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output
     sources
         The sources, relative to the manifest's folder.
     targets
-        The targets. Default: one for each kind that takes a source, with architectures of today's devices where it needs some.
+        The targets. Default: one for each kind that takes a source, with the architectures of its spec's example where it needs some.
     output
         The bundle.
     schema
@@ -89,7 +87,7 @@ def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output
     """
     kinds = [Target.parse(text).kind for text in targets]
     specs = [spec for spec in _specs(kinds) if any(suffix_of(source) in spec.languages for source in sources)]
-    targets = targets or [_ARCHITECTURES.get(spec.kind, spec.kind) for spec in specs]
+    targets = targets or [_example(spec, sources) for spec in specs]
     missing = [kind for kind in kinds if all(spec.kind != kind for spec in specs)]
     if missing:
         raise FormatError(f"no source is for the target {missing[0]!r}")
@@ -101,6 +99,12 @@ def manifest_text(sources: Sequence[str], targets: Sequence[str] = (), *, output
         lines += [f"skip = {_array(skip, 110)}  # the targets without a source"] if skip else []
     lines += _TAIL.splitlines()
     return "\n".join(lines) + "\n"
+
+
+def _example(spec: TargetSpec, sources: Sequence[str]) -> str:
+    """Return a target for the first of the sources that a kind takes."""
+    language = next(spec.languages[suffix] for suffix in map(suffix_of, sources) if suffix in spec.languages)
+    return str(Target(spec.kind, arch=spec.example_archs.get(language, "")))
 
 
 def _specs(kinds: Sequence[str]) -> list[TargetSpec]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
+from devmod_targets.compilation._architectures import architecture_problem as architecture_problem
 from devmod_targets.compilation._compile import compile_source as compile_source
 from devmod_targets.compilation._compile import variants_of as variants_of
 
-__all__ = ["compile_source", "variants_of"]
+__all__ = ["architecture_problem", "compile_source", "variants_of"]

@@ -10,6 +10,7 @@ import devmod
 from devmod.backend import check_fmap, find_spec
 from devmod.errors import CompileError, PluginError, ToolchainNotFoundError, not_installed
 from devmod_targets.authoring import CompileRequest, Payload
+from devmod_targets.compilation._architectures import architecture_problem
 from devmod_targets.compilation._arguments import folders, macros, strings
 from devmod_targets.compilation._defaults import with_defaults
 from devmod_targets.compilation._source import file_hint, language_of, read_source, resembles_path
@@ -57,6 +58,11 @@ def compile_source(
     text, data, file_name, folder, suffix = read_source(source, spec, language)
     if name is not None and not (isinstance(name, str) and name):
         raise CompileError(f"name= is a function's name, not {name!r}", kind=spec.kind)
+    known = language_of(spec, language, suffix)
+    own_language = known or next(iter(spec.languages.values()), "")
+    problem = architecture_problem(spec, target, own_language, assumed=not known)
+    if problem:
+        raise CompileError(problem, kind=spec.kind)
     all_options = strings(spec, "options", options.split() if isinstance(options, str) else options)
     request = partial(
         CompileRequest,
@@ -65,7 +71,7 @@ def compile_source(
         name=file_name or ("<text>" if data is None else "<bytes>"),
         folder=folder,
         stem=name or os.path.splitext(file_name)[0] or "main",
-        language=language_of(spec, language, suffix),
+        language=own_language,
         fmap=None if fmap is None else check_fmap(spec.kind, fmap),
         options=tuple(option for option in all_options if option != _WERROR),
         warnings_as_errors=_WERROR in all_options,

@@ -42,19 +42,14 @@ def check_format(target: Target) -> str:
 def payload_format(target: Target) -> str:
     """Return the format of the payload: that of ``-format=``, or by default a cubin for ``sm_`` and PTX for ``compute_``.
 
+    The target has an architecture unless its format is "cuda" (`TargetSpec.example_archs`).
+
     Raises
     ------
     CompileError
         The target has another option, an unknown format, or a format that does not fit its architecture.
     """
     fmt = check_format(target)
-    if not target.archs and fmt != "cuda":
-        raise CompileError(
-            f"the target {str(target)!r} names no architecture. Name one: 'cuda -arch=sm_90' gives a cubin for that device, "
-            "'cuda -arch=compute_80' PTX for it and all later ones, 'cuda -arch=sm_80,sm_90,compute_90' a variant of each. "
-            "Or keep the source, which the receiver compiles: 'cuda -format=cuda'",
-            kind="cuda",
-        )
     if fmt == "cubin" and target.archs[0].startswith("compute_"):
         number = target.archs[0].removeprefix("compute_")
         raise CompileError(

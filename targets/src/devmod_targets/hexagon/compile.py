@@ -147,13 +147,6 @@ def _debug_functions(request: CompileRequest, symbols: Sequence[str], debug: byt
 def _arch(request: CompileRequest) -> str:
     target = request.target
     check_target_options(target, ("arch",))
-    if len(target.archs) != 1:
-        problem = "names no architecture" if not target.archs else "names several architectures"
-        raise CompileError(
-            f"the target {str(target)!r} {problem}; a hexagon module is built for one: 'hexagon -arch=v66'. Code for v66 runs on v66 and "
-            f"every later core. Expected one of {', '.join(ARCHS)}",
-            kind="hexagon",
-        )
     if target.arch not in ARCHS:
         raise CompileError(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected one of {', '.join(ARCHS)}", kind="hexagon"

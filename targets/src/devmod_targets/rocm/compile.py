@@ -170,12 +170,6 @@ def _fmap(
 
 def _arch(request: CompileRequest) -> str:
     target = request.target
-    if not target.archs:
-        raise CompileError(
-            f"the target {str(target)!r} names no architecture. Name those of the devices: 'rocm -arch=gfx90a', or 'rocm "
-            "-arch=gfx90a,gfx1100' for a variant of each",
-            kind="rocm",
-        )
     if not _ARCH.fullmatch(target.arch):
         raise CompileError(
             f"the target {str(target)!r} has the unknown architecture {target.arch!r}; expected a name such as gfx90a, gfx1100, "

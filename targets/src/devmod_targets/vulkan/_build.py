@@ -83,7 +83,7 @@ class Build:
     ) -> tuple[dict[str, ReflectedFunction], dict[str, bytes]]:
         """Return the functions of a source, and the SPIR-V of each."""
         request = self.request
-        language = request.language or "GLSL"
+        language = request.language
         compiler = _tools.find_compiler(language, compiler_name, request.name)
         self.toolchain.append(compiler.toolchain)
         files = Files(request, language, defines)

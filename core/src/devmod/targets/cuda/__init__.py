@@ -20,6 +20,7 @@ SPEC = TargetSpec(
     languages={"cu": "CUDA C++", "ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin", "ll": "LLVM IR", "bc": "LLVM bitcode"},
     compiler="devmod_targets.cuda.compile:compile",
     build_extra="build-cuda",
+    example_archs={"CUDA C++": "sm_80,sm_90,compute_90", "LLVM IR": "compute_80", "LLVM bitcode": "compute_80"},
     compiled_as={"elf": "cubin", "fatbin": "fatbin", "text": "ptx"},
     architecture="devmod.targets.cuda.architecture:architecture",
     rank="devmod.targets.cuda.architecture:rank",

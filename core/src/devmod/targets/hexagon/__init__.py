@@ -18,6 +18,7 @@ SPEC = TargetSpec(
     languages={"c": "C", "cpp": "C++", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly", "o": "object"},
     compiler="devmod_targets.hexagon.compile:compile",
     build_extra="build-hexagon",
+    example_archs=dict.fromkeys(("C", "C++", "LLVM IR", "LLVM bitcode", "assembly", "object"), "v68"),
     has_grid=False,
     compiled_as={"elf": "so"},
     architecture="devmod.targets.hexagon.architecture:architecture",

@@ -20,6 +20,7 @@ SPEC = TargetSpec(
     languages={"hip": "HIP", "ll": "LLVM IR", "bc": "LLVM bitcode", "s": "assembly"},
     compiler="devmod_targets.rocm.compile:compile",
     build_extra="build-rocm",
+    example_archs=dict.fromkeys(("HIP", "LLVM IR", "LLVM bitcode", "assembly"), "gfx90a,gfx1100"),
     compiled_as={
         "elf": "hsaco",
         "offload_bundle": "hsaco",
