@@ -235,7 +235,7 @@ def parameter(fields: dict[str, Any]) -> dict[str, Any]:
     result |= ({"align": align} if align else {}) | ({"size": size} if size else {})
     members = [member(mapping(each), 0) for each in array(fields.get("members", []))]
     if members:
-        require(result["kind"] in ("scalar", "uniform"), "a struct by value is a scalar or a uniform")
+        require(result["kind"] in ("buffer", "scalar", "uniform"), "structs are in a buffer, a scalar or a uniform")
         require(element.startswith("uint8") and element != "uint8x0", "a struct of N bytes is uint8xN")
         check_layout(members, width(element))
         result["members"] = members

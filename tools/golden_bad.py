@@ -258,7 +258,7 @@ _INSIDE = {"type": "", "members": [{"name": "b", "offset": 0, "type": "int64"}]}
 #: Interfaces with one invalid field.
 _INTERFACES: dict[str, dict[str, Any]] = {
     "members of a type that is no struct": _members({}, type="float32x2"),
-    "members of a buffer": _members({}, kind="buffer"),
+    "members of local memory": _members({}, kind="local"),
     "member outside its struct": _members({"offset": 6}),
     "members that overlap": _members({}, {"name": "b", "offset": 2}),
     "members with one name": _members({}, {"offset": 4}),

@@ -282,8 +282,8 @@ def nested(depth: int) -> dict[str, Any]:
         ({"members": [nested(0) | {"shape": 3}]}, "the shape of the member 'm' is a list, not int"),
         ({"members": [nested(0) | {"shape": [3]}]}, "the member 'm' has a shape of 1 dimensions and 0 strides"),
         (
-            {"kind": "buffer", "members": [nested(0)]},
-            "the parameter 'p' is of kind buffer and has members; only a scalar or a uniform has members",
+            {"kind": "image", "members": [nested(0)]},
+            "the parameter 'p' is of kind image and has members; only a buffer, a scalar or a uniform has members",
         ),
         (
             {"kind": "local", "default": 64},

@@ -1,4 +1,4 @@
-"""Structs by value: the values that a call takes for one, its NumPy dtype, and the layouts that an interface may have."""
+"""Structs by value and in buffers: the values that a call takes, their NumPy dtypes, and the layouts that an interface may have."""
 
 from __future__ import annotations
 
@@ -353,3 +353,98 @@ def test_only_a_struct_has_members(type_: str) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         Param("p", "scalar", type_, members=[Member("a", "int8")])
     assert str(caught.value) == f"the parameter 'p' has members and the type {type_!r}; the type of a struct of N bytes is 'uint8xN'"
+
+
+# -- buffers of structs
+
+BODY = [
+    Member("at", "float32x3", 0),
+    Member("mass", "float32", 16),
+    Member("parts", "", 24, [Member("id", "int32", 0), Member("on", "bool", 4)], 8, [2], [8]),
+    Member("link", "uint8", 40, shape=[8], strides=[1]),
+]
+BODIES = Param("p", "buffer", "uint8x48", "rw", align=16, members=BODY)
+PART = [("id", "i4"), ("on", "?"), ("more", "u1", 3)]
+
+
+def layout(**fields: Any) -> np.dtype[Any]:
+    """Return the dtype of `BODY` with other fields: name to type and offset, or None to leave a field out."""
+    known = {"at": (("f4", 3), 0), "mass": ("f4", 16), "parts": ((PART, 2), 24), "link": ("u8", 40)}
+    used = {name: each for name, each in (known | fields).items() if each is not None}
+    formats, offsets = [each[0] for each in used.values()], [each[1] for each in used.values()]
+    return np.dtype({"names": list(used), "formats": formats, "offsets": offsets, "itemsize": 48})
+
+
+def pass_bodies(*arrays: object, param: Param = BODIES) -> None:
+    info = FunctionInfo("f", ["handle"], (), (), Interface([param]))
+    f = toy.module({"f": info}, {"f": lambda shape, value: None})["f"]
+    for array in arrays:
+        f(array, grid=1, block=1)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        BODIES.dtype,
+        layout(),
+        layout(w=("f4", 12)),  # a number in the padding
+        layout(at=(("f4", 4), 0)),  # as the type float3 of OpenCL's host API
+        layout(at=None, x=("f4", 0), yz=("c8", 4)),
+        layout(link=None, a=("f4", 40)),  # a union or a pointer is bytes
+        layout(mass=None),  # as array[["at", "parts"]], a view
+        layout(parts=None, opaque=("V16", 24)),
+        np.dtype("V48"),
+        np.dtype("u1"),
+    ],
+    ids=str,
+)
+def test_an_array_of_structs_of_the_declared_layout_is_passed(dtype: Any) -> None:
+    array = np.zeros(96 if dtype == np.uint8 else 2, dtype)
+    pass_bodies(array, array)  # the second call knows the dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "why"),
+    [
+        (layout(mass=("f4", 12)), "member 'p.mass' is at byte 16, and the field of the array at byte 12"),
+        (layout(mass=("f8", 16)), "member 'p.mass' is float32 at byte 16, where the array has float64"),
+        (layout(mass=("i4", 16)), "member 'p.mass' is float32 at byte 16, where the array has int32"),
+        (layout(mass=None, u=("u1", 18)), "member 'p.mass' is float32 at byte 16, where the array has uint8"),
+        (layout(at=(("f2", 6), 0)), "member 'p.at' is float32 at byte 0, where the array has float16"),
+        (
+            layout(parts=(([("id", "i2"), ("pad", "i2"), ("on", "?"), ("more", "u1", 3)], 2), 24)),
+            "member 'p.parts[0].id' is int32 at byte 24, where the array has int16",
+        ),
+        (
+            layout(parts=(([("on", "?"), ("more", "u1", 3), ("id", "i4")], 2), 24)),
+            "member 'p.parts.id' is at byte 24, and the field of the array at byte 28",
+        ),
+        (np.dtype([("at", "f4", 3), ("mass", "f4")]), "member 'p.mass' is at byte 16, and the field of the array at byte 12"),
+    ],
+)
+def test_an_array_of_structs_of_another_layout_is_refused_with_the_member(dtype: Any, why: str) -> None:
+    array = np.zeros(2, dtype)
+    for _ in range(2):  # a refused dtype is not remembered
+        with pytest.raises(devmod.ArgumentError) as caught:
+            pass_bodies(array)
+        assert str(caught.value) == (
+            f"the toy function 'f': argument 1 'p' is an array of structs with another layout: {why}. The dtype is "
+            "function.info.interface.params[0].dtype"
+        )
+    assert caught.value.argument == "p"
+
+
+def test_other_arrays_of_structs_have_no_layout_to_compare() -> None:
+    other = np.zeros(2, [("a", "f8", 6)])
+    pass_bodies(other, param=BODIES.replace(members=()))
+    pass_bodies(toy.DEVICES[0].from_numpy(other))  # an array on a device has bytes
+    with pytest.raises(devmod.ArgumentError, match=r"argument 1 'p' is an array of uint8x52, and the kernel takes"):
+        pass_bodies(np.zeros(2, "V52"))
+
+
+def test_a_ctypes_array_of_structs_is_compared_too() -> None:
+    class Body(ctypes.Structure):
+        _fields_ = (("mass", ctypes.c_double), ("rest", ctypes.c_float * 10))
+
+    with pytest.raises(devmod.ArgumentError, match=r"member 'p\.mass' is at byte 16, and the field of the array at byte 0"):
+        pass_bodies((Body * 2)())

@@ -137,7 +137,7 @@ function* signature(name, info) {
 
 function typeText({ kind, align, members = [] }, type) {
   if (type === "handle") return "buffer";
-  if (isValue(members)) return `${members[0].type || "struct"}${members[0].shape.map((length) => `[${length}]`).join("")}`;
+  if (kind !== "buffer" && isValue(members)) return `${members[0].type || "struct"}${members[0].shape.map((length) => `[${length}]`).join("")}`;
   const one = align && /^uint8x\d+$/.test(type) ? `struct of ${type.slice(6)} bytes` : type;
   return kind === "buffer" ? `${one}[]` : one;
 }

@@ -34,7 +34,7 @@ def test_signatures_come_from_the_source() -> None:
     assert signatures(module) == [
         "<FunctionInfo apply(x: float32* r, y: float64* rw, how: {factor: float32, offsets: int32[2], flags: {first: ui…, "
         "mode: uint8, n: uint64, on: bool, state: int8* rw)>",
-        "<FunctionInfo total(x: int16* r, any: void* rw, hows: uint8x16* rw) -> int64>",
+        "<FunctionInfo total(x: int16* r, any: void* rw, hows: {factor: float32, offsets: int32[2], flags: {first: u…) -> int64>",
     ]
     assert (module.kind, module.format) == ("hexagon", "so")
     assert "apply:" in module.inspect_source("asm")

@@ -86,9 +86,9 @@ SIGNATURES: dict[str, dict[str, str]] = {
         # A three-vector takes the memory of three numbers.
         "elements": "h: rw float16*|b: rw bfloat16*|e4: rw float8_e4m3fn*|e5: r float8_e5m2*|h2: rw float16x2*|f4: rw float32x4*|"
         "f3: rw float32*|i3: r int32*|uc4: rw uint8x4*|flags: rw bool*|colors: rw int16*|text: rw int8*|counts: rw uint64*",
-        "structs": "p: rw uint8x8* align 4|q: r uint8x8* align 4|w: rw uint8x4* align 4|o: rw ?*|rows: rw uint64*|fixed: r uint64*|"
+        "structs": "p: rw uint8x8* align 4 {x float32@0, y float32@4}|q: r uint8x8* align 4 {x float32@0, y float32@4}|w: rw uint8x4* align 4|o: rw ?*|rows: rw uint64*|fixed: r uint64*|"
         "points: rw uint64*",
-        "arrays": "a: rw int32* size 64|b: r float32*|m: rw float32*|rows: r float32*|r: rw float32* size 16|point: r uint8x8* align 4 size 8|"
+        "arrays": "a: rw int32* size 64|b: r float32*|m: rw float32*|rows: r float32*|r: rw float32* size 16|point: r uint8x8* align 4 size 8 {x float32@0, y float32@4}|"
         "n: rw int32* size 24",
     },
     "structs": {
@@ -138,15 +138,15 @@ SIGNATURES: dict[str, dict[str, str]] = {
     "templates": {
         "outer::inner::nested<const __half*>": "t: r float16*|p: uint8x8 align 4 {a int32@0, b int32@4}|q: r uint64*",
         "outer::inner::nested<Pair>": "t: uint8x8 align 4 {a int32@0, b int32@4}|p: uint8x8 align 4 {a int32@0, b int32@4}|"
-        "q: r uint8x8* align 4",
+        "q: r uint8x8* align 4 {a int32@0, b int32@4}",
         "apply<Op::Add, float>": "x: rw float32*",
         "fill<4, float>": "x: rw float32* size 16|n: int32",
         "unwrap<Box, float>": "c: uint8x4 align 4 {v float32@0}|p: rw float32*",
         "zip<int, float, char>": "a: uint8 align 1|b_0: rw float32*|b_1: rw int8*",
         "map<twice>": "p: rw int32*",
-        "dependent<Traits>": "p: rw float32*|q: r uint8x4* align 4 size 4|: uint8 align 1",
+        "dependent<Traits>": "p: rw float32*|q: r uint8x4* align 4 size 4 {z int32@0}|: uint8 align 1",
         "numbers<-5LL, 'a', true>": "p: rw int32*",
-        "member<Pair>": "m: uint8x8 align 8|t: rw uint8x8* align 4",
+        "member<Pair>": "m: uint8x8 align 8|t: rw uint8x8* align 4 {a int32@0, b int32@4}",
         "(void(*)(float*, int))overloaded<float>": "p: rw float32*|n: int32",
         "(void(*)(float*))overloaded<float>": "p: rw float32*",
         "(void(*)(int*))overloaded<int>": "special: rw int32*",
@@ -164,10 +164,10 @@ SIGNATURES: dict[str, dict[str, str]] = {
         "scan_block<256>": "in: r int32*|out: rw int32*|sums: rw int32*|n: int32",
     },
     "physics": {
-        "accelerate": "bodies: r uint8x32* align 16|forces: rw float32*|count: int32|softening: float32",
+        "accelerate": "bodies: r uint8x32* align 16 {position float32x4@0, velocity float32x3@16, mass float32@28}|forces: rw float32*|count: int32|softening: float32",
         "diffuse": "in: r float64*|out: rw float64*|grid: uint8x24 align 4 {width int32@0, height int32@4, spacing float32[2]@8, "
         "flow {rate float32@0, periodic bool@4}@16}|dt: float64",
-        "advance": "bodies: rw uint8x32* align 16|forces: r float32*|options: uint8x16 align 8 {seed uint64@0, step uint32@8, mode int32@12}|"
+        "advance": "bodies: rw uint8x32* align 16 {position float32x4@0, velocity float32x3@16, mass float32@28}|forces: r float32*|options: uint8x16 align 8 {seed uint64@0, step uint32@8, mode int32@12}|"
         "count: int32",
     },
     "network": {
@@ -326,11 +326,11 @@ def test_a_type_of_an_unknown_header(probes: list[list[str]]) -> None:
             "m: uint8x8 align 4",
             "ms: rw ?*",
             f"known: {known}",
-            "all: rw uint8x8* align 4",
+            "all: rw uint8x8* align 4 {x float32@0, y int16@4}",
             "v: int32x2",
         ],
         "a::l": ["type: uint32", "x: rw float32*"],
-        "mangled": ["type: uint32", "m: uint8x8 align 4", "known: r uint8x8* align 4", "n: int32"],
+        "mangled": ["type: uint32", "m: uint8x8 align 4", "known: r uint8x8* align 4 {x float32@0, y int16@4}", "n: int32"],
     }
     assert probes == [["k", "a::l"]]  # the symbol of the other kernel has its types
 
@@ -401,8 +401,8 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
         ("__device__ auto f(int x) { return x * 2.0f; }\n" + K + "k(decltype(f(1)) *p) {}", "p: rw float32*"),
         ("using F = void(float *, int); extern \"C\" __global__ F k; __global__ void k(float *a, int b) {}", "a: rw float32*|b: int32"),
         ("template <class T> struct V { T x, y; };\nstruct S;\n" + K + "k(V<float> *v, const V<V<int>> *w, S *s) {}",
-         "v: rw uint8x8* align 4|w: r uint8x16* align 4|s: rw ?*"),
-        ("struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}", "own: rw uint8x8* align 4|value: uint8x8 align 4 {a float32@0, b float32@4}"),
+         "v: rw uint8x8* align 4 {x float32@0, y float32@4}|w: r uint8x16* align 4 {x {x int32@0, y int32@4}@0, y {x int32@0, y int32@4}@8}|s: rw ?*"),
+        ("struct __half { float a, b; };\n" + K + "k(__half *own, __half value) {}", "own: rw uint8x8* align 4 {a float32@0, b float32@4}|value: uint8x8 align 4 {a float32@0, b float32@4}"),
         ("#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\nstruct __align__(8) H { half2 a; half b[2]; };\n" + K
          + "k(H h, __half_raw r, __nv_half n, __nv_bfloat16_raw b, __nv_fp8_storage_t s) {}",
          "h: uint8x8 align 8 {a float16x2@0, b float16[2]@4}|r: uint8x2 align 2 {x uint16@0}|n: float16|b: uint8x2 align 2 {x uint16@0}|s: uint8"),
@@ -410,16 +410,16 @@ def test_names_of_parameters_that_libclang_does_not_parse() -> None:
          "a: uint8x9 align 1 {c int8@0, d float64@1}|b: uint8x32 align 16 {a {c int8@0, d float64@1}@0, z int32@16}"),
         (K + "k(int, float *) {}", ": int32|: rw float32*"),
         ("namespace n { struct S { int a; }; template <class T> struct V { T t; }; }\n__global__ void k(n::V<n::S> v, n::S *s) {}",
-         "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4"),
+         "v: uint8x4 align 4 {t {a int32@0}@0}|s: rw uint8x4* align 4 {a int32@0}"),
         ("#if __CUDACC_VER_MAJOR__ >= 12 && CUDART_VERSION >= 12000 && defined(__CUDACC_RTC__) && __cplusplus >= 201703L && __CUDA_ARCH__ == 900\n"
          "typedef float T;\n#else\ntypedef double T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#if defined(__GNUC__) || defined(__clang__) || defined(_MSC_VER) || defined(__linux__)\ntypedef double T;\n#else\ntypedef float T;\n"
          "#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#include <cuda_fp16.h>\n#ifdef USE_HALF\ntypedef half T;\n#else\ntypedef float T;\n#endif\n" + K + "k(T *p) {}", "p: rw float32*"),
         ("#ifndef N\n#define N 3\n#endif\nstruct P { int x[N]; };" + K + "k(P p) {}", "p: uint8x12 align 4 {x int32[3]@0}"),
-        ("template <class T> struct P { T *data; int n; };" + K + "k(const P<const int> *q, P<const int *> p) {}", "q: r uint8x16* align 8|p: uint8x16 align 8 {data uint64@0, n int32@8}"),
+        ("template <class T> struct P { T *data; int n; };" + K + "k(const P<const int> *q, P<const int *> p) {}", "q: r uint8x16* align 8 {data uint64@0, n int32@8}|p: uint8x16 align 8 {data uint64@0, n int32@8}"),
         ("#define V(n) float##n\n" + K + "k(V(4) v, V(2) *p) {}", "v: float32x4|p: rw float32x2*"),
-        ("struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}", "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4"),
+        ("struct A { int x; }; struct B { A a; };" + K + "k(B b, const A &a) {}", "b: uint8x4 align 4 {a {x int32@0}@0}|a: r uint8x4* align 4 size 4 {x int32@0}"),
     ],
 )  # fmt: skip
 def test_declarations_that_need_no_probe(text: str, expected: str, probes: list[list[str]]) -> None:
@@ -444,7 +444,10 @@ def test_kernels_in_a_header(tmp_path: Path) -> None:
     path = tmp_path / "main.cu"
     path.write_text('#include "inc/kernels.cuh"\n\n' + K + "own(const Params *p) {}\n")
     functions = {name: signature(info) for name, info in devmod.compile(path, "cuda -arch=sm_90").functions.items()}
-    assert functions == {"in_header": ["p: uint8x8 align 4 {a float32@0, n int32@4}", "x: rw float32*"], "own": ["p: r uint8x8* align 4"]}
+    assert functions == {
+        "in_header": ["p: uint8x8 align 4 {a float32@0, n int32@4}", "x: rw float32*"],
+        "own": ["p: r uint8x8* align 4 {a float32@0, n int32@4}"],
+    }
     # The place of an error is that in the header.
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(path, "cuda -arch=sm_90", fmap={"in_header": devmod.FunctionInfo("in_header", ("float32",))})

@@ -32,7 +32,7 @@ def test_signatures(name: str) -> None:
     infos = merge_declared(SPEC, functions(name), None)  # without `odd`, whose argument has no type here
     assert [f"{key} {info}" for key, info in infos.items()] == [
         "filters::at<float> <FunctionInfo _ZN7filters2atIfEET_PKS1_i(p: float32* r, n: int32) -> float32>",
-        f"{SCALE} <FunctionInfo {SCALE}(pair: uint8x8* r, four: float32x4, mode: int16, on: bool, c: uint8, bytes: uint8* rw, "
+        f"{SCALE} <FunctionInfo {SCALE}(pair: {{x: float32, y: float32}}* r, four: float32x4, mode: int16, on: bool, c: uint8, bytes: uint8* rw, "
         "by_value: {x: float32, y: float32}, none: void* r)>",
         "filters::scale(long long, double) <FunctionInfo _ZN7filters5scaleExd(l: int64, d: float64)>",
         "filters::derived <FunctionInfo _ZN7filters7derivedENS_7DerivedE(d: uint8x8)>",

@@ -1,4 +1,4 @@
-"""The members of structs by value, as each reader finds them."""
+"""The members of structs by value and in buffers, as each reader finds them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 import devmod
 from devmod import Member, Param
+from devmod.backend import find_spec
+from devmod_targets.authoring import ReflectedFunction, merge_declared
 
 METAL = "#include <metal_stdlib>\nusing namespace metal;\n"
 
@@ -34,6 +36,8 @@ struct P {
 kernel void f(global int *out, const struct P p, int n) { out[0] = n; }
 """
     out, p, n = params(source, "opencl")
+    (buffer,) = params(source.replace("global int *out, const struct P p, int n", "global struct P *p").replace("out[0] = n", ""), "opencl")
+    assert (buffer.kind, buffer.type, buffer.align, buffer.members) == ("buffer", p.type, p.align, p.members)
     assert (p.kind, p.type, p.align) == ("scalar", "uint8x384", 32)
     assert p.members == (
         Member("t", "int8", 0),
@@ -58,6 +62,14 @@ kernel void f(constant P &p, constant float4x4 &m, constant array<float, 4> &a, 
 """
     )
     p, m, a = params(source, "metal")
+    kinds = "device P *p, device float4x4 *m, device array<float, 4> *a, device P &one,"
+    buffers = params(source.replace("constant P &p, constant float4x4 &m, constant array<float, 4> &a,", kinds), "metal")
+    assert [(each.kind, each.type, each.members) for each in buffers] == [
+        ("buffer", p.type, p.members),
+        ("buffer", m.type, ()),
+        ("buffer", a.type, ()),
+        ("buffer", p.type, p.members),
+    ]
     assert (p.kind, p.type, p.align) == ("scalar", "uint8x512", 16)
     assert p.members == (
         Member("t", "int8", 0),
@@ -153,3 +165,15 @@ def test_the_members_of_all_functions_together_are_limited() -> None:
     with pytest.raises(devmod.CompileError) as caught:
         devmod.compile(source, "opencl")
     assert str(caught.value) == "the arguments of the opencl functions have more than 65536 members of structs together; split the source"
+
+
+def test_too_many_members_of_buffers_are_omitted() -> None:
+    spec = find_spec("opencl")
+    assert spec is not None
+    members = [Member(f"m{number}", "int32", 4 * number) for number in range(1000)]
+    structs, value = (Param("p", kind, "uint8x4000", align=4, members=members) for kind in ("buffer", "scalar"))
+    functions = {f"k{number}": ReflectedFunction(f"k{number}", ["handle"], [structs]) for number in range(66)}
+    functions["v"] = ReflectedFunction("v", ["uint8x4000"], [value])
+    infos = merge_declared(spec, functions, None).values()
+    params = [param for info in infos if info.interface is not None for param in info.interface.params]
+    assert params == [structs.replace(members=())] * 66 + [value]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,10 @@ def refused(source: Any, target: str = "vulkan", *, error: type[Exception] = dev
     return str(caught.value)
 
 
-def buffer(name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0, size: int = 0) -> Param:
-    return Param(name, "buffer", element, access, at, align, size)
+def buffer(
+    name: str, element: str, at: tuple[int, int], access: str = "rw", align: int = 0, size: int = 0, members: Sequence[Member] = ()
+) -> Param:
+    return Param(name, "buffer", element, access, at, align, size, members)
 
 
 def scalar(name: str, element: str, at: tuple[int, int], align: int = 0) -> Param:
@@ -54,6 +57,13 @@ SCENE = (
     Member("lights", "", 64, [Member("at", "float32x3", 0), Member("power", "float32", 12)], 16, [2], [16]),
     Member("exposure", "float32", 96),
 )
+PARTICLE = (
+    Member("position", "float32x4", 0),
+    Member("velocity", "float32x3", 16),
+    Member("age", "float32", 28),
+    Member("colour", "uint32", 32),
+)
+RANGE = (Member("start", "uint32", 0), Member("count", "uint32", 4), Member("weight", "float32x2", 8))
 INTERFACES: dict[str, dict[str, Interface]] = {
     "saxpy.comp": {
         "saxpy": Interface(
@@ -70,7 +80,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
     "particles.comp": {
         "particles": Interface(
             [
-                buffer("particles", "uint8x48", (0, 0), align=16),
+                buffer("particles", "uint8x48", (0, 0), align=16, members=PARTICLE),
                 buffer("attractors", "float32x4", (0, 1), "r", size=256),
                 scalar("dt", "float32", (0, 0)),
                 scalar("gravity", "float32x3", (0, 16)),
@@ -93,7 +103,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("never", "uint32", (0, 4), "r"),
                 Param("scene", "uniform", "uint8x112", at=(0, 5), align=16, members=SCENE),
                 buffer("result", "float32", (1, 0)),
-                buffer("constants", "uint8x8", (2, 7), align=4, size=8),
+                buffer("constants", "uint8x8", (2, 7), "rw", 4, 8, [Member("n", "int32", 0), Member("scale", "float32", 4)]),
                 scalar("origin", "float32x3", (1, 16)),
                 scalar("radius", "float32", (1, 28)),
                 scalar("turn", "uint8x16", (1, 32), 8).replace(members=[Member("", "float32x2", shape=[2], strides=[8])]),
@@ -115,7 +125,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
                 buffer("g", "float32", (0, 6)),
                 buffer("h", "float32x3", (0, 7)),
                 buffer("i", "float64x2", (0, 8)),
-                buffer("J", "uint8x16", (0, 9), align=16, size=16),
+                buffer("J", "uint8x16", (0, 9), "rw", 16, 16, [Member("j", "float32x3", 0), Member("k", "float32", 12)]),
             ],
             block=(1, 1, 1),
         )
@@ -197,7 +207,7 @@ INTERFACES: dict[str, dict[str, Interface]] = {
             [
                 buffer("result", "float32", (0, 1)),
                 buffer("sums", "float32", (0, 2)),
-                buffer("ranges", "uint8x16", (0, 3), "r", 8),
+                buffer("ranges", "uint8x16", (0, 3), "r", 8, members=RANGE),
                 buffer("raw", "uint32", (0, 4)),
                 scalar("shift", "int32", (0, 0)),
             ],

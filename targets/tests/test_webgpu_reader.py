@@ -54,7 +54,8 @@ def test_element_types(type_name: str, dtype: str, align: int, least: int, size:
         struct Mixed { count: u32, rest: array<vec4f> }
     """
     (param,), blocks = params_of(f"{declared} @group(2) @binding(7) var<storage, read_write> x: {type_name};", "_ = &x;")
-    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, extra={"least": least} if least else None)
+    members = [Member("a", "float32x3", 0), Member("b", "float32", 12), Member("c", "uint32", 16)] if align else []
+    assert param == Param("x", "buffer", dtype, "rw", (2, 7), align, size, members, extra={"least": least} if least else None)
     assert blocks == ()
 
 

@@ -168,7 +168,7 @@ def structs(case: Conformance) -> None:
     for sample, call in samples_with_calls(case):
         interface = sample.fmap[call.function].interface
         for number, param in enumerate(interface.params if interface is not None else ()):
-            if not param.members:
+            if not param.members or param.kind == "buffer":
                 continue
             applies = True
             function = get_function(runtime_module(case, sample), call.function)

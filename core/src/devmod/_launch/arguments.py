@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from devmod._launch.scalars import packer, plain_packer
-from devmod._launch.structs import struct_packer
+from devmod._launch.structs import BufferLayout, struct_packer
 from devmod._values.dtypes import array_bytes, dtype_name, is_packed, parse_dtype
 from devmod._values.tags import DIMENSIONS, SCOPES, WRITE_ACCESS, value_tags
 from devmod.errors import FormatError
@@ -48,11 +48,13 @@ class Argument:
         The value of a call that omits the argument; None if it is required.
     plain_packer, pack
         For a scalar: the exact type and the converter of plain numbers, and the converter of all values (`devmod._launch.scalars`).
+    layout
+        For a buffer of structs with known members: their layout; else None.
     """
 
     __slots__ = (
-        "_base", "accepts_local", "default", "kind", "name", "number", "pack", "plain_packer", "size", "type", "type_text", "unit",
-        "written",
+        "_base", "accepts_local", "default", "kind", "layout", "name", "number", "pack", "plain_packer", "size", "type", "type_text",
+        "unit", "written",
     )  # fmt: skip
 
     def __init__(
@@ -67,8 +69,9 @@ class Argument:
         align: int,
         size: int = 0,
         default: Local | int | None = None,
+        layout: BufferLayout | None = None,
     ) -> None:
-        self.default = default
+        self.default, self.layout = default, layout
         self.number, self.name, self.kind, self.type = number, name, kind, intern(type)
         self.written, self.accepts_local = written, accepts_local
         self.pack = pack
@@ -153,12 +156,14 @@ class Signature:
                 if not declared_access and buffers < len(access):
                     written = access[buffers]
                 buffers += 1
-            pack = None
-            if members:
+            pack = layout = None
+            if members and kind == "buffer":
+                layout = BufferLayout(name, members)
+            elif members:
                 pack = struct_packer(name, members, parse_dtype(type_)[2])
             elif kind in ("scalar", "uniform"):
                 pack = packer(type_, bool_bytes=bool_bytes, vec3_lanes=vec3_lanes, align=align)
-            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default))
+            arguments.append(Argument(number, name, kind, type_, written, interface is None, pack, align, size, default, layout))
         self.arguments = tuple(arguments)
         self.interface = interface
         self.tags = value_tags(info.launch_param_tags)

@@ -176,6 +176,8 @@ class Call:
             on_device = "call f.on(array.device), which takes the candidate for that device, or " if self._function.is_of_bundle else ""
             raise ConversionError(f"is on {array.device}; {on_device}{through_host}")
         self._set_device(array.device, argument.label)
+        if argument.layout is not None:
+            argument.layout.check(getattr(value, "dtype", None), argument.number)
         self._check_elements(argument, value, array.dtype, array.nbytes)
         if array.misaligned:
             raise ConversionError(array.misaligned)
@@ -195,6 +197,8 @@ class Call:
             raise ConversionError(
                 f"has elements of {view.dtype}, which have one byte each in NumPy and are packed on a device: pass device.from_numpy(array)"
             )
+        if argument.layout is not None:
+            argument.layout.check(view.array.dtype, argument.number)
         self._check_elements(argument, value, view.dtype, view.nbytes)
         if bound:
             raise ConversionError("is in the host's memory, and bind takes device arrays: pass device.from_numpy(array)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyword import iskeyword
 from operator import itemgetter
 
+from devmod._values.layout import members_by_value
 from devmod._values.signature import kind_text, type_text
 from devmod.errors import ArgumentError, did_you_mean, list_names, quote_name
 
@@ -91,7 +92,7 @@ class ArgumentOrder:
         groups: list[list[str]] = []
         params = self._signature.interface.params if self._signature.interface is not None else ()
         for argument, param in zip(self._signature.arguments, params, strict=True):
-            members = param.members if param.name in self.flattened else ()
+            members = members_by_value(param) if param.name in self.flattened else ()
             groups.append([each.name for each in members])
             if members:
                 arguments += [MemberArgument(len(arguments) + place, each.name, kind_text(each)) for place, each in enumerate(members)]

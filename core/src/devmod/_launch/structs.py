@@ -1,7 +1,7 @@
 """Structs by value: NumPy records, mappings, tuples and bytes, as the bytes of the layout that the kernel declares.
 
 `struct_packer` returns the converter of one argument. A `ConversionError` names the member. Padding is zero, except in a value of bytes,
-which is passed unchanged.
+which is passed unchanged. `BufferLayout` compares a NumPy array of structs with the layout.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from collections.abc import Mapping
 
 from devmod._launch.scalars import packer, struct_bytes
 from devmod._values.conversion import ConversionError, describe_value
-from devmod._values.layout import element_bytes, is_value, struct_dtype
+from devmod._values.dtypes import array_bytes, dtype_name, parse_dtype
+from devmod._values.layout import element_bytes, is_value, numpy_dtype, struct_dtype
 from devmod.errors import FormatError, did_you_mean, list_names, quote_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
+
+    import numpy as np
 
     from devmod._launch.scalars import Packer
     from devmod._values.param import Member
+else:
+    from devmod._util.numpy import np
 
 
 def struct_packer(name: str, members: Sequence[Member], nbytes: int) -> Packer:
@@ -226,11 +231,89 @@ class _Struct(_Writer):
             writer.mark(data, at + offset)
 
 
+class BufferLayout:
+    """The layout of the structs in a buffer.
+
+    Parameters
+    ----------
+    name, members
+        The argument's name, and the members, which `devmod.Param` has checked.
+    """
+
+    __slots__ = ("_accepted", "_members", "_name")
+
+    def __init__(self, name: str, members: Sequence[Member]) -> None:
+        self._name, self._members = name, members
+        self._accepted: Any = None  # the last dtype with this layout
+
+    def check(self, dtype: Any, number: int) -> None:
+        """Raise ConversionError if `dtype`, of the array for argument `number`, is a NumPy dtype with fields and another layout.
+
+        Numbers in the padding are accepted, and any field where a member is bytes: a union or a pointer has no other type. Members
+        without a field are accepted too: a view of some fields of an array has the memory of all.
+        """
+        if dtype is self._accepted or not getattr(dtype, "names", None):
+            return
+        problem = _moved(self._members, dtype, self._name, 0) or self._difference(dtype)
+        if problem:
+            raise ConversionError(
+                f"is an array of structs with another layout: {problem}. The dtype is function.info.interface.params[{number}].dtype"
+            )
+        self._accepted = dtype
+
+    def _difference(self, dtype: Any) -> str:
+        numbers = _numbers(dtype)
+        texts = {byte: text for at, text in numbers if text[:2] != "|V" for byte in range(at, at + np.dtype(text).itemsize)}
+        for path, offset, type_ in _places(self._members, self._name, 0):
+            try:
+                expected = numpy_dtype(type_)
+            except FormatError:
+                continue
+            found = [texts[byte] for byte in range(offset, offset + expected.itemsize) if byte in texts]
+            if found and (offset, expected.str) not in numbers:
+                return f"member {quote_name(path)} is {type_} at byte {offset}, where the array has {np.dtype(found[0]).name}"
+        return ""
+
+
+def _moved(members: Sequence[Member], dtype: Any, path: str, at: int) -> str:
+    """Return the first member that has the name of a field at another byte; "" if there is none."""
+    for member in members:
+        inner, offset = dtype.fields.get(member.name, (None, member.offset))[:2]
+        name = _join(path, member.name)
+        if offset != member.offset:
+            return f"member {quote_name(name)} is at byte {at + member.offset}, and the field of the array at byte {at + offset}"
+        if member.members and inner is not None and inner.base.names:
+            text = _moved(member.members, inner.base, name, at + offset)
+            if text:
+                return text
+    return ""
+
+
+def _places(members: Sequence[Member], path: str, at: int) -> Iterator[tuple[str, int, str]]:
+    """Yield the name, the offset and the type of each number in a struct, without bytes."""
+    for member in members:
+        places = [(_join(path, member.name), at + member.offset)]
+        code, bits, lanes = parse_dtype(member.type or "uint8")
+        if (code, bits) == (1, 8) and not member.members:
+            continue
+        for count, stride in zip(member.shape, member.strides, strict=True):
+            places = [(f"{name}[{index}]", start + index * stride) for name, start in places for index in range(count)]
+        for name, start in places:
+            if member.members:
+                yield from _places(member.members, name, start)
+            else:
+                base = (code, bits, 1)
+                yield from ((name, start + lane * array_bytes(base), dtype_name(base)) for lane in range(lanes))
+
+
 def _numbers(dtype: Any, at: int = 0) -> set[tuple[int, str]]:
-    """Return the offset and the type of each number in a dtype."""
+    """Return the offset and the type of each number in a dtype. A complex number is two."""
     if dtype.subdtype is not None:
         base, count = dtype.base, dtype.itemsize // max(dtype.base.itemsize, 1)
         return {each for number in range(count) for each in _numbers(base, at + number * base.itemsize)}
+    if dtype.kind == "c":
+        size = dtype.itemsize // 2
+        return {(at, f"<f{size}"), (at + size, f"<f{size}")}
     if dtype.names is None:
         return {(at, dtype.str)}
     return {each for name in dtype.names for each in _numbers(dtype[name], at + dtype.fields[name][1])}

@@ -12,7 +12,7 @@ from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import shared_scan
 from devmod._util.text import escape_line
 from devmod._values.dtypes import dtype_name, parse_dtype
-from devmod._values.layout import is_value
+from devmod._values.layout import is_value, members_by_value
 from devmod._values.param import Param
 from devmod._values.signature import block_text, member_text, parameter_text
 from devmod.errors import DevmodError, FormatError, quote_name
@@ -172,19 +172,22 @@ def _interfaces(name: str, candidates: Sequence[Module]) -> dict[Module, Interfa
 
 def _flattened_names(interfaces: Sequence[Interface]) -> frozenset[str]:
     """Return the names of the structs that another interface has neither as a parameter nor as a member of one."""
-    names = [{name for param in each.params for name in (param.name, *(member.name for member in param.members))} for each in interfaces]
+    names = [
+        {name for param in each.params for name in (param.name, *(member.name for member in members_by_value(param)))}
+        for each in interfaces
+    ]
     return frozenset(
         param.name
         for interface in interfaces
         for param in interface.params
-        if param.members and not is_value(param.members) and not all(param.name in each for each in names)
+        if members_by_value(param) and not is_value(param.members) and not all(param.name in each for each in names)
     )
 
 
 def _form(interface: Interface, flattened: frozenset[str]) -> Form:
     """Return the parameters of a call, in the order of the interface. Structs remain if their members' names are not unique."""
     params = [param for param in interface.params if param.default is None]
-    flat = [each for param in params for each in (param.members if param.name in flattened and param.members else (param,))]
+    flat = [each for param in params for each in ((members_by_value(param) if param.name in flattened else ()) or (param,))]
     form: Form = {each.name: each for each in flat}
     return form if len(form) == len(flat) else {param.name: param for param in params}
 
@@ -200,7 +203,7 @@ def _agree(first: Param | Member, second: Param | Member) -> bool:
     (kind, *one), (other_kind, *other) = _class_of(first), _class_of(second)
     if kind != other_kind or one != other:
         return kind == other_kind and (not one or not other)  # one type is unknown
-    if not first.members or not second.members:
+    if kind == "buffer" or not first.members or not second.members:
         return True
     same_names = [each.name for each in first.members] == [each.name for each in second.members]
     return same_names and all(map(_agree, first.members, second.members))

@@ -1,4 +1,4 @@
-"""The memory layout of a struct that is passed by value: its check, and NumPy's dtype for it.
+"""The memory layout of a struct: its check, and NumPy's dtype for it.
 
 The numbers come from untrusted files. After `check_members`, the elements of a struct do not overlap and are inside it, so their number
 is at most its number of bytes.
@@ -85,6 +85,11 @@ def is_value(members: Sequence[Member]) -> bool:
     return len(members) == 1 and not members[0].name and not members[0].offset
 
 
+def members_by_value(param: Param) -> Sequence[Member]:
+    """Return the members of a struct that is passed by value; () for a buffer of structs."""
+    return () if param.kind == "buffer" else param.members
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype for an element type without lanes. An element type of fewer than 8 bits has a dtype of one byte.
 
@@ -113,7 +118,7 @@ def param_dtype(param: Param) -> np.dtype[Any] | None:
     if not param.type or param.kind in ("image", "sampler"):
         return None
     code, bits, lanes = parse_dtype(param.type)
-    if is_value(param.members):
+    if is_value(members_by_value(param)):
         return _member_dtype(param.members[0])
     if param.members:
         return struct_dtype(param.members, lanes)

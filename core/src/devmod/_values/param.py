@@ -1,4 +1,4 @@
-"""One parameter of a function, and the members of a struct that is passed by value."""
+"""One parameter of a function, and the members of its structs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ACCESSES = ("", "r", "w", "rw")
 
 
 class Member(Value):
-    """One member of a struct that is passed by value.
+    """One member of a struct.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Param(Value):
         The declared size of a buffer in bytes, which is the smallest size of an array: 64 for ``array<u32, 16>``. An array without a
         length counts as 0 bytes. 0: unknown, or no lower bound.
     members
-        The members of a struct that is passed by value; () if they are unknown.
+        The members of a struct that is passed by value, or of the structs in a buffer; () if they are unknown.
     default
         The value of a call that omits the parameter: a `Local` for the kind "local", an int of 0 or more for the kind "scalar"; None
         without a default.
@@ -198,8 +198,8 @@ class Param(Value):
         members = tuple(members)
         if not all(isinstance(each, Member) for each in members):
             raise FormatError(f"the members of {subject} are Member objects")
-        if members and kind not in ("scalar", "uniform"):
-            raise FormatError(f"{subject} is of kind {kind} and has members; only a scalar or a uniform has members")
+        if members and kind not in ("buffer", "scalar", "uniform"):
+            raise FormatError(f"{subject} is of kind {kind} and has members; only a buffer, a scalar or a uniform has members")
         if members:
             code, bits, nbytes = parse_dtype(type) if type else (0, 0, 0)
             if (code, bits) != (1, 8):

@@ -44,7 +44,7 @@ def parameter_text(param: Param) -> str:
 def type_text(param: Param) -> str:
     """Return the type of a parameter, with its access or its default."""
     if param.kind == "buffer":
-        return f"{param.type or 'void'}* {param.access}".rstrip()
+        return f"{_members_text(param.members) if param.members else param.type or 'void'}* {param.access}".rstrip()
     if param.members:
         return kind_text(param.members[0]) if is_value(param.members) else _members_text(param.members)
     text = (param.type or "?") if param.kind == "scalar" else f"{param.kind} {param.type}".rstrip()

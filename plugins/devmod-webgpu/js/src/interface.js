@@ -25,7 +25,7 @@ export const PARAM_KINDS = /** @type {const} */ (["buffer", "scalar", "uniform",
  * @property {Place} at
  * @property {number} align
  * @property {number} size The bytes that the kernel declares for a buffer; 0 if unknown.
- * @property {Member[]} members The members of a struct by value; [] if they are unknown.
+ * @property {Member[]} members The members of a struct by value, or of the structs in a buffer; [] if they are unknown.
  * @property {number} least The minimum size of a buffer in bytes; 0 if unknown.
  */
 /**
@@ -112,8 +112,8 @@ function readParam(value, refuse) {
     members: members.map((each) => readMember(each, 0, refuse)),
     least: isCount(least) ? Number(least) : 0, // core's reader ignores this key, so this reader refuses no value of it
   };
-  if (members.length && kind !== "scalar" && kind !== "uniform") {
-    throw refuse(`${subject} is of kind ${kind} and has members; only a scalar or a uniform has members`);
+  if (members.length && kind !== "buffer" && kind !== "scalar" && kind !== "uniform") {
+    throw refuse(`${subject} is of kind ${kind} and has members; only a buffer, a scalar or a uniform has members`);
   }
   if (members.length) {
     const { code, bits, lanes } = parseDtype(result.type) ?? {};

@@ -127,7 +127,10 @@ def merge_declared(
         A declared function is missing from the source or contradicts it, or a type is neither declared nor reflected.
     """
     declared = declared or {}
-    if sum(_count(param.members) for function in (reflected or {}).values() for param in function.params) > _MAX_MEMBERS:
+    if _count_all(reflected) > _MAX_MEMBERS and reflected is not None:
+        # A call checks arrays of structs by their members, and needs those of structs by value.
+        reflected = {name: function.replace(params=map(_without_structs, function.params)) for name, function in reflected.items()}
+    if _count_all(reflected) > _MAX_MEMBERS:
         raise CompileError(
             f"the arguments of the {spec.kind} functions have more than {_MAX_MEMBERS} members of structs together; split the source",
             kind=spec.kind,
@@ -150,6 +153,14 @@ def merge_declared(
         for key, info in by_symbol.get(function.symbol, {name: FunctionInfo(function.symbol, ())}).items():
             merged[key] = _merge_one(spec, key, info, function)
     return merged
+
+
+def _count_all(reflected: Mapping[str, ReflectedFunction] | None) -> int:
+    return sum(_count(param.members) for function in (reflected or {}).values() for param in function.params)
+
+
+def _without_structs(param: Param) -> Param:
+    return param.replace(members=()) if param.kind == "buffer" else param
 
 
 def _count(members: Sequence[Member]) -> int:

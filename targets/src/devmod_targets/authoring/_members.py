@@ -1,4 +1,4 @@
-"""Describe the members of a struct by value, for the interface of a function (`devmod.Param.members`)."""
+"""Describe the members of a struct, for the interface of a function (`devmod.Param.members`)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,12 @@ def describe_members(fields: Iterable[Field[_Type]], look_up: Callable[[_Type], 
 
 
 def with_members(param: Param, members: Sequence[Member]) -> Param:
-    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes."""
+    """Return a struct's param with its members. Members without a valid layout are omitted: the caller passes bytes.
+
+    The elements of a buffer that are no structs, but matrices, have no members.
+    """
+    if param.kind == "buffer" and len(members) == 1 and not members[0].name:
+        return param
     try:
         return param.replace(members=members)
     except FormatError:

@@ -98,9 +98,11 @@ class Resource(Value):
         the alignment of its structs.
     members
         A uniform's members, in the order of their offsets.
+    structs
+        The members of the structs in a buffer; () if they are unknown.
     """
 
-    __slots__ = ("access", "align", "at", "kind", "members", "name", "size", "type")
+    __slots__ = ("access", "align", "at", "kind", "members", "name", "size", "structs", "type")
     at: Place
     name: str
     kind: str
@@ -109,6 +111,7 @@ class Resource(Value):
     size: int
     align: int
     members: tuple[BlockMember, ...]
+    structs: tuple[Member, ...]
 
     def __init__(
         self,
@@ -121,8 +124,10 @@ class Resource(Value):
         size: int = 0,
         align: int = 0,
         members: Iterable[BlockMember] = (),
+        structs: Iterable[Member] = (),
     ) -> None:
         self._set(at=at, name=name, kind=kind, type=type, access=access, size=size, align=align, members=tuple(members))
+        self._set(structs=tuple(structs))
 
 
 class ReflectedShader(Value):
@@ -204,7 +209,8 @@ def reflected_function(kind: str, shader: ReflectedShader) -> ReflectedFunction:
             continue  # an empty block
         if resource.kind != "uniform":
             types.append("handle")
-            params.append(Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size))
+            param = Param(resource.name, resource.kind, resource.type, resource.access, resource.at, resource.align, resource.size)
+            params.append(with_members(param, resource.structs))
         elif resource.members and all(member.type for member in resource.members):
             for member in resource.members:
                 types.append(member.type)
@@ -255,7 +261,14 @@ def _by_place(kind: str, shader: ReflectedShader) -> Sequence[Resource]:
         access = "".join(letter for letter in "rw" if letter in other.access + resource.access) if other.access and resource.access else ""
         size = max(other.size, resource.size)
         resource_at[resource.at] = Resource(
-            other.at, other.name, other.kind, other.type if same else "", access, size=size, align=other.align if same else 0
+            other.at,
+            other.name,
+            other.kind,
+            other.type if same else "",
+            access,
+            size=size,
+            align=other.align if same else 0,
+            structs=other.structs if same and other.structs == resource.structs else (),
         )
     return [resource_at[place] for place in sorted(resource_at, key=lambda place: place if isinstance(place, tuple) else (place,))]
 

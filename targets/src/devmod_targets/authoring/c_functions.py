@@ -231,7 +231,10 @@ class CFunctions:
                 const = const or target.is_const_qualified()
             element, align = ("", 0) if is_unknown else self._pointee_type(target.get_canonical())
             size = type_.get_size() if _kind(type_) == "CONSTANTARRAY" and not is_unknown else 0
-            return "handle", Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
+            param = Param(name, "buffer", element, "r" if const else "rw", align=align, size=max(size, 0))
+            if align and not uses_location(target, unknown):
+                param = with_members(param, record_members(target.get_canonical(), number_type=self._type))
+            return "handle", param
         if is_unknown or uses_location(type_, unknown):
             return "", Param(name, "scalar")
         element, align = self._type(type_)

@@ -87,10 +87,14 @@ def _param(entry: Entry) -> tuple[str, Param]:
             is_const |= target.tag == _CONST
             target = target.type()
         element, align = _value(target) if target is not None else ("", 0)
-        return "handle", Param(name, "buffer", element, "r" if is_const else "rw", align=align)
+        return "handle", _with_fields(Param(name, "buffer", element, "r" if is_const else "rw", align=align), target)
     element, align = _value(type_)
-    param = Param(name, "scalar", element, align=align)
-    return element, with_members(param, describe_members(_fields(type_) or (), _describe)) if align else param
+    return element, _with_fields(Param(name, "scalar", element, align=align), type_)
+
+
+def _with_fields(param: Param, type_: Entry | None) -> Param:
+    """Return the param of a struct, which has an alignment, with its members. Return other params unchanged."""
+    return with_members(param, describe_members(_fields(type_) or (), _describe)) if param.align and type_ is not None else param
 
 
 def _plain(entry: Entry | None) -> Entry | None:

@@ -173,7 +173,10 @@ def _clang_argument(type_: Any, unknown: LocationSet, is_certain: bool) -> Argum
         if type_name and not _is_known(target, unknown, is_certain):
             return Argument("handle", buffer_param("", "", const), type_name)
         element, align = cuda_element_type(target)
-        return Argument("handle", buffer_param("", element, const, align, max(size, 0)), type_name)
+        param = buffer_param("", element, const, align, max(size, 0))
+        if align and type_kind(target) == RECORD:
+            param = with_members(param, record_members(target, number_type=cuda_element_type))
+        return Argument("handle", param, type_name)
     type_name = _type_name(type_)
     if type_name and not _is_known(type_, unknown, is_certain):
         return Argument("", Param("", "scalar"), type_name)

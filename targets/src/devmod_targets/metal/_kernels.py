@@ -271,8 +271,8 @@ class KernelReader:
             param = Param(name, "scalar", element, align=align)
             return table, index, element, with_members(param, struct_members(target)) if align else param
         access = "r" if target.is_const_qualified() else "rw"
-        element, align, size = buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0)
-        return table, index, "handle", Param(name, "buffer", element, access, align=align, size=size)
+        element, align, size, members = buffer_element(target, kind == REFERENCE) if not unknown else ("", 0, 0, ())
+        return table, index, "handle", with_members(Param(name, "buffer", element, access, align=align, size=size), members)
 
     def _error(self, function: str, location: str, name: str, text: str) -> CompileError:
         argument = f"the argument {name!r}" if name else "an argument"

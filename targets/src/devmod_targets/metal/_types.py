@@ -30,8 +30,8 @@ def metal_element_type(type_: Any) -> tuple[str, int]:
     return element_type(type_)
 
 
-def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int]:
-    """Return the element type of a buffer, the alignment of a struct, and the bytes that the kernel requires.
+def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int, tuple[Member, ...]]:
+    """Return the element type of a buffer, the alignment of a struct, the bytes that the kernel requires, and the members of a struct.
 
     A pointer may refer to any number of elements. A reference refers to one object, whose size the kernel requires.
     """
@@ -39,16 +39,17 @@ def buffer_element(target: Any, is_reference: bool) -> tuple[str, int, int]:
     if size and type_kind(target) == RECORD:
         open_ended = _open_ended_element(target)
         if open_ended is not None:
-            return *open_ended, 0
+            return open_ended
     while type_kind(target) == _ARRAYS[0]:
         target = lane_type(target)
     if _PACKED.match(target.spelling):
         # Packed vectors have no padding, so the elements are scalars.
         target = target.get_template_argument_type(0).get_canonical()
-    return *metal_element_type(target), size
+    element, align = metal_element_type(target)
+    return element, align, size, struct_members(target) if align else ()
 
 
-def _open_ended_element(type_: Any) -> tuple[str, int] | None:
+def _open_ended_element(type_: Any) -> tuple[str, int, int, tuple[Member, ...]] | None:
     """Return the element type of a struct that ends in an array of length one or unknown; None for any other struct.
 
     Compilers of other languages write a buffer's content so: ``struct { float x[1]; } &``.
@@ -57,7 +58,10 @@ def _open_ended_element(type_: Any) -> tuple[str, int] | None:
     last = fields[-1].type.get_canonical() if fields else None
     if last is None or type_kind(last) not in _ARRAYS or (type_kind(last) == _ARRAYS[0] and last.element_count > 1):
         return None
-    return element_type(lane_type(last)) if len(fields) == 1 else ("", 0)
+    if len(fields) != 1:
+        return "", 0, 0, ()
+    element, align = element_type(lane_type(last))
+    return element, align, 0, struct_members(lane_type(last)) if align else ()
 
 
 def struct_members(type_: Any) -> tuple[Member, ...]:

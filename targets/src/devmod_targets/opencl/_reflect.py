@@ -243,7 +243,10 @@ def _param(argument: Any, locations: LocationSet) -> tuple[str, Param]:
         if space == _LOCAL:
             return "handle", Param(name, "local", element, align=align)
         access = "r" if space == _CONSTANT or const else "rw"
-        return "handle", Param(name, "buffer", element, access, align=align, size=max(size, 0))
+        param = Param(name, "buffer", element, access, align=align, size=max(size, 0))
+        if align and not uses_location(target, locations):
+            param = with_members(param, record_members(target.get_canonical(), number_type=_element_type))
+        return "handle", param
     if kind.startswith("OCLIMAGE"):
         access = {"RO": "r", "WO": "w", "RW": "rw"}[kind[-2:]]
         return "handle", Param(name, "image", "", access)

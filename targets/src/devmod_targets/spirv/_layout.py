@@ -43,6 +43,8 @@ class Layout:
         Its alignment.
     element, element_align : str, int
         The element type, and the alignment of a struct; "" if the type has several.
+    struct : Layout or None
+        The layout of the structs that are its elements; None if the elements are no structs of known members.
     base : str
         The scalar type that fills it without gaps; "" if there is none.
     runtime_sized : bool
@@ -57,13 +59,27 @@ class Layout:
         The members of a struct.
     """
 
-    __slots__ = ("align", "base", "dims", "element", "element_align", "fields", "innermost", "runtime_sized", "size", "specialized", "type")
+    __slots__ = (
+        "align",
+        "base",
+        "dims",
+        "element",
+        "element_align",
+        "fields",
+        "innermost",
+        "runtime_sized",
+        "size",
+        "specialized",
+        "struct",
+        "type",
+    )
 
     def __init__(self, size: int, align: int, *, type: str = "", element: tuple[str, int] = ("", 0), base: str = "") -> None:  # noqa: A002
         self.size, self.align, self.type, self.base, self.runtime_sized = size, align, type, base, False
         self.specialized = False
         self.element, self.element_align = element
         self.dims: tuple[tuple[int, int], ...] = ()
+        self.struct: Layout | None = None
         self.innermost = self
         self.fields: list[tuple[str, int, Layout]] | None = None
 
@@ -116,12 +132,11 @@ class Layouts:
             self._open.discard(number)
         return layout
 
-    def block(self, number: int) -> tuple[str, int]:
-        """Return the element type of a buffer of a struct type, and the alignment of a struct element, else 0."""
+    def block(self, number: int) -> Layout:
+        """Return the layout with the element type of a buffer of a struct type: that of the struct, or of its only member."""
         members = self.members(number)
         only = members[0] if len(members) == 1 else None
-        layout = self.layout(number) if only is None or only[1] else only[2]
-        return layout.element, layout.element_align
+        return self.layout(number) if only is None or only[1] else only[2]
 
     def declared_size(self, number: int) -> int:
         """Return the bytes of a struct's members without a runtime array; 0 if they depend on a specialization constant."""
@@ -181,6 +196,7 @@ class Layouts:
             element=_element_of(inner, step),
             base=inner.base if step == inner.size else "",
         )
+        layout.struct = inner if inner.fields is not None else inner.struct if step == inner.size else None
         layout.specialized = inner.specialized or (opcode == 28 and operands[1] in self._specialized)
         if opcode == 29:
             layout.runtime_sized = True
@@ -201,7 +217,7 @@ class Layouts:
             return _with_size(layout, end)
         size = round_up(end, align)
         layout = Layout(0, align, element=struct_type(size, align))
-        layout.fields = members
+        layout.fields, layout.struct = members, layout
         layout.specialized = any(layout.specialized for _, _, layout in members)
         return _with_size(layout, size)
 

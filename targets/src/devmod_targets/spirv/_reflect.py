@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from devmod import Member
     from devmod_targets.spirv._module import EntryPoint, SpirvModule
 
 _BUFFER_BLOCK, _BUILT_IN, _NON_WRITABLE, _NON_READABLE, _BINDING, _SET = 3, 11, 24, 25, 33, 34
@@ -144,6 +145,7 @@ class _Blocks:
         self._resources: dict[int, Resource] = {}
         self._members: dict[int, tuple[list[BlockMember], int, int]] = {}
         self._access: dict[int, tuple[bool, bool]] = {}
+        self._described: dict[Layout, tuple[Member, ...]] = {}
 
     def resource(self, number: int, type_: int, storage: int) -> Resource:
         if number not in self._resources:
@@ -171,11 +173,23 @@ class _Blocks:
         # A block without a name and with one member gets the member's name.
         if not module.names.get(number) and len(members) == 1 and members[0][0]:
             name = members[0][0]
-        element, align = layouts.block(type_)
+        block = layouts.block(type_)
         readable, writable = self._marks(type_)
         read = _NON_READABLE not in decorations and readable
         written = _NON_WRITABLE not in decorations and writable
-        return Resource(at, name, "buffer", element, _access(read, written), size=layouts.declared_size(type_), align=align)
+        size, align = layouts.declared_size(type_), block.element_align
+        return Resource(
+            at, name, "buffer", block.element, _access(read, written), size=size, align=align, structs=self._structs(block) if align else ()
+        )
+
+    def _structs(self, block: Layout) -> tuple[Member, ...]:
+        """Return the members of the structs in a buffer; () if they depend on a specialization constant."""
+        of = block.struct
+        if of is None or of.fields is None or of.specialized:
+            return ()
+        if of not in self._described:
+            self._described[of] = describe_members(of.fields, _member_type)
+        return self._described[of]
 
     def _marks(self, type_: int) -> tuple[bool, bool]:
         """Return whether a struct has a readable member, and whether it has a writable one."""

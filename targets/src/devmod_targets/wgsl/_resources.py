@@ -35,7 +35,8 @@ def read_resource(declared: Declaration, of: Type, at: tuple[int, int]) -> Resou
         return Resource(at, name, "uniform", size=of.size, align=of.align, members=members)
     access = "rw" if declared.words[1:] == ["read_write"] else "r"
     element, align = _element(of)
-    return Resource(at, name, "buffer", element, access, size=of.declared_size, align=align)
+    structs = describe_members(_fields(of.innermost), _member_type) if align else ()
+    return Resource(at, name, "buffer", element, access, size=of.declared_size, align=align, structs=structs)
 
 
 def _member_type(of: Type) -> MemberType:
@@ -43,8 +44,11 @@ def _member_type(of: Type) -> MemberType:
     while of.kind in (ARRAY, MATRIX) and of.element is not None:
         dims.append((of.count or 0, of.element.stride))
         of = of.element
-    fields = [(member.name, offset, part) for member, part, offset in of.members] if of.kind == STRUCT else None
-    return MemberType(of.size, _number_type(of), fields=fields, dims=dims)
+    return MemberType(of.size, _number_type(of), fields=_fields(of) if of.kind == STRUCT else None, dims=dims)
+
+
+def _fields(of: Type) -> list[tuple[str, int, Type]]:
+    return [(member.name, offset, part) for member, part, offset in of.members]
 
 
 def _number_type(of: Type) -> str:
