@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,15 @@ def test_workers_end_with_a_build_that_is_killed(tmp_path: Path) -> None:
     pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
     wait_for(lambda: not any(is_running(pid) for pid in pids))
     wait_for(lambda: not list(temporary.iterdir()))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows ends a process in another way")
+def test_a_build_that_is_killed_before_it_has_a_worker_leaves_nothing(tmp_path: Path) -> None:
+    program = (
+        "import os, signal\nfrom build_project import note\nfrom devmod_targets.build.pool import Pool\n"
+        "with Pool(1, note):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) == []

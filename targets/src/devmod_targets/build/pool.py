@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How often a job is started before its worker's death counts as the job's failure.
 _STARTS = 3
+#: How often a worker tries to remove the folder of temporary files: a compiler may write to it at that moment.
+_REMOVALS = 10
 _main_lock = Lock()
 
 
@@ -53,15 +55,17 @@ class Pool:
         self._folder = ""
 
     def __enter__(self) -> Pool:
-        self._folder = tempfile.mkdtemp(prefix="devmod-build-")
+        # The workers make it: a build that is killed before it has a worker would leave it.
+        self._folder = os.path.join(tempfile.gettempdir(), f"devmod-build-{os.urandom(8).hex()}")
         return self
 
     def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)  # while there are workers: they remove it if this process is killed
         for lane in self._lanes:
             lane.kill()
         for lane in self._lanes:
             lane.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)  # what a compiler wrote in the meantime
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
         """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The job of a killed worker is run again."""
@@ -187,6 +191,8 @@ def _initialize_worker(folder: str) -> None:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
     tempfile.tempdir = folder
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     # The fallback saves the same bytes as the runtime's module, and the import of a runtime takes time.
@@ -201,7 +207,10 @@ def _initialize_worker(folder: str) -> None:
 def _exit_with_parent(parent: Any, folder: str) -> None:
     """Wait for the end of the parent, then end this process and the programs that it runs."""
     parent.join()
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            break
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
