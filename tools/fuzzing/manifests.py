@@ -58,7 +58,8 @@ def read_manifest_file(data: bytes, scratch: Callable[[str, bytes], str], breach
     else:
         text, values = data.decode("utf-8-sig"), document.data
         lines = key_lines(text)
-        if set(lines) != set(_paths(values)) or not all(1 <= line <= text.count("\n") + 1 for line in lines.values()):
+        last = text.count("\n") + 1
+        if set(lines) != set(_paths(values)) or not all(1 <= line <= last for line in lines.values()):
             raise breach("the keys with lines are not those of tomllib")
     try:
         for job in plan_of(read_manifest(path)).jobs:
