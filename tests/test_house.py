@@ -50,7 +50,7 @@ def test_a_layer_imports_the_layers_below_it_alone(name: str) -> None:
 
 
 def test_no_test_measures_time() -> None:
-    """The load of the machine would decide. `core/tests/work.py` counts bytecodes."""
+    """The load of the machine would decide. `core/tests/work.py` counts calls, lines and jumps."""
     tests = [path for pattern in ("*/tests/**/*.py", "tests/**/*.py", "*/*/tests/**/*.py") for path in ROOT.glob(pattern)]
     found = {
         f"{path.relative_to(ROOT)}: {match[0]}"
