@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,7 @@ def modules() -> dict[str, Path]:
     return results
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return the modules that each module imports, at its top and inside functions, but not under TYPE_CHECKING."""
     known = modules()
