@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
-from environments import install, make_venv, uninstall  # noqa: E402
+from environments import install, make_venv, uninstall, uv_settings  # noqa: E402
 from wheels import build, distributions, is_backend  # noqa: E402
 
 if TYPE_CHECKING:
@@ -58,22 +60,78 @@ class Wheels(dict[str, Path]):
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
-    """The wheels, built once a session."""
-    return Wheels({wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in build(tmp_path_factory.mktemp("wheels"))})
+    """The wheels, built once a session, by the first of pytest-xdist's workers that needs them."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # the folder of all workers
+    folder, complete = base / "wheels", base / "wheels-are-complete"
+    with FileLock(base / "wheels.lock"):
+        if not complete.exists():
+            build(folder)
+            complete.touch()
+    return Wheels({wheel.name.split("-")[0].replace("_", "-"): wheel for wheel in sorted(folder.glob("*.whl"))})
+
+
+class Bytecode:
+    """What Python has compiled in one environment, for those after it: a first import is mostly compilation.
+
+    uv installs hard links to the files of its cache, so a wheel's file is the same inode in each environment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.files: dict[tuple[int, ...], dict[str, Path]] = {}
+
+    def share(self, environment: Path) -> None:
+        """Store the bytecode of an environment, and link into it what is stored."""
+        for folder, _, names in os.walk(environment / "lib"):
+            if os.path.basename(folder) == "__pycache__":
+                continue
+            compiled = Path(folder, "__pycache__")
+            present = set(os.listdir(compiled)) if compiled.is_dir() else set()
+            for name in names:
+                if not name.endswith(".py"):
+                    continue
+                status = os.stat(os.path.join(folder, name))
+                if status.st_nlink < 2:
+                    continue  # a copy: after it is deleted, its inode may be that of another file
+                stored = self.files.setdefault((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size), {})
+                for each in [each for each in present if each.startswith(f"{name[:-3]}.")]:
+                    if each not in stored:
+                        stored[each] = self.folder / f"{status.st_ino}-{each}"
+                        os.link(compiled / each, stored[each])
+                for each in stored.keys() - present:
+                    compiled.mkdir(exist_ok=True)
+                    os.link(stored[each], compiled / each)
+
+
+@pytest.fixture(scope="session")
+def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Bytecode:
+    return Bytecode(tmp_path_factory.mktemp("bytecode") / "files")
+
+
+@functools.cache
+def installer_settings() -> Mapping[str, str]:
+    """pip's configuration, which takes longer to ask for than most installations."""
+    return uv_settings()
 
 
 class Environment:
     """A fresh environment that sees nothing of the source tree."""
 
-    def __init__(self, folder: Path, interpreter: str, wheels: Wheels) -> None:
+    def __init__(self, folder: Path, interpreter: str, wheels: Wheels, bytecode: Bytecode) -> None:
         self.folder = folder
         self.wheels = wheels
+        self.bytecode = bytecode
         (folder / "empty").mkdir(parents=True)
         self.python = make_venv(folder / "venv", python=interpreter)
 
     def install(self, *requirements: str) -> None:
         """Install from the built wheels and the installer's cache; the network is asked only for what both lack."""
-        install(self.python, ["--find-links", str(self.wheels["devmod-core"].parent), *requirements], cached=True)
+        found = ["--find-links", str(self.wheels["devmod-core"].parent)]
+        install(self.python, [*found, *requirements], cached=True, settings=installer_settings())
+        self.bytecode.share(self.folder / "venv")
 
     def uninstall(self, *names: str) -> None:
         """Take distributions out."""
@@ -109,16 +167,17 @@ def browser(_browsers: list[Browser]) -> Browser:
 
 
 @pytest.fixture
-def environment(tmp_path: Path, wheels: Wheels) -> Callable[..., Environment]:
+def environment(tmp_path: Path, wheels: Wheels, bytecode: Bytecode) -> Iterator[Callable[..., Environment]]:
     """Make fresh environments, each with these requirements."""
-    count = 0
+    results: list[Environment] = []
 
     def made(*requirements: str, interpreter: str = sys.executable) -> Environment:
-        nonlocal count
-        count += 1
-        result = Environment(tmp_path / f"box{count}", interpreter, wheels)
+        result = Environment(tmp_path / f"box{len(results) + 1}", interpreter, wheels, bytecode)
+        results.append(result)
         if requirements:
             result.install(*requirements)
         return result
 
-    return made
+    yield made
+    for each in results:
+        bytecode.share(each.folder / "venv")

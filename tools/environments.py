@@ -55,18 +55,20 @@ def make_venv(path: Path, *, python: str = sys.executable, pip: bool = False) ->
     return python_of(path)
 
 
-def install(python: Path, requirements: Sequence[str], *, cached: bool = False) -> str:
+def install(python: Path, requirements: Sequence[str], *, cached: bool = False, settings: Mapping[str, str] | None = None) -> str:
     """Install requirements into the environment of `python`; return the name of the used tool.
 
     `cached`: any version in uv's cache is enough. The network is used only for requirements that are not in the cache.
+    `settings`: the result of `uv_settings`, for a caller that installs many times.
     """
     uv = find_uv()
     output = ""
     if uv is not None:
+        settings = settings or uv_settings()
         command = [uv, "pip", "install", "--quiet", "--python", str(python), *requirements]
-        if cached and _run([*command, "--offline"], env=uv_settings()) == "":
+        if cached and _run([*command, "--offline"], env=settings) == "":
             return "uv"
-        output = _run(command, env=uv_settings())
+        output = _run(command, env=settings)
         if not output:
             return "uv"
     if _run([str(python), "-m", "pip", "--version"]):
