@@ -213,7 +213,7 @@ BAD_PARAMS: list[Any] = [
         [LEAF, LEAF | {"name": "n", "offset": 2}], [LEAF | {"type": "int4"}], [LEAF | {"type": "int0"}], [{"name": "m", "offset": 0, "members": [LEAF]}],
         [nested(1) | {"size": 2}], [LEAF | {"shape": [9, 9], "strides": [36, 4]}],
     )),
-    {"kind": "buffer", "members": [LEAF]}, {"type": "float32x4", "members": [LEAF]}, {"type": "", "members": [LEAF]},
+    {"kind": "image", "members": [LEAF]}, {"type": "float32x4", "members": [LEAF]}, {"type": "", "members": [LEAF]},
     {"kind": "local", "default": 64}, {"kind": "local", "default": {"bytes": 0}}, {"kind": "local", "default": {"bytes": 1, "per_thread": 1}},
     {"default": {"bytes": 64}}, {"default": {"per_thread": 4}}, {"kind": "bufer"}, {"kind": 7}, {"access": "x"}, {"access": None}, {"name": 7}, {"name": None},
     {"type": 7}, {"type": "floot"}, {"align": -1}, {"align": True}, {"size": "x"}, {"size": [1]}, {"at": -1}, {"at": [1]}, {"at": "push"}, {"at": [0, {"a": None}]},
