@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -456,9 +457,33 @@ def test_an_invalid_option(server: Server, options: dict[str, Any], text: str) -
     ("url", "text"),
     [
         ("ftpx://host/k.devmod", "ValueError: Protocol not known: ftpx"),
-        ("gs://bucket/k.devmod", "Please install gcsfs to access Google Storage"),
         ("http://[/k.devmod", "ValueError: Invalid IPv6 URL"),
     ],
 )
 def test_an_invalid_url(url: str, text: str) -> None:
     assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"
+
+
+@pytest.mark.parametrize(
+    ("url", "package", "install"),
+    [
+        ("s3://bucket/k.devmod", "s3fs", "pip install s3fs"),
+        ("gs://bucket/k.devmod", "gcsfs", "pip install gcsfs"),
+        ("zip://k.devmod::smb://host/k.zip", "smbclient", "pip install smbprotocol"),
+    ],
+)
+def test_a_file_system_without_its_package(url: str, package: str, install: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    text = f"the package {package} is not installed. To add it: {install}"
+    assert str(error_of(lambda: devmod.load(url))) == f"{url!r} cannot be read: {text}"
+
+
+def test_a_file_system_whose_package_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.registry import known_implementations
+
+    (tmp_path / "broken_files.py").write_text("raise ImportError('a library cannot be opened')")
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = {"class": "broken_files.Files", "err": "Install broken-files for it"}
+    monkeypatch.setitem(known_implementations, "broken", entry)
+    text = "Install broken-files for it (ImportError: a library cannot be opened)"
+    assert str(error_of(lambda: devmod.load("broken://k"))) == f"'broken://k' cannot be read: {text}"

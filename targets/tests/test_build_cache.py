@@ -280,6 +280,16 @@ def test_an_unknown_scheme_is_an_error_with_its_reason(tmp_path: Path) -> None:
     assert not (tmp_path / "p" / "k.devmod").exists()
 
 
+def test_a_missing_package_of_a_file_system_is_an_error_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("devmod_remote", reason="devmod-remote is not installed")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(CacheError) as caught:
+        open_entries("s3://bucket/ci")
+    assert str(caught.value) == (
+        "the build cache 's3://bucket/ci' cannot be reached: the package s3fs is not installed. To add it: pip install s3fs"
+    )
+
+
 def test_an_unreachable_cache_is_an_error_or_on_request_a_warning(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no route to host")

@@ -1,7 +1,8 @@
-"""Bundles at URLs, for `devmod.load`. A program imports only ``devmod``."""
+"""Bundles at URLs, for `devmod.load` and the cache of `devmod build`. A program imports only ``devmod``."""
 
 from __future__ import annotations
 
+from devmod_remote._packages import describe_import as describe_import
 from devmod_remote._source import UrlSource as UrlSource
 
-__all__ = ["UrlSource"]
+__all__ = ["UrlSource", "describe_import"]

@@ -16,6 +16,7 @@ from devmod.backend import DiskCache, debug, environment_flag, open_regular
 from devmod.errors import ArgumentError, FetchError, FormatError, describe_error
 from devmod_remote._http import HttpError, get_range
 from devmod_remote._keys import key_of
+from devmod_remote._packages import describe_import
 
 #: The size of the first read. It contains the index of most bundles. With the headers of an HTTP response it is below 4 kB.
 FIRST = 3072
@@ -178,7 +179,7 @@ class UrlSource:
         try:
             files, path = url_to_fs(self._url, **self._options)  # fsspec keeps one file system for each process
         except (ImportError, ValueError, TypeError) as error:  # a missing package, an unknown scheme or option
-            text = str(error) if isinstance(error, ImportError) else describe_error(error)
+            text = describe_import(error) if isinstance(error, ImportError) else describe_error(error)
             raise FetchError(f"{self.place} cannot be read: {self._redacted(text)}") from error
         if self._is_local:
             open_regular(path).close()

@@ -143,10 +143,18 @@ class UrlEntries:
 
     def _describe(self, error: Exception) -> str:
         """Return the text of an exception without the credentials and the query of the URL."""
-        text = describe_error(error).replace(self._url, self._shown)
+        text = (_import_text(error) or describe_error(error)).replace(self._url, self._shown)
         for secret in _SECRETS.findall(self._url):
             text = text.replace(secret.strip("?@"), "…")
         return text
+
+
+def _import_text(error: Exception) -> str:
+    """Return what to install for a file system whose package is missing; "" for another error, or without devmod-remote."""
+    try:
+        return str(import_module("devmod_remote").describe_import(error)) if isinstance(error, ImportError) else ""
+    except ImportError:
+        return ""
 
 
 def _without_secrets(url: str) -> str:
