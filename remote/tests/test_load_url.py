@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -15,6 +16,7 @@ from http_server import Handler, Server
 from stored import Raw, entry, file_of
 
 import devmod
+from devmod._cli import main
 from devmod.backend import DiskCache
 
 A, B = noise(200_000, 1), noise(100_000, 2)
@@ -333,6 +335,32 @@ def test_a_forked_process_reads_too(server: Server) -> None:
     if not child:
         os._exit(0 if module.imports[1].save_to_bytes() == B else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+# -- the command line
+
+
+def test_inspect(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    data = server.files["k.devmod"] = bundle_of(first=A)
+    url = server.url().replace("//", "//user:password@") + "?signature=secret"
+    assert main(["inspect", url]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{server.url()}?…: devmod bundle, {len(data) / 1000:.1f} kB\nfirst, 200.0 kB — runtime: not installed\n")
+    assert (err, "password" in out, "secret" in out) == ("", False, False)
+
+
+def test_inspect_without_the_size_of_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    import fsspec
+
+    with fsspec.open("memory://folder/k.devmod", "wb") as file:
+        file.write(bundle_of(first=A))
+    assert main(["inspect", "memory://folder/k.devmod"]) == 0
+    assert capsys.readouterr().out.startswith("memory://folder/k.devmod: devmod bundle\nfirst, 200.0 kB")
+    assert main(["inspect", "--json", "memory://folder/k.devmod"]) == 0
+    description = json.loads(capsys.readouterr().out)
+    assert (description["bytes"], description["module"]["bytes"]) == (None, len(A))
+    assert main(["inspect", "memory://folder/other.devmod"]) == 1
+    assert capsys.readouterr() == ("", "devmod: error: 'memory://folder/other.devmod' cannot be read: there is no such file\n")
 
 
 # -- memory

@@ -9,7 +9,8 @@ from typing import Any
 import devmod
 from devmod._cli._output import STDIN, standard_input
 from devmod._cli._runtimes import missing_runtimes, runtime_of
-from devmod._formats.index import MAGIC, MAX_DEPTH
+from devmod._formats.bundle_file import tree_of
+from devmod._formats.index import HEADER, MAGIC, MAX_DEPTH, aligned
 from devmod._formats.raw import read_payload
 from devmod._launch.constants import constants_of
 from devmod._modules.agreement import common_signature, shared_functions
@@ -26,15 +27,15 @@ from devmod._values.signature import block_text, signature_text
 from devmod.errors import FormatError
 
 
-def describe(path: Path, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
+def describe(name: str, *, verify: bool = False, source: bool = False) -> dict[str, Any]:
     """Return the file's format and size, its module tree, and the commands that install the missing runtimes.
 
     Each module has a number and is described once, at its first place in the tree. Further imports of it are its number.
 
     Parameters
     ----------
-    path
-        The file; ``-`` is standard input.
+    name
+        The path of a file, the URL of a bundle, or ``-`` for standard input.
     verify
         Whether to read the modules' bytes and compare them with the digests in the index.
     source
@@ -46,13 +47,13 @@ def describe(path: Path, *, verify: bool = False, source: bool = False) -> dict[
         The file is invalid, a module's bytes have another digest, or the tree of modules is deeper than `MAX_DEPTH`.
     """
     with shared_scan():
-        form, module, count = _open_stdin() if str(path) == STDIN else (*_open(path), path.stat().st_size)
+        form, module, count, name = _open_stdin() if name == STDIN else _open_url(name) if "://" in name else _open_file(Path(name))
         verified = sum(_verified(each) for each in walk(module)) if verify else None
-        tree, bundles = _tree(module, str(path), source)
+        tree, bundles = _tree(module, name, source)
         missing = missing_runtimes(module)  # it has a limit on the candidates
         for described, bundle in bundles:
             described["common"] = list(_common_functions(bundle))
-    return {"file": str(path), "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
+    return {"file": name, "format": form, "bytes": count, "verified": verified, "module": tree, **missing}
 
 
 def _verified(module: Module) -> bool:
@@ -76,8 +77,21 @@ def signature(name: str, info: FunctionInfo) -> str:
     return text
 
 
+def _open_file(path: Path) -> tuple[str, Module, int, str]:
+    """Return the file's format in words, its modules, its size and its name. No backend is imported."""
+    return *_open(path), path.stat().st_size, str(path)
+
+
+def _open_url(url: str) -> tuple[str, Module, int | None, str]:
+    """Like `_open_file`; the size is None if the server does not give it, and the name has no secrets of the URL."""
+    from devmod._formats.ranges import read_head_of
+
+    parts = read_head_of(url)
+    index, available, place = parts[:3]
+    return "devmod bundle", tree_of(*parts, ()), aligned(HEADER + len(index)) + available if available >= 0 else None, place[1:-1]
+
+
 def _open(path: Path) -> tuple[str, Module]:
-    """Return the file's format in words, and its modules. No backend is imported."""
     suffix = path.suffix[1:].lower()
     with open_regular(path) as file:  # a missing file, a folder or no permission raises the system's error first
         magic = file.read(len(MAGIC))
@@ -97,15 +111,15 @@ def _open(path: Path) -> tuple[str, Module]:
     return f"raw {spec.kind} payload", FallbackModule(spec, fmt, fmap, code)
 
 
-def _open_stdin() -> tuple[str, Module, int]:
-    """Like `_open` for standard input, with the number of bytes. The first bytes determine the format."""
+def _open_stdin() -> tuple[str, Module, int, str]:
+    """Like `_open_file` for standard input. The first bytes determine the format."""
     data = standard_input()
     if data.startswith(MAGIC):
-        return "devmod bundle", devmod.loads(data), len(data)
+        return "devmod bundle", devmod.loads(data), len(data), STDIN
     if is_elf(data):
         raise FormatError("standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload")
     try:
-        return "TVM imports blob", devmod.interop.tvm.load_imports(data), len(data)
+        return "TVM imports blob", devmod.interop.tvm.load_imports(data), len(data), STDIN
     except FormatError as error:
         raise FormatError(
             "standard input is neither a .devmod bundle nor TVM's imports blob. Give the path of another file: its suffix names the format"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,26 +26,28 @@ Examples:
   devmod inspect k.devmod --verify  # reads all of it, and compares the digests
   devmod inspect k.devmod --source  # with the sources
   devmod inspect - < k.devmod       # standard input
+  devmod inspect https://example.com/k.devmod
   devmod inspect k.ptx              # a raw payload; k.tvm_meta.json is beside it
   devmod inspect k.tvmimports       # TVM's imports blob, or a library (.so) that TVM exported
 """,
 )
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--verify", is_flag=True, help="Read every payload, and compare it with its digest in the index.")
 @click.option("--source", is_flag=True, help="Show the sources of each module, if FILE has them, and payloads that are text.")
 @debug_option
-def command(file: Path, as_json: bool, verify: bool, source: bool) -> None:
+def command(file: str, as_json: bool, verify: bool, source: bool) -> None:
     """Show the modules in FILE: kinds, functions with signatures, sizes, origins, and the runtime that each needs.
 
-    FILE is a .devmod bundle, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a bundle or an
-    imports blob. Without --verify no digest is compared. No backend is imported.
+    FILE is a .devmod bundle, also at a URL, a raw payload, TVM's imports blob or a library that TVM exported. Standard input (-) is a
+    bundle or an imports blob. Without --verify no digest is compared. No backend is imported.
     """
     description = describe(file, verify=verify, source=source)
     if as_json:
         print_json(description)
         return
-    echo(f"{description['file']}: {description['format']}, {size(description['bytes'])}")
+    count = description["bytes"]
+    echo(f"{description['file']}: {description['format']}{'' if count is None else f', {size(count)}'}")
     echo_all(_lines_of(description["module"], "", []))
     echo()
     if verify:

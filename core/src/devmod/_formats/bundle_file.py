@@ -161,7 +161,7 @@ def load(
         from devmod._formats.ranges import read_head_of
 
         parts = read_head_of(path, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
-        return _tree_of(*parts, prefer)
+        return tree_of(*parts, prefer)
     name = os.fsdecode(path)
     data = map_file(name, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
@@ -210,10 +210,10 @@ def _open(data: memoryview, place: str, prefer: Sequence[str] | str) -> Module:
     start = aligned(HEADER + len(index))
     if len(data) < start:
         raise FormatError(f"{place} is cut short: {len(data)} bytes, and its head alone takes {start}")
-    return _tree_of(index, len(data) - start, place, data[8], slices(data[start:]), prefer)
+    return tree_of(index, len(data) - start, place, data[8], slices(data[start:]), prefer)
 
 
-def _tree_of(
+def tree_of(
     index: memoryview,
     available: int,
     place: str,
