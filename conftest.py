@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import tempfile
 
 import pytest
@@ -14,6 +16,12 @@ settings.load_profile("fixed")
 
 # Mesa's drivers look for such a folder, and complain in every process where a session has none (CI, a container).
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+
+# The tests start thousands of Python processes. Without cached bytecode, such a process spends up to half of its time compiling imports:
+# NumPy takes 0.30 s instead of 0.19 s, the emulator of RDNA3 1.37 s instead of 0.42 s.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 #: What a person or a CI service may have set, and no test may see. (Which device and which driver is tested is theirs to say.)
@@ -35,6 +43,12 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
     monkeypatch.setenv("DEVMOD_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "devmod-cache"))
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out what pytest has collected when tests collect garbage: each time, that took 0.14 s more."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
