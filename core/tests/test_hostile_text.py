@@ -320,6 +320,7 @@ def calls(tree: ast.AST, *names: str) -> list[ast.Call]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
 
 
+@pytest.mark.once
 def test_one_module_prints_for_the_commands_and_the_log_escapes_its_lines() -> None:
     own = {"_output.py": "click.echo", "environment.py": "print"}
     for path, tree in sources():
@@ -360,6 +361,7 @@ PLAIN |= {"self.per_thread", "self.grid", "self.block", "''.join(more)", "list_n
 PLAIN |= {"len(self._launches)", "list(self.box)", "self.summary"}  # numbers
 
 
+@pytest.mark.once
 def test_every_repr_escapes_what_it_shows() -> None:
     for path, tree in sources():
         for function in ast.walk(tree):
@@ -371,6 +373,7 @@ def test_every_repr_escapes_what_it_shows() -> None:
                     assert ast.unparse(part.value) in PLAIN, (path, ast.unparse(function))
 
 
+@pytest.mark.once
 def test_every_html_is_made_by_the_function_that_escapes_it() -> None:
     functions = [
         node for _, tree in sources() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "_repr_html_"
@@ -382,6 +385,7 @@ def test_every_html_is_made_by_the_function_that_escapes_it() -> None:
         assert all(isinstance(result, ast.Call) and ast.unparse(result.func) == "html_table" for result in results)
 
 
+@pytest.mark.once
 def test_every_warning_escapes_its_text() -> None:
     for path, tree in sources():
         for call in calls(tree, "warnings.warn"):

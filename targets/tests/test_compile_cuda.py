@@ -218,8 +218,7 @@ _CASES: list[tuple[str | None, str, list[str], list[str]]] = [
     (None, "cuda -arch=compute_90", ["--device-debug"], []),
     (_FP16, "cuda -arch=sm_90", ["-G"], []),
     (_FP16, "cuda -arch=sm_90", ["--generate-line-info"], []),
-    (_ASSERTION, "cuda -arch=sm_90", [], []),
-    (_ASSERTION, "cuda -arch=compute_90", [], []),
+    (_ASSERTION, "cuda -arch=sm_90", [], []),  # its PTX takes 3 s more, and the cubin is assembled from it
     (_ANONYMOUS, "cuda -arch=sm_90", [], ["hidden<int>"]),
 ]
 

@@ -422,6 +422,7 @@ def test_a_folder_without_the_device_library_is_named(tmp_path: Path) -> None:
 needs_emulator = pytest.mark.skipif(bool(rdna3_runner.missing()), reason=rdna3_runner.missing() or "-")
 
 
+@pytest.mark.once
 @needs_emulator
 @pytest.mark.row("R37")
 def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_path: Path) -> None:
@@ -456,6 +457,7 @@ def test_compiled_kernels_compute_on_the_emulator(kernels: devmod.Module, tmp_pa
     np.testing.assert_array_equal(halves, doubled)
 
 
+@pytest.mark.once
 @needs_emulator
 def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
     module = devmod.compile(TEMPLATES, "rocm -arch=gfx1100", language="HIP", name_expressions=["shapes::scale<short>"])
@@ -466,6 +468,7 @@ def test_an_instance_computes_on_the_emulator(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x, [*range(0, 207, 3), 0])
 
 
+@pytest.mark.once
 @needs_emulator
 @needs_device_libs
 def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path) -> None:
@@ -478,6 +481,7 @@ def test_functions_of_the_device_library_compute_on_the_emulator(tmp_path: Path)
     np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
+@pytest.mark.once
 @needs_emulator
 def test_the_math_functions_have_the_errors_of_the_page(tmp_path: Path) -> None:
     lines = "".join(f"    y[{number} * n + i] = {text};\n" for number, text in enumerate(MATH))
