@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import devmod_driver_api
-from devmod_driver_api.api import Api, Function
+from devmod_driver_api.api import Api, DriverFunction
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.symbols import Symbols
 
@@ -73,7 +73,7 @@ class Library:
 
 def test_a_function_that_the_library_lacks_has_its_own_error() -> None:
     symbols = Symbols(Library())
-    symbols.api = api_of(APIS[0])._replace(functions={"allocate": Function("cuMemAlloc", symbol="cuMemAlloc_v2")})
+    symbols.api = api_of(APIS[0])._replace(functions={"allocate": DriverFunction("cuMemAlloc", symbol="cuMemAlloc_v2")})
     with pytest.raises(DriverError) as caught:
         symbols.call_symbol("allocate", 4)
     assert str(caught.value) == "cuMemAlloc_v2: CUDA_ERROR_NOT_SUPPORTED (this driver has no such function)"

@@ -22,7 +22,7 @@ RELAXED_CAPTURE = 2
 PER_THREAD_STREAM = 2
 
 
-class Function(NamedTuple):
+class DriverFunction(NamedTuple):
     """A function of a driver API, for ctypes.
 
     Attributes
@@ -84,7 +84,7 @@ class Api(NamedTuple):
     kind: str
     title: str
     name: str
-    functions: Mapping[str, Function]
+    functions: Mapping[str, DriverFunction]
     error_name: str
     error_text: str
     out_of_memory: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from devmod.backend import LaunchConfig
     from devmod.errors import LaunchError
     from devmod_driver_api.images import LoadedImage
-    from devmod_driver_api.limits import LaunchShape, Limits
+    from devmod_driver_api.limits import DriverLaunchConfig, Limits
     from devmod_driver_api.parameters import ParameterLayout
 
 
@@ -54,10 +54,10 @@ class DriverKernel(Kernel):
 
     @property
     @abstractmethod
-    def fixed(self) -> tuple[int, int, int] | None:
+    def required_block(self) -> tuple[int, int, int] | None:
         """The block that the kernel requires; None if it runs with every block."""
 
-    def caller(self, stream: Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         assert isinstance(stream, DriverStream)
         # Every call runs this function, so it uses local names.
         pack = self.layout.pack
@@ -80,13 +80,13 @@ class DriverKernel(Kernel):
 
         return call
 
-    def prepare(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
         assert isinstance(stream, DriverStream)
         buffer, launch = self._new_launch(stream, shape)
         buffer.raw = self.layout.pack(*values)
         return launch
 
-    def time(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> float:
+    def time(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> float:
         call = self.caller(stream, shape)
         begin = stream.record()
         call(values)
@@ -106,7 +106,7 @@ class DriverKernel(Kernel):
             raise self.query_error(error) from error
         self.limits.check_cooperative(launch, each)
 
-    def _new_launch(self, stream: DriverStream, shape: LaunchShape) -> tuple[Any, Callable[[], object]]:
+    def _new_launch(self, stream: DriverStream, shape: DriverLaunchConfig) -> tuple[Any, Callable[[], object]]:
         """Return the memory of a parameter block, and a C function that launches with the parameters in it."""
         self.image.note_stream(stream)
         block = ParameterBlock(self.layout.size, self.driver.api.parameters_end, self.layout.offsets)

@@ -70,5 +70,5 @@ class DriverLauncher(Launcher):
         if interface is None or interface.block is None:
             return type(self)(self.info, images)
         # The block size in the interface may depend on the constants, so it is read from the kernel that was built with them.
-        fixed = type(self)(self.info, images).kernel(self.default_device()).fixed
-        return type(self)(self.info, images, interface.replace(block=fixed))
+        block = type(self)(self.info, images).kernel(self.default_device()).required_block
+        return type(self)(self.info, images, interface.replace(block=block))

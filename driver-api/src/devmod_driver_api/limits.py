@@ -19,8 +19,8 @@ COOPERATIVE_TAG = "tirx.use_cooperative_launch"
 COOPERATIVE = 2
 
 
-class LaunchShape:
-    """A checked configuration.
+class DriverLaunchConfig:
+    """The checked configuration of a launch, as the driver takes it.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class Limits:
         self.static_shared_memory = static_shared_memory
         self.is_cooperative = COOPERATIVE_TAG in info.launch_param_tags
 
-    def check(self, launch: LaunchConfig) -> LaunchShape:
-        """Return the shape of a launch.
+    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
+        """Return the configuration of a launch for the driver.
 
         Raises
         ------

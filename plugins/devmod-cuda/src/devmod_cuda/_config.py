@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from struct import pack
 
-from devmod_driver_api.limits import COOPERATIVE, LaunchShape, Limits
+from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class CudaLimits(Limits):
         self._is_programmatic = _PROGRAMMATIC_TAG in tags
         self._has_required_block = _REQUIRED_BLOCK_TAG in tags
 
-    def check(self, launch: LaunchConfig) -> LaunchShape:
+    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)
         self._check_registers(launch)
         self.check_shared_memory(launch)
@@ -77,7 +77,7 @@ class CudaLimits(Limits):
             attributes.append((COOPERATIVE, pack("<i", 1)))
         if self._is_programmatic:
             attributes.append((_PROGRAMMATIC, pack("<i", 1)))
-        return LaunchShape(grid, block, launch.shared_memory, tuple(attributes))
+        return DriverLaunchConfig(grid, block, launch.shared_memory, tuple(attributes))
 
     def cluster_of(self, launch: LaunchConfig) -> Dims:
         """Return the cluster of a launch: its own, or that which the kernel requires."""

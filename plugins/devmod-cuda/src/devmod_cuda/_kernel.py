@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from devmod_cuda._device import CudaDevice
     from devmod_cuda._interface import CudaDriver
     from devmod_driver_api.images import LoadedImage
-    from devmod_driver_api.limits import LaunchShape
+    from devmod_driver_api.limits import DriverLaunchConfig
     from devmod_targets.nvidia import KernelEntry
 
 #: Numbers of CUfunction_attribute.
@@ -73,10 +73,10 @@ class CudaKernel(DriverKernel):
         self._tensor_maps = tensor_map_numbers(info)
 
     @property
-    def fixed(self) -> tuple[int, int, int] | None:
+    def required_block(self) -> tuple[int, int, int] | None:
         return self._entry.block if self._entry is not None else None
 
-    def shape(self, launch: LaunchConfig) -> LaunchShape:
+    def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self.limits.check(launch)
         if launch.shared_memory > self._attributes.shared_memory:
             self._raise_shared_memory(launch.shared_memory)
@@ -95,7 +95,7 @@ class CudaKernel(DriverKernel):
         most = 1 << max(threads, 1).bit_length() - 1
         return most, min(self.device.limits["warp_size"], most)
 
-    def caller(self, stream: Stream, shape: LaunchShape) -> Callable[[Sequence[Any]], None]:
+    def caller(self, stream: Stream, shape: DriverLaunchConfig) -> Callable[[Sequence[Any]], None]:
         call = super().caller(stream, shape)
         if not self._tensor_maps:
             return call
@@ -106,7 +106,7 @@ class CudaKernel(DriverKernel):
 
         return checked
 
-    def prepare(self, stream: Stream, shape: LaunchShape, values: Sequence[Any]) -> Callable[[], object]:
+    def prepare(self, stream: Stream, shape: DriverLaunchConfig, values: Sequence[Any]) -> Callable[[], object]:
         self._check_tensor_maps(values)
         return super().prepare(stream, shape, values)
 
@@ -135,7 +135,7 @@ class CudaKernel(DriverKernel):
                 self._set_attribute(_MAX_DYNAMIC_SHARED, nbytes, f"shared_memory={nbytes}")
                 attributes.shared_memory = nbytes
 
-    def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: LaunchShape) -> None:
+    def _allow_large_cluster(self, launch: LaunchConfig, cluster: tuple[int, ...], shape: DriverLaunchConfig) -> None:
         """Allow a cluster of a size that not every device supports, and check that the device runs one."""
         attributes = self._attributes
         with attributes.lock:

@@ -58,7 +58,7 @@ class OpenCLKernel(Kernel):
         self._pointers = [(number, spaces[number][0] == "LOCAL") for number, kind in enumerate(kinds) if kind == "handle" and spaces]
         group = cl.kernel_work_group_info
         self._max_threads = min(device.limits["max_work_group_size"], handle.get_work_group_info(group.WORK_GROUP_SIZE, device.handle))
-        self.fixed = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
+        self.required_block = tuple(handle.get_work_group_info(group.COMPILE_WORK_GROUP_SIZE, device.handle))
 
     def _new(self) -> Any:
         try:
@@ -87,8 +87,8 @@ class OpenCLKernel(Kernel):
         if x * y * z > self._max_threads:
             name = "max_work_group_size" if self._max_threads == limits["max_work_group_size"] else "CL_KERNEL_WORK_GROUP_SIZE"
             raise self._invalid_launch(f"its {name} is {self._max_threads}, and block={launch.block} has {x * y * z} threads")
-        if any(self.fixed) and self.fixed != launch.block:
-            raise self._invalid_launch(f"the kernel is built for blocks of {self.fixed} threads, got block={launch.block}")
+        if any(self.required_block) and self.required_block != launch.block:
+            raise self._invalid_launch(f"the kernel is built for blocks of {self.required_block} threads, got block={launch.block}")
         size = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
         bits = limits["address_bits"]
         problem = f"its address_bits are {bits}, and grid={launch.grid} of block={launch.block} has"

@@ -54,8 +54,8 @@ class OpenCLLauncher(Launcher):
             return OpenCLLauncher(self._info, programs)
         # The block size in the interface may depend on the constants, so ask the kernel that was built with them.
         device = programs.default_device()
-        fixed = OpenCLKernel(self._info, programs, device).fixed
-        block = fixed if any(fixed) else None
+        required = OpenCLKernel(self._info, programs, device).required_block
+        block = required if any(required) else None
         return OpenCLLauncher(self._info, programs, interface.replace(block=block))
 
     def adopt(self, value: object) -> tuple[DeviceArray, Stream | None] | None:

@@ -50,9 +50,9 @@ def main(request: dict[str, Any]) -> None:
 def _try_kernel(device: OpenCLDevice, program: Any, name: str, arguments: Sequence[str], report: Callable[[object], None]) -> None:
     """Run one block of a kernel."""
     kernel: Any = cl.Kernel(program, name)
-    fixed = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle))
+    required = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.handle))
     largest = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.handle)
-    block = fixed if any(fixed) else (min(_THREADS, largest), 1, 1)
+    block = required if any(required) else (min(_THREADS, largest), 1, 1)
     queue = device.default_stream.queue
     buffers = []
     for number, argument in enumerate(arguments):

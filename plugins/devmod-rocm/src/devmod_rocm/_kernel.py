@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 from devmod_driver_api.kernel import DriverKernel
-from devmod_driver_api.limits import COOPERATIVE, LaunchShape, Limits
+from devmod_driver_api.limits import COOPERATIVE, DriverLaunchConfig, Limits
 from devmod_rocm._parameters import parameter_layout
 
 TYPE_CHECKING = False
@@ -31,10 +31,10 @@ class RocmKernel(DriverKernel):
         self.limits = RocmLimits(self.device, info, self._entry.block, self._entry.max_threads, self._entry.shared_bytes)
 
     @property
-    def fixed(self) -> tuple[int, int, int] | None:
+    def required_block(self) -> tuple[int, int, int] | None:
         return self._entry.block
 
-    def shape(self, launch: LaunchConfig) -> LaunchShape:
+    def shape(self, launch: LaunchConfig) -> DriverLaunchConfig:
         shape = self.limits.check(launch)
         self.check_cooperative(launch)
         return shape
@@ -47,7 +47,7 @@ class RocmKernel(DriverKernel):
 class RocmLimits(Limits):
     """The limits of the launches of one kernel on one device."""
 
-    def check(self, launch: LaunchConfig) -> LaunchShape:
+    def check(self, launch: LaunchConfig) -> DriverLaunchConfig:
         self.check_block(launch)
         self.check_shared_memory(launch)
         if launch.cluster != (1, 1, 1) or launch.preferred_cluster != (1, 1, 1):
@@ -59,4 +59,4 @@ class RocmLimits(Limits):
                     f"a launch has at most {_MAX_GRID_THREADS} threads in {axis}, got grid={launch.grid} with block={launch.block}", "grid"
                 )
         attributes = ((COOPERATIVE, pack("<i", 1)),) if self.is_cooperative else ()
-        return LaunchShape(launch.grid, launch.block, launch.shared_memory, attributes)
+        return DriverLaunchConfig(launch.grid, launch.block, launch.shared_memory, attributes)
