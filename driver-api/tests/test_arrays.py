@@ -76,7 +76,7 @@ def test_a_started_copy_to_the_host_ends_in_any_wait(device: Any) -> None:
 def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: StandinDriver, vendor: Vendor) -> None:
     driver, count = device.driver, 1 << 18
     with device.context:
-        address = driver.allocate_host(4 * count)
+        address = driver.call("allocate_host", 4 * count, 1)
     try:
         host = np.frombuffer((ctypes.c_char * (4 * count)).from_address(address), "float32")
         host[:] = np.arange(count)
@@ -97,7 +97,7 @@ def test_page_locked_host_memory_is_not_copied_twice(device: Any, standin: Stand
         np.testing.assert_array_equal(back, host)
     finally:
         with device.context:
-            driver.free_host(address)
+            driver.call("free_host", address)
 
 
 @pytest.mark.parametrize(("nbytes", "most"), [(1 << 10, 32), (1 << 20, 8)])

@@ -253,7 +253,7 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
         run(step, x, 3, stream=stream)
     with context:
         graph = driver.end_capture(stream.handle)
-        executable = driver.instantiate_graph(graph)
+        executable = driver.call("instantiate_graph", graph, 0)
     assert sum(map(vendor.calls, WAITING)) == waits
     assert x.numpy().tolist() == [0] * 4
     with context:
@@ -262,7 +262,7 @@ def test_launches_on_a_stream_that_another_library_captures(device: Any, stream:
     stream.synchronize()
     assert x.numpy().tolist() == [11 * 8 + 11] * 4
     with context:
-        driver.destroy_executable(executable)
+        driver.call("destroy_executable", executable)
         driver.destroy_graph(graph)
 
 

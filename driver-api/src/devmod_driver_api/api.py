@@ -56,7 +56,7 @@ class Api(NamedTuple):
     name : str
         The API in messages, such as "CUDA" or "HIP".
     functions : mapping
-        The function of each operation. The operations are the names of the methods of `Calls` and `Driver`.
+        The function of each operation. An operation is a name that `Calls.call`, `Symbols.create_into` or `Handles` takes.
     error_name, error_text : str
         The symbols of the functions that return the name and the description of an error code.
     out_of_memory, not_ready, not_supported, not_found, implicit_capture : str

@@ -1,11 +1,11 @@
-"""The calls of one driver: devices, contexts, memory, streams and events. Handles are plain integers."""
+"""The calls of one driver: devices, contexts, memory, streams and events. Handles are integers, which `Handles` creates and destroys."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from ctypes import byref, c_float, c_int, c_void_p
 
-from devmod_driver_api.api import NON_BLOCKING, PORTABLE, RELAXED_CAPTURE
+from devmod_driver_api.api import RELAXED_CAPTURE
 from devmod_driver_api.errors import DriverError
 from devmod_driver_api.symbols import Symbols
 
@@ -146,22 +146,6 @@ class Calls(Symbols, ABC):
 
     # -- memory
 
-    def allocate(self, nbytes: int) -> int:
-        """Return the address of new memory of the device."""
-        return int(self.call("allocate", nbytes))
-
-    def free(self, pointer: int) -> None:
-        """Free memory of the device. A driver may wait for the work that is queued on it, and need not."""
-        self.call("free", pointer)
-
-    def allocate_host(self, nbytes: int) -> int:
-        """Return the address of new page-locked memory of the host, for all contexts."""
-        return int(self.call("allocate_host", nbytes, PORTABLE))
-
-    def free_host(self, address: int) -> None:
-        """Free page-locked memory."""
-        self.call("free_host", address)
-
     def memory_range(self, pointer: int) -> tuple[int, int]:
         """Return the start and the bytes of the allocation that an address is in."""
         start, nbytes = self.call("memory_range", pointer)
@@ -185,21 +169,9 @@ class Calls(Symbols, ABC):
 
     # -- streams and events
 
-    def create_stream(self, flags: int = NON_BLOCKING) -> int:
-        """Return a new stream."""
-        return int(self.call("create_stream", flags))
-
-    def destroy_stream(self, stream: int) -> None:
-        """Destroy a stream. The driver does it when the stream's work is done."""
-        self.call("destroy_stream", stream)
-
     def synchronize_stream(self, stream: int) -> None:
         """Wait for all work of a stream."""
         self.call("synchronize_stream", stream)
-
-    def is_stream_done(self, stream: int) -> bool:
-        """Return whether a stream has no work."""
-        return self._is_ready("is_stream_done", stream)
 
     def wait_event(self, stream: int, event: int) -> None:
         """Delay the later work of a stream until an event."""
@@ -213,14 +185,6 @@ class Calls(Symbols, ABC):
     def context_device(self, context: int) -> int:
         """Return the number of the device of a context."""
 
-    def create_event(self, flags: int = 0) -> int:
-        """Return a new event."""
-        return int(self.call("create_event", flags))
-
-    def destroy_event(self, event: int) -> None:
-        """Destroy an event."""
-        self.call("destroy_event", event)
-
     def record_event(self, event: int, stream: int) -> None:
         """Put an event at the end of a stream."""
         self.call("record_event", event, stream)
@@ -231,19 +195,16 @@ class Calls(Symbols, ABC):
 
     def is_event_done(self, event: int) -> bool:
         """Return whether the device has reached an event."""
-        return self._is_ready("is_event_done", event)
+        try:
+            self.call("is_event_done", event)
+        except DriverError as error:
+            if error.name == self.api.not_ready:
+                return False
+            raise
+        return True
 
     def elapsed_time(self, start: int, end: int) -> float:
         """Return the milliseconds between two events."""
         milliseconds = c_float()
         self.check(self.elapsed_symbol(), byref(milliseconds), c_void_p(start), c_void_p(end))
         return milliseconds.value
-
-    def _is_ready(self, operation: str, handle: int) -> bool:
-        try:
-            self.call(operation, handle)
-        except DriverError as error:
-            if error.name == self.api.not_ready:
-                return False
-            raise
-        return True

@@ -62,17 +62,9 @@ class Driver(Launches):
         """Return whether a stream is being captured."""
         return int(self.call("is_capturing", stream)) != 0
 
-    def instantiate_graph(self, graph: int, flags: int = 0) -> int:
-        """Return an executable graph of the current context."""
-        return int(self.call("instantiate_graph", graph, flags))
-
     def launch_graph(self, executable: int, stream: int) -> None:
         """Queue an executable graph."""
         self.call("launch_graph", executable, stream)
-
-    def destroy_executable(self, executable: int) -> None:
-        """Destroy an executable graph. The driver does it when its launches are done."""
-        self.call("destroy_executable", executable)
 
     def destroy_graph(self, graph: int) -> None:
         """Destroy a graph. Its executable graphs stay valid."""

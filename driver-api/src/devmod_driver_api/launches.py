@@ -60,7 +60,7 @@ class Launches(Calls):
 
     @abstractmethod
     def launch_config(self, grid: Dims, block: Dims, shared_memory: int, stream: int, attributes: Sequence[tuple[int, bytes]] = ()) -> Any:
-        """Return a launch configuration as `launch` takes it.
+        """Return a launch configuration as `prepare_launch` takes it.
 
         Parameters
         ----------
@@ -78,8 +78,17 @@ class Launches(Calls):
     def launch_call(self, config: Any, function: int, block: ParameterBlock) -> tuple[str, Any, tuple[Any, ...]]:
         """Return the name of the driver's function that launches, its object of ctypes, and its arguments."""
 
-    def launch(self, context: int, config: Any, function: int, block: ParameterBlock) -> None:
-        """Launch once. The thread's current context is not queried: if it is the wrong one, the launch is repeated with `context`.
+    def prepare_launch(
+        self,
+        context: int,
+        config: Any,
+        function: int,
+        block: ParameterBlock,
+        explain: Callable[[DriverError], Exception] = lambda error: error,
+    ) -> Callable[[], object]:
+        """Return a function of C without parameters that launches. It keeps `block` alive.
+
+        The thread's current context is not queried: if it is the wrong one, the launch is repeated with `context`.
 
         Parameters
         ----------
@@ -91,26 +100,6 @@ class Launches(Calls):
             The function's handle.
         block
             The parameters.
-        """
-        launch = self.launch_call(config, function, block)
-        status = launch[1](*launch[2])
-        if status:
-            self._launch_again(context, launch, status)
-
-    def prepare_launch(
-        self,
-        context: int,
-        config: Any,
-        function: int,
-        block: ParameterBlock,
-        explain: Callable[[DriverError], Exception] = lambda error: error,
-    ) -> Callable[[], object]:
-        """Return a function of C without parameters that does what `launch` does. It keeps `block` alive.
-
-        Parameters
-        ----------
-        context, config, function, block
-            As for `launch`.
         explain
             Returns the exception for an error of the driver.
         """

@@ -84,7 +84,7 @@ def test_untyped_memory_and_empty_arrays(device: Any, add: Any, b: Any, c: Any) 
 def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -> None:
     driver, pointer = device.driver, ctypes.c_uint64()
     with device.context:
-        host = driver.allocate_host(256)
+        host = driver.call("allocate_host", 256, 1)
         driver.check("cuMemAllocManaged", ctypes.byref(pointer), ctypes.c_size_t(256), ctypes.c_uint(1))
         driver.fill(pointer.value, 0, 256, 1)
         ctypes.memset(host, 0, 256)
@@ -94,8 +94,8 @@ def test_page_locked_and_managed_memory(device: Any, add: Any, b: Any, c: Any) -
         add(array, b, c, 64, grid=1, block=64)
         assert c.numpy().tolist() == [1] * 64
     with device.context:
-        driver.free_host(host)
-        driver.free(pointer.value)
+        driver.call("free_host", host)
+        driver.call("free", pointer.value)
 
 
 def test_read_only_arrays(device: Any, add: Any, b: Any, c: Any) -> None:
@@ -134,7 +134,7 @@ def test_elements_that_no_device_supports(device: Any, add: Any, b: Any, c: Any)
 
 def test_an_array_of_another_context(device: Any, add: Any, b: Any, c: Any) -> None:
     with foreign_context(device):
-        pointer = device.driver.allocate(256)
+        pointer = device.driver.call("allocate", 256)
         with pytest.raises(devmod.ArgumentError) as caught:
             add(Described(c, data=(pointer, False)), b, c, 64, grid=1, block=64)
     assert str(caught.value) == (

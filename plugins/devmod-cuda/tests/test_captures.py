@@ -46,7 +46,7 @@ class Foreign:
 def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(device: Any, standin: Standin) -> None:
     driver = device.driver
     with device.context:
-        handle = driver.create_stream()
+        handle = driver.call("create_stream", 1)
     twice, x = adder()["twice"], device.from_numpy(np.ones(64, "float32"))
     twice(x, grid=1, block=64, stream=Foreign(handle))
     unloads = standin.calls("cuModuleUnload")
@@ -55,7 +55,7 @@ def test_a_module_is_unloaded_after_its_launches_in_a_stream_of_another_library(
     assert standin.calls("cuModuleUnload") == unloads + 1
     assert x.numpy().tolist() == [2] * 64
     with device.context:
-        driver.destroy_stream(handle)
+        driver.call("destroy_stream", handle)
 
 
 def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_delayed(device: Any, add: Any, standin: Standin) -> None:
@@ -66,7 +66,7 @@ def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_dela
     launch()
     gc.collect()
     with device.context:
-        captured = driver.create_stream(0)
+        captured = driver.call("create_stream", 0)
         driver.begin_capture(captured, 0)
     destroyed, frees = standin.calls("cuStreamDestroy"), standin.calls("cuMemFree")
     del launch, stream
@@ -81,7 +81,7 @@ def test_memory_is_freed_after_the_work_of_a_stream_whose_end_a_capture_has_dela
     device.synchronize()
     assert standin.calls("cuStreamDestroy") == destroyed + 1
     with device.context:
-        driver.destroy_stream(captured)
+        driver.call("destroy_stream", captured)
 
 
 @pytest.mark.parametrize("where", ["default", "own", "deleted", "foreign"])
@@ -91,7 +91,7 @@ def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any,
     a, b, c = (device.from_numpy(np.full(64, value, "float32")) for value in (1, 2, 0))
     if where == "foreign":
         with device.context:
-            handle = driver.create_stream(0)
+            handle = driver.call("create_stream", 0)
     stream: Any = Foreign(handle) if handle else device.default_stream if where == "default" else device.stream()
     launch = add.bind(a, b, c, 64, grid=1, block=64, stream=stream)
     launch()
@@ -106,7 +106,7 @@ def test_memory_is_freed_after_the_launches_that_use_it(where: str, device: Any,
     assert c.numpy().tolist() == [3] * 64
     if handle:
         with device.context:
-            driver.destroy_stream(handle)
+            driver.call("destroy_stream", handle)
 
 
 def test_a_started_copy_of_a_driver_that_reads_pageable_memory_late(device: Any, add: Any, standin: Standin) -> None:
@@ -140,7 +140,7 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     step(x, 0, grid=1, block=4)
     with context:
-        captured = driver.create_stream(0 if is_blocking else 1)  # CuPy's streams block the default stream, and PyTorch's do not
+        captured = driver.call("create_stream", 0 if is_blocking else 1)  # CuPy's streams block the default stream, and PyTorch's do not
     objects = [*module_and_array(device), device.stream(), device.default_stream.record()]
     calls = ("cuMemFree", "cuModuleUnload", "cuStreamDestroy")
     gc.collect()
@@ -160,7 +160,7 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
     others = device.zeros(4, "int32"), device.stream(), module_and_array(device)
     assert [standin.calls(name) for name in calls] == [count + 1 for count in before]
     with context:
-        driver.destroy_stream(captured)
+        driver.call("destroy_stream", captured)
     del others
 
 
@@ -168,7 +168,7 @@ def test_nothing_that_is_collected_invalidates_the_capture_of_another_library(
 def test_other_threads_and_streams_work_while_another_library_captures(device: Any, step: Any, standin: Any) -> None:
     driver, context, x = device.driver, device.context, device.zeros(4, "int32")
     with context:
-        captured = driver.create_stream()
+        captured = driver.call("create_stream", 1)
         driver.begin_capture(captured, 0)
 
     def work(_: object) -> list[int]:
@@ -195,7 +195,7 @@ def test_other_threads_and_streams_work_while_another_library_captures(device: A
     assert (work(0), thread_results) == ([1, 3, 5, 7], [[1, 3, 5, 7]])
     with context:
         driver.destroy_graph(driver.end_capture(captured))
-        driver.destroy_stream(captured)
+        driver.call("destroy_stream", captured)
     assert x.numpy().tolist() == [0] * 4
 
 

@@ -155,13 +155,13 @@ def test_the_device_of_a_context(driver: Any) -> None:
 
 
 def test_pointers_that_the_driver_knows(driver: Any) -> None:
-    pointer, host = driver.allocate(64), driver.allocate_host(64)
+    pointer, host = driver.call("allocate", 64), driver.call("allocate_host", 64, 1)
     memory_type, ordinal = 2, 9
     assert driver.pointer_attributes(pointer + 8, (memory_type, ordinal)) == (2, 0)
     assert driver.pointer_attributes(host, (memory_type,)) == (1,)
     assert driver.pointer_attributes(ctypes.addressof(ctypes.c_int()), (1, memory_type)) == (0, 0)
-    driver.free(pointer)
-    driver.free_host(host)
+    driver.call("free", pointer)
+    driver.call("free_host", host)
 
 
 def test_a_module_and_a_launch(driver: Any) -> None:
@@ -176,16 +176,16 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     assert driver.preferred_block(function)[1] >= 32
     table, nbytes = driver.get_global(module, "table")
     assert nbytes == 16
-    pointer = driver.allocate(256)
+    pointer = driver.call("allocate", 256)
     driver.fill(pointer, 0, 256, 1)
     block = ParameterBlock(12)
     ctypes.memmove(block.buffer, pointer.to_bytes(8, "little") + (5).to_bytes(4, "little"), 12)
     config = driver.launch_config((1, 1, 1), (64, 1, 1), 0, 1)
-    driver.launch(context, config, function, block)
     prepared = driver.prepare_launch(context, config, function, block)
     prepared()
+    prepared()
     cluster = driver.launch_config((2, 1, 1), (32, 1, 1), 0, 1, [(4, (2).to_bytes(4, "little") + (1).to_bytes(4, "little") * 2)])
-    driver.launch(context, cluster, function, block)
+    driver.prepare_launch(context, cluster, function, block)()
     host = (ctypes.c_int * 64)()
     driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
     driver.synchronize_stream(1)
@@ -194,13 +194,13 @@ def test_a_module_and_a_launch(driver: Any) -> None:
     driver.copy_to_host(ctypes.addressof(values), table, 16, 1)
     driver.synchronize_stream(1)
     assert list(values) == [1, 2, 3, 4]
-    driver.free(pointer)
+    driver.call("free", pointer)
     driver.unload_module(module)
 
 
 def test_a_captured_graph(driver: Any) -> None:
     module, _ = driver.load_module(ptx_of(COUNT).encode())
-    function, pointer, stream = driver.get_function(module, "count"), driver.allocate(256), driver.create_stream()
+    function, pointer, stream = driver.get_function(module, "count"), driver.call("allocate", 256), driver.call("create_stream", 1)
     driver.fill(pointer, 0, 256, 1)
     driver.synchronize_stream(1)
     block = ParameterBlock(12)
@@ -211,7 +211,7 @@ def test_a_captured_graph(driver: Any) -> None:
     for _ in range(3):
         prepared()
     graph = driver.end_capture(stream)
-    executable = driver.instantiate_graph(graph)
+    executable = driver.call("instantiate_graph", graph, 0)
     driver.destroy_graph(graph)
     for _ in range(2):
         driver.launch_graph(executable, stream)
@@ -219,14 +219,14 @@ def test_a_captured_graph(driver: Any) -> None:
     driver.copy_to_host(ctypes.addressof(host), pointer, 256, stream)
     driver.synchronize_stream(stream)
     assert list(host) == [6] * 64
-    driver.destroy_executable(executable)
+    driver.call("destroy_executable", executable)
     driver.unload_module(module)
-    driver.free(pointer)
-    driver.destroy_stream(stream)
+    driver.call("free", pointer)
+    driver.call("destroy_stream", stream)
 
 
 def test_a_tensor_map(driver: Any) -> None:
-    pointer = driver.allocate(1 << 12)
+    pointer = driver.call("allocate", 1 << 12)
     tensor_map = driver.encode_tensor_map(7, pointer, (32, 32), (128,), (16, 8), (1, 1))
     assert type(tensor_map) is bytes
     assert len(tensor_map) == 128
@@ -234,7 +234,7 @@ def test_a_tensor_map(driver: Any) -> None:
     with pytest.raises(DriverError) as caught:
         driver.encode_tensor_map(7, pointer + 1, (32, 32), (128,), (16, 8), (1, 1))
     assert (caught.value.call, caught.value.name) == ("cuTensorMapEncodeTiled", "CUDA_ERROR_INVALID_VALUE")
-    driver.free(pointer)
+    driver.call("free", pointer)
 
 
 def test_the_log_of_the_drivers_compiler(driver: Any) -> None:
@@ -258,7 +258,7 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     driver, context = device.driver, device.context
     with context:
         module, _ = driver.load_module(ptx_of(COUNT).encode())
-        function, pointer = driver.get_function(module, "count"), driver.allocate(256)
+        function, pointer = driver.get_function(module, "count"), driver.call("allocate", 256)
         driver.fill(pointer, 0, 256, 1)
         driver.synchronize_stream(1)
     block = ParameterBlock(12)
@@ -268,25 +268,23 @@ def test_a_launch_sets_a_missing_context(device: Any, standin: Standin) -> None:
     queries: list[int] = []
 
     def work() -> None:
-        for launch in (prepared, lambda: driver.launch(context.handle, config, function, block)):
-            driver.set_context(0)
-            before = standin.calls("cuCtxGetCurrent")
-            launch()
+        driver.set_context(0)
+        before = standin.calls("cuCtxGetCurrent")
+        for _ in range(2):
+            prepared()
             queries.append(standin.calls("cuCtxGetCurrent") - before)
-            launch()
-            queries.append(standin.calls("cuCtxGetCurrent") - before)
-            assert driver.current_context() == context.handle
+        assert driver.current_context() == context.handle
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert queries == [1, 1, 1, 1]
+    assert queries == [1, 1]
     host = (ctypes.c_int * 64)()
     with context:
         driver.copy_to_host(ctypes.addressof(host), pointer, 256, 1)
         driver.synchronize_stream(1)
-        assert list(host) == [4] * 64
-        driver.free(pointer)
+        assert list(host) == [2] * 64
+        driver.call("free", pointer)
         driver.unload_module(module)
 
 
@@ -296,8 +294,8 @@ def test_a_refused_launch_raises_the_drivers_error(driver: Any) -> None:
     context = driver.current_context()
     config = driver.launch_config((1, 1, 1), (2048, 1, 1), 0, 1)
     prepared = driver.prepare_launch(context, config, function, block)
-    for launch in (prepared, prepared, lambda: driver.launch(context, config, function, block)):
+    for _ in range(2):
         with pytest.raises(DriverError) as caught:
-            launch()
+            prepared()
         assert (caught.value.call, caught.value.name) == ("cuLaunchKernelEx", "CUDA_ERROR_INVALID_VALUE")
     driver.unload_module(module)
