@@ -39,11 +39,7 @@ class DriverLauncher(Launcher):
     def __init__(self, info: FunctionInfo, images: DriverImages, interface: Interface | None = None) -> None:
         self.info = info
         self.images = images
-        self._interface = interface
-
-    @property
-    def interface(self) -> Interface | None:
-        return self._interface
+        self.interface = interface
 
     @property
     def constants(self) -> Sequence[str]:

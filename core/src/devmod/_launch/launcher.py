@@ -90,12 +90,8 @@ class LaunchConfig:
     def __repr__(self) -> str:
         more = [
             f", {name}={value!r}"
-            for name, value, default in (
-                ("cluster", self.cluster, (1, 1, 1)),
-                ("shared_memory", self.shared_memory, 0),
-                ("preferred_cluster", self.preferred_cluster, (1, 1, 1)),
-            )
-            if value != default
+            for name in ("cluster", "shared_memory", "preferred_cluster")
+            if (value := getattr(self, name)) not in ((1, 1, 1), 0)
         ]
         return f"LaunchConfig(grid={self.grid}, block={self.block}{''.join(more)})"
 
@@ -187,6 +183,8 @@ class Launcher(ABC):
         The bytes of a bool, and the lanes that a three-vector takes (`devmod._launch.scalars.packer`).
     no_shared_memory : str
         Why ``shared_memory=`` is not supported, as the end of a sentence; "" if it is supported.
+    interface : Interface or None
+        The interface, if it is not that of the payload.
     """
 
     kind: str
@@ -194,11 +192,7 @@ class Launcher(ABC):
     bool_bytes: int = 1
     vec3_lanes: int = 4
     no_shared_memory: str = "this kind has no dynamic shared memory"
-
-    @property
-    def interface(self) -> Interface | None:
-        """The interface of a function whose payload has none (a kind with a fixed rule for TVM's modules); None by default."""
-        return None
+    interface: Interface | None = None
 
     @property
     def constants(self) -> Sequence[str]:

@@ -34,16 +34,13 @@ class MetalLauncher(Launcher):
 
     kind = "metal"
     no_shared_memory = "in Metal threadgroup memory is an argument; pass devmod.Local(nbytes)"
+    interface: Interface
 
     def __init__(
         self, name: str, info: FunctionInfo, shader: Shader, constants: Sequence[ConstantValue] = (), interface: Interface | None = None
     ) -> None:
         self._name, self._info, self._shader, self._constants = name, info, shader, tuple(constants)
-        self._interface = interface or info.interface or _tvm_interface(info)
-
-    @property
-    def interface(self) -> Interface | None:
-        return self._interface
+        self.interface = interface or info.interface or _tvm_interface(info)
 
     @property
     def constants(self) -> Sequence[str]:
@@ -54,18 +51,18 @@ class MetalLauncher(Launcher):
 
     def kernel(self, device: Device) -> MetalKernel:
         assert isinstance(device, MetalDevice)
-        return MetalKernel(self._name, self._info, self._interface, self._shader, self._constants, device)
+        return MetalKernel(self._name, self._info, self.interface, self._shader, self._constants, device)
 
     def local(self, nbytes: int) -> int:
         return _round_up(nbytes)
 
     def specialize(self, constants: Mapping[str, object]) -> MetalLauncher:
         # The interface has the function constants; other names are defines of the source.
-        names = {name for each in constants_of(self._interface) for name in (each.name, str(each.id)) if name}
+        names = {name for each in constants_of(self.interface) for name in (each.name, str(each.id)) if name}
         function_constants = {name: value for name, value in constants.items() if name in names}
         defines = {name: value for name, value in constants.items() if name not in names}
         shader = self._shader.with_defines(defines, super().constants)
-        specialization = specialize_constants("metal", self._name, self._interface, function_constants)
+        specialization = specialize_constants("metal", self._name, self.interface, function_constants)
         values = list(self._constants)
         for (constant, _), data in zip(specialization.values, specialization.data, strict=True):
             if constant.id is None:

@@ -28,11 +28,7 @@ class OpenCLLauncher(Launcher):
     def __init__(self, info: FunctionInfo, programs: OpenCLPrograms, interface: Interface | None = None) -> None:
         self._info = info
         self._programs = programs
-        self._interface = interface
-
-    @property
-    def interface(self) -> Interface | None:
-        return self._interface
+        self.interface = interface
 
     @property
     def constants(self) -> Sequence[str]:

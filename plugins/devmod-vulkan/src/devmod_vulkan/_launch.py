@@ -43,18 +43,15 @@ class VulkanLauncher(Launcher):
     bool_bytes = 4
     vec3_lanes = 3
     no_shared_memory = "a shader's shared memory has its size in the shader"
+    interface: Interface
 
     def __init__(
         self, shader: Shader, build: Build, interface: Interface | None = None, constants: tuple[tuple[int, bytes], ...] = ()
     ) -> None:
         self._shader = shader
         self._build = build
-        self._interface = interface or shader.interface
+        self.interface = interface or shader.interface
         self._constants = constants
-
-    @property
-    def interface(self) -> Interface | None:
-        return self._interface
 
     def default_device(self) -> Device:
         return devices()[0]
@@ -63,11 +60,11 @@ class VulkanLauncher(Launcher):
         assert isinstance(device, VulkanDevice)
         if self._shader.opaque:
             return NoKernel()  # every call is refused because of the argument
-        check_device(self._shader, device, self._interface.block, self._constants)
-        return VulkanKernel(self._build(self._shader, device, self._constants), device, self._interface)
+        check_device(self._shader, device, self.interface.block, self._constants)
+        return VulkanKernel(self._build(self._shader, device, self._constants), device, self.interface)
 
     def specialize(self, constants: Mapping[str, object]) -> VulkanLauncher:
-        specialization = specialize_constants("vulkan", self._shader.name, self._interface, constants)
+        specialization = specialize_constants("vulkan", self._shader.name, self.interface, constants)
         new = [constant for constant, _ in specialization.values]
         values = dict(self._constants)
         values |= {constant.id: data for constant, data in zip(new, specialization.data, strict=True) if constant.id is not None}

@@ -32,6 +32,7 @@ class WebGPULauncher(Launcher):
     bool_bytes = 4
     vec3_lanes = 3
     no_shared_memory = "the shader fixes the size of its workgroup memory; declare the size as an override, and specialize it"
+    interface: Interface
 
     def __init__(self, name: str, info: FunctionInfo, text: str, module: WebGPUModule) -> None:
         self._name, self._info, self._text, self._module = name, info, text, module
@@ -40,24 +41,20 @@ class WebGPULauncher(Launcher):
         self._constants: dict[str, bool | int | float] = {}
         self._access: dict[tuple[int, int], str] = {}
         if info.interface is not None:
-            self._interface = info.interface
+            self.interface = info.interface
         else:
-            self._interface, self._access = tvm_interface(name, info, text)
-
-    @property
-    def interface(self) -> Interface | None:
-        return self._interface
+            self.interface, self._access = tvm_interface(name, info, text)
 
     def default_device(self) -> Device:
         return devices()[0]
 
     def kernel(self, device: Device) -> WebGPUKernel:
         assert isinstance(device, WebGPUDevice)
-        bindings = Bindings(self._name, self._info, self._interface, access=self._access, folded=self._info.interface is None)
-        return WebGPUKernel(self._name, self._info, self._interface, bindings, self._text, self._module, device, self._constants)
+        bindings = Bindings(self._name, self._info, self.interface, access=self._access, folded=self._info.interface is None)
+        return WebGPUKernel(self._name, self._info, self.interface, bindings, self._text, self._module, device, self._constants)
 
     def specialize(self, constants: Mapping[str, object]) -> WebGPULauncher:
-        specialization = specialize_constants("webgpu", self._name, self._interface, constants)
+        specialization = specialize_constants("webgpu", self._name, self.interface, constants)
         for constant, value in specialization.values:
             if not isfinite(value):
                 raise self._error(f"the constant {constant.label!r} is {value}, expected a finite number", constant.label)
@@ -78,7 +75,7 @@ class WebGPULauncher(Launcher):
         if shader is not None:
             extra = {**interface.extra, MEMORY: shader.extra.get(MEMORY, 0)}
             interface = interface.replace(block=shader.block, extra=extra)
-        launcher._interface = interface
+        launcher.interface = interface
         return launcher
 
     def _error(self, text: str, argument: str) -> ArgumentError:
