@@ -5,7 +5,7 @@ from __future__ import annotations
 from sys import intern
 
 from devmod._device.copies import CopyableArray, copy_to_numpy
-from devmod._device.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape
+from devmod._device.elements import bytes_of, count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 
 TYPE_CHECKING = False
@@ -105,8 +105,6 @@ class DeviceArray(CopyableArray):
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
-            from devmod._device.packed import unpack
-
             packed = bytearray(self._nbytes)
             self.read(memoryview(packed))
             return unpack(memoryview(packed), parse_dtype(base)[1], count_of(shape)).view(dtype).reshape(shape)

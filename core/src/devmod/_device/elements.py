@@ -1,4 +1,8 @@
-"""Element types and shapes of arrays: devmod's names, NumPy's dtypes, and the bytes of elements."""
+"""Element types and shapes of arrays: devmod's names, NumPy's dtypes, and the bytes of elements.
+
+Elements of less than a byte are packed on devices and in files: the first one has the lowest bits, as in DLPack. In NumPy each is in
+the low bits of a byte, as in the types of ml_dtypes.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
 else:
     from devmod._util.numpy import np
+
+#: Elements that are packed at once; a multiple of 8, so that each piece begins with a whole byte.
+_PIECE = 1 << 20
 
 
 def count_of(shape: Sequence[int]) -> int:
@@ -35,9 +42,25 @@ def elements_of(array: np.ndarray[Any, Any]) -> memoryview:
     dtype = parse_dtype(dtype_name_of(array.dtype))
     if not is_packed(dtype):
         return bytes_of(array)
-    from devmod._device.packed import pack
+    elements, pieces = array.reshape(-1).view(np.uint8), []
+    for start in range(0, len(elements), _PIECE):
+        separate = np.unpackbits(elements[start : start + _PIECE, None], axis=1, count=dtype[1], bitorder="little")
+        pieces.append(np.packbits(separate.reshape(-1), bitorder="little").tobytes())
+    return memoryview(b"".join(pieces))
 
-    return memoryview(pack(bytes_of(array), dtype[1]))
+
+def unpack(data: memoryview, bits: int, count: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Unpack `count` elements of `bits` bits into one byte each."""
+    packed = np.frombuffer(data, np.uint8)
+    if bits == 1:
+        return np.unpackbits(packed, count=count, bitorder="little")
+    elements = np.empty(count, np.uint8)
+    for start in range(0, count, _PIECE):
+        length = min(_PIECE, count - start)
+        first = start * bits // 8
+        separate = np.unpackbits(packed[first : first + (length * bits + 7) // 8], count=length * bits, bitorder="little")
+        elements[start : start + length] = np.packbits(separate.reshape(length, bits), axis=1, bitorder="little")[:, 0]
+    return elements
 
 
 def bytes_of(array: np.ndarray[Any, Any]) -> memoryview:

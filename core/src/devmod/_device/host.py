@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmod._device.array import Array
-from devmod._device.elements import bytes_of, dtype_name_of, elements_of
+from devmod._device.elements import bytes_of, dtype_name_of, elements_of, unpack
 from devmod._values.conversion import ConversionError, describe_value
 from devmod._values.dtypes import is_packed, parse_dtype
 from devmod.errors import FormatError
@@ -81,8 +81,6 @@ class HostView:
         if self.staging is None:
             return
         if self.packed:
-            from devmod._device.packed import unpack
-
             elements = unpack(self.staging.data, parse_dtype(self.dtype)[1], self.array.size)
             self.array[...] = elements.view(self.array.dtype).reshape(self.shape)
         else:

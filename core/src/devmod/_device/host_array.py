@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devmod._device.buffer import BufferBase
 from devmod._device.copies import CopyableArray, copy_to_numpy
-from devmod._device.elements import count_of, numpy_dtype, packing_problem, scalar_shape
+from devmod._device.elements import count_of, numpy_dtype, packing_problem, scalar_shape, unpack
 from devmod._values.dtypes import STRUCT_FORMATS, array_bytes, parse_dtype
 from devmod.errors import FormatError
 
@@ -84,8 +84,6 @@ class HostArray(CopyableArray):
         base, shape, _ = scalar_shape(self.dtype, self.shape)
         dtype = numpy_dtype(base)
         if packing_problem(self.dtype):
-            from devmod._device.packed import unpack
-
             unpacked = unpack(self._data, parse_dtype(base)[1], count_of(shape)).view(dtype).reshape(shape)
             unpacked.flags.writeable = False
             return unpacked
