@@ -20,7 +20,7 @@ from devmod._modules.stored import StoredModule
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import once_per_scan, shared_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
-from devmod._util.elf import is_elf
+from devmod._util.elf import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.info import FunctionInfo
 from devmod._values.signature import block_text, signature_text
@@ -116,7 +116,7 @@ def _open_stdin() -> tuple[str, Module, int, str]:
     data = standard_input()
     if data.startswith(MAGIC):
         return "devmod bundle", devmod.loads(data), len(data), STDIN
-    if is_elf(data):
+    if detect_form(data[:4]) == "elf":
         raise FormatError("standard input is an ELF file; give the path of a library that TVM exported, or of a raw payload")
     try:
         return "TVM imports blob", devmod.interop.tvm.load_imports(data), len(data), STDIN

@@ -3,8 +3,8 @@
 The header of a 64-bit file (of a 32-bit file in brackets where it differs)::
 
     0  magic 7f 45 4c 46     4  class: 2 (1)    5  data: 1 little-endian, 2 big-endian     7  OS ABI    8  ABI version
-    18 machine, u16          40 (32) offset of the section headers, u64 (u32)
-    48 (36) flags, u32       58 (46) size of a section header, 60 (48) number of them, 62 (50) number of the section of names
+    18 machine, u16          48 (36) flags, u32      40 offset of the section headers, u64
+    58 size of a section header, 60 number of them, 62 number of the section of names, u16
 
 `machine_name` takes files of both byte orders, `elf_header` little-endian files alone.
 """
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from devmod._values.code import Binary
 
 ELF_MAGIC = b"\x7fELF"
+#: The size of the header of each class.
+_SIZES = {1: 52, 2: 64}
 #: The number of bytes that `machine_name` needs.
 MACHINE_END = 20
 
@@ -49,9 +51,6 @@ _FORMS = (
 )
 _NAMES = {form: name for _, form, name in _FORMS} | {"text": "text", "": "bytes that are neither text nor of a known magic"}
 
-#: More sections than any code object here has. The names of a file with more are not searched.
-_MAX_SECTIONS = 65536
-
 
 class ElfHeader:
     """The fields `machine`, `flags`, `osabi` and `abi_version` of a header."""
@@ -65,21 +64,16 @@ class ElfHeader:
         self.flags = read_uint(code, 48 if wide else 36, 4)
 
     def section(self, name: bytes) -> bytes:
-        """Return the contents of the first section of that name; b"" if there is none or the file is damaged."""
-        code, wide = self._code, self._wide
-        table = read_uint(code, 40, 8) if wide else read_uint(code, 32, 4)
-        step, count, names = (read_uint(code, (58 if wide else 46) + 2 * index, 2) for index in range(3))
-        if step < (64 if wide else 40) or count > _MAX_SECTIONS or names >= count or table + step * count > len(code):
+        """Return the contents of the first section of that name; b"" if there is none, or the file is 32-bit or damaged."""
+        code = self._code
+        table, step, count, names = read_uint(code, 40, 8), *(read_uint(code, at, 2) for at in (58, 60, 62))
+        if not self._wide or step < 64 or names >= count or table + step * count > len(code):
             return b""
 
         def extent(index: int) -> tuple[int, int]:
             """Return the offset and the size of a section."""
             at = table + step * index
-            return (
-                (read_uint(code, at + 24, 8), read_uint(code, at + 32, 8))
-                if wide
-                else (read_uint(code, at + 16, 4), read_uint(code, at + 20, 4))
-            )
+            return read_uint(code, at + 24, 8), read_uint(code, at + 32, 8)
 
         start, size = extent(names)
         if start + size > len(code):
@@ -93,14 +87,9 @@ class ElfHeader:
         return b""
 
 
-def is_elf(data: Binary) -> bool:
-    """Return whether the bytes begin with the ELF magic."""
-    return bytes(data[:4]) == ELF_MAGIC
-
-
 def machine_name(data: Binary) -> str:
     """Return the name of an ELF file's machine, or its number in decimal; "" if the bytes do not begin with an ELF header."""
-    if len(data) < MACHINE_END or not is_elf(data) or data[5] not in (1, 2):
+    if len(data) < MACHINE_END or bytes(data[:4]) != ELF_MAGIC or data[5] not in (1, 2):
         return ""
     machine = int.from_bytes(data[18:20], "little" if data[5] == 1 else "big")
     return _MACHINES.get(machine, str(machine))
@@ -108,10 +97,9 @@ def machine_name(data: Binary) -> str:
 
 def elf_header(code: Binary) -> ElfHeader | None:
     """Return the header of a little-endian ELF file; None for other bytes."""
-    if len(code) < 52 or not is_elf(code) or code[5] != 1 or code[4] not in (1, 2):
+    if not machine_name(code) or code[5] != 1 or code[4] not in _SIZES or len(code) < _SIZES[code[4]]:
         return None
-    wide = code[4] == 2
-    return ElfHeader(code, wide) if len(code) >= (64 if wide else 52) else None
+    return ElfHeader(code, code[4] == 2)
 
 
 def read_uint(code: Binary, at: int, size: int) -> int:
