@@ -152,7 +152,7 @@ def test_an_older_python_starts_a_newer_one_or_reports_that_none_is_found(
 def test_setup_covers_every_distribution_and_every_extra() -> None:
     assert setup.names()[0] == "devmod-core"
     extras = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert {"build", "build-opencl", "cli", "conformance", "tvm"} <= set(extras)
+    assert {"build", "build-opencl", "cli", "conformance"} <= set(extras)
     assert any(each.endswith(f"core[{','.join(sorted(extras))}]") for each in setup.editable())
     assert set(setup.group("test")) < set(setup.group("dev"))
     for path in (ROOT / "plugins").glob("*/pyproject.toml"):
