@@ -158,6 +158,9 @@ def test_a_batch_that_the_driver_refuses(device: Any, stream: Any, step: Any, st
             run(step, x, 1, stream=stream)
         assert str(caught.value) == f"{device} {text}: {vendor.error('not supported')}"
         vendor.succeed()
+        begun = vendor.calls("begin_capture")
+        stream.synchronize()
+        assert vendor.calls("begin_capture") == begun, "a batch is active while its exception is referenced"
     with stream.batch():
         run(step, x, 3, stream=stream)
     stream.synchronize()

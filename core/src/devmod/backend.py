@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from devmod._device.dlpack_import import read_capsule as read_capsule
     from devmod._device.elements import dtype_name_of as dtype_name_of
     from devmod._device.find import devices_of as devices_of
+    from devmod._device.stream import Batch as Batch
     from devmod._device.stream import check_earlier_event as check_earlier_event
     from devmod._device.stream import check_event as check_event
     from devmod._device.variables import global_array as global_array
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 #: The module of each name.
 _HOME = {
     "BINARY_SERIALIZABLE": "_modules.module",
+    "Batch": "_device.stream",
     "ConversionError": "_values.conversion",
     "DYNAMIC_SHARED_MEMORY": "_values.tags",
     "DeviceArray": "_device.device_array",

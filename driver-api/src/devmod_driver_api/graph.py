@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from _weakref import ref
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock, RLock
 
 from devmod import Launch
-from devmod.backend import check_driver, fork_safe
+from devmod.backend import Batch, check_driver, fork_safe
 from devmod.errors import ArgumentError
 from devmod_driver_api.errors import DriverError, driver_error
 
@@ -18,31 +17,6 @@ if TYPE_CHECKING:
 
     from devmod_driver_api.device import DriverDevice
     from devmod_driver_api.stream import DriverStream
-
-
-class BatchToken:
-    """Marks a batch as active for as long as it is referenced."""
-
-    __slots__ = ("__weakref__",)
-
-
-class Batch:
-    """Captures the launches of a stream while the body of the ``with`` statement runs.
-
-    An interrupt in `__enter__` or `__exit__` leaves no active batch: this object owns the tokens, and the ``with`` statement owns it.
-    """
-
-    def __init__(self, capture: Capture) -> None:
-        self._capture = capture
-        self._tokens: list[BatchToken] = []
-
-    def __enter__(self) -> None:
-        self._tokens.append(BatchToken())
-        self._capture.enter(self._tokens[-1])
-
-    def __exit__(self, *_: object) -> None:
-        self._tokens.pop()
-        self._capture.leave()
 
 
 class Capture:
@@ -57,30 +31,19 @@ class Capture:
     def __init__(self, stream: DriverStream) -> None:
         self.stream = stream
         self._lock = fork_safe(RLock())
-        #: Weak references to the tokens of the batches. A token lives until its batch ends.
-        self._batches: list[ref[BatchToken]] = []
+        #: The active batches.
+        self._batches: set[object] = set()
         #: The driver's result with a graph that is not queued, as `Symbols.create_into` has it. An interrupt may leave one.
         self._graphs: list[Any] = []
 
     @property
     def is_active(self) -> bool:
         """Whether a batch is active."""
-        with self._lock:
-            return self._in_batch()
+        return bool(self._batches)
 
-    def enter(self, token: BatchToken) -> None:
-        """Capture the following launches for as long as `token` is referenced."""
-        check_driver(self.stream.device.kind)
-        with self._lock:
-            self._batches.append(ref(token))
-            if not self._is_begun:
-                self._begin()
-
-    def leave(self) -> None:
-        """Submit the captured launches, if the outermost batch has ended."""
-        with self._lock:
-            if self._is_begun and not self._in_batch():
-                self._submit()
+    def batch(self) -> Batch:
+        """Return the context manager of a batch."""
+        return Batch(self._batches, self._begin_batch, self._end_batch)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -91,20 +54,28 @@ class Capture:
             try:
                 yield
             finally:
-                if self._in_batch():
-                    self._begin()
+                if self._batches:
+                    self._begin_capture()
 
-    def _in_batch(self) -> bool:
-        """Return whether a batch is active. An interrupted batch is not. The caller must hold the lock."""
-        self._batches = [each for each in self._batches if each() is not None]
-        return bool(self._batches)
+    def _begin_batch(self) -> None:
+        """Capture the following launches."""
+        check_driver(self.stream.device.kind)
+        with self._lock:
+            if not self._is_begun:
+                self._begin_capture()
+
+    def _end_batch(self) -> None:
+        """Submit the captured launches, if the outermost batch has ended."""
+        with self._lock:
+            if self._is_begun and not self._batches:
+                self._submit()
 
     @property
     def _is_begun(self) -> bool:
-        """Whether `_begin` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
+        """Whether `_begin_capture` was called and `_submit` has not returned. After an interrupt the driver may capture nothing yet."""
         return self in self.stream.device.context.captures
 
-    def _begin(self) -> None:
+    def _begin_capture(self) -> None:
         context = self.stream.device.context
         # Registered before it begins, so that memory of captured launches is not freed. The next operation ends an interrupted capture.
         context.captures[self] = None

@@ -49,14 +49,14 @@ class DriverStream(Stream):
 
         The launches of the default stream, and of a stream that another library captures, are queued one by one.
         """
-        from devmod_driver_api.graph import Batch, Capture
+        from devmod_driver_api.graph import Capture
 
         check_driver(self.device.kind)
         if self._capture is None:
             self._capture = Capture(self)
         if self.handle in self.device.api.legacy_handles or (not self._capture.is_active and self._is_captured_elsewhere()):
             return nullcontext()
-        return Batch(self._capture)
+        return self._capture.batch()
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Return prepared launches as one graph of the driver, which a call without arguments queues.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _weakref import ref
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 
@@ -10,8 +11,9 @@ from devmod.errors import ArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from typing import Self, TypeVar
+    from typing import Any, Self, TypeVar
 
     from devmod._device.device import Device
 
@@ -89,6 +91,42 @@ class Stream(ProcessLocal, ABC):
         from contextlib import nullcontext
 
         return nullcontext()
+
+
+class _Token:
+    """Marks a batch as active for as long as it is referenced."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Batch:
+    """A context manager for `Stream.batch`. An interrupt leaves no active batch.
+
+    Parameters
+    ----------
+    active
+        A set of the stream, which is not empty while a batch is active.
+    begin, end
+        Called after a batch became active, and after it ended. Batches may be nested.
+    """
+
+    def __init__(self, active: set[Any], begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._active, self._begin, self._end = active, begin, end
+        # This object owns the tokens, and the ``with`` statement owns it.
+        self._tokens: list[_Token] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_Token())
+        self._active.add(ref(self._tokens[-1], self._active.discard))
+        try:
+            self._begin()
+        except BaseException:
+            self._tokens.pop()  # the exception may keep this object
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._tokens.pop()
+        self._end()
 
 
 class Event(ProcessLocal, ABC):

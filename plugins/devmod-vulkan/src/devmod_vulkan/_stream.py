@@ -6,13 +6,11 @@ ends with a barrier.
 
 from __future__ import annotations
 
-from _weakref import ref
 from collections import deque
 
 from devmod import Event, Stream
-from devmod.backend import check_event, lend
+from devmod.backend import Batch, check_event, lend
 from devmod.errors import LaunchError
-from devmod_vulkan._batch import Batch
 from devmod_vulkan._driver import array, ffi, make, vk
 from devmod_vulkan._event import VulkanEvent, ticks_between
 from devmod_vulkan._wait import Waiter
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
-    from devmod_vulkan._batch import BatchToken
     from devmod_vulkan._copy import Download
     from devmod_vulkan._device import VulkanDevice
     from devmod_vulkan._logical import Logical
@@ -66,8 +63,8 @@ class VulkanStream(Stream):
         self._waiters: list[Waiter] = []
         self._waits: list[tuple[Any, int, Any]] = []
         self._gathered: list[tuple[Any, Any, Callable[[Any], object] | None]] = []
-        #: Weak references to the tokens of the batches. A token lives until its batch ends.
-        self._batches: list[ref[BatchToken]] = []
+        #: The active batches.
+        self._batches: set[object] = set()
         #: Whether submissions take the slow path: there are waits, or a batch gathers.
         self._special = False
         self._downloads: dict[int, Download] = {}
@@ -111,7 +108,7 @@ class VulkanStream(Stream):
             if self._special or self._validating or self.logical.closed:
                 self.logical.check_open()
                 self._gathered.append((handle, resources, release))
-                if self._in_batch():
+                if self._batches:
                     return
                 self._flush()
                 value = self._value
@@ -131,7 +128,7 @@ class VulkanStream(Stream):
         """Submit the gathered command buffers. The caller must hold the queue's lock."""
         self.logical.check_open()
         commands, waits = self._gathered, self._waits
-        special = self._in_batch()
+        special = bool(self._batches)
         if not commands and not waits:
             self._special = special
             return
@@ -175,24 +172,18 @@ class VulkanStream(Stream):
             return self._value
 
     def batch(self) -> AbstractContextManager[object]:
-        return Batch(self)
+        return Batch(self._batches, self._begin_batch, self._end_batch)
 
-    def enter_batch(self, token: BatchToken) -> None:
-        """Gather the following submissions for as long as `token` is referenced."""
+    def _begin_batch(self) -> None:
+        """Gather the following submissions."""
         with self._lock:
-            self._batches.append(ref(token))
             self._special = True
 
-    def leave_batch(self) -> None:
+    def _end_batch(self) -> None:
         """Submit the gathered command buffers, if the outermost batch has ended."""
         with self._lock:
-            if not self._in_batch():
+            if not self._batches:
                 self._flush()
-
-    def _in_batch(self) -> bool:
-        """Return whether a batch is active. An interrupted batch is not. The caller must hold the queue's lock."""
-        self._batches = [each for each in self._batches if each() is not None]
-        return bool(self._batches)
 
     # -- waiting
 
