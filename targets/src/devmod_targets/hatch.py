@@ -103,6 +103,8 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
     def _report(self, result: BuildResult) -> None:
         for text in (*result.problems, *result.warnings):
             self.app.display_warning(f"devmod: warning: {text}")
+        for text in result.reports:
+            self.app.display_info(f"devmod: note: {text}")
         failures = result.failures
         if failures:
             logs = "\n\n".join(f"{each}\n{each.log}".rstrip() for each in failures)

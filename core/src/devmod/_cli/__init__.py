@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _output.echo_lines(f"devmod: warning: {message}", err=True)
+    _output.echo_lines(f"devmod: {getattr(message, 'level', 'warning')}: {message}", err=True)
 
 
 def _one_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from devmod_targets._text import check_source_text as check_source_text
 from devmod_targets._text import decode_source as decode_source
+from devmod_targets.authoring._declared import CompilerReport as CompilerReport
 from devmod_targets.authoring._declared import ReflectedFunction as ReflectedFunction
 from devmod_targets.authoring._declared import merge_declared as merge_declared
 from devmod_targets.authoring._declared import source_payload as source_payload
@@ -40,6 +41,7 @@ __all__ = [
     "MAX_ARGUMENTS",
     "BlockMember",
     "CompileRequest",
+    "CompilerReport",
     "Inliner",
     "MemberType",
     "Payload",

@@ -286,8 +286,15 @@ def source_payload(
     return Payload(spec.kind, dict.fromkeys(fmap, data) if spec.shader_map else data, fmt, fmap, {fmt: source.text}, origin)
 
 
-def warn_caller(request: CompileRequest, texts: Sequence[str]) -> None:
-    """Issue a UserWarning for each text, attributed to the caller of `devmod.compile`.
+class CompilerReport(UserWarning):
+    """What a compiler prints on request, such as the registers of each kernel. It reports no problem, so ``--werror`` ignores it."""
+
+    #: How the command line introduces the text.
+    level = "note"
+
+
+def warn_caller(request: CompileRequest, texts: Sequence[str], reports: Sequence[str] = ()) -> None:
+    """Issue a UserWarning for each text and a `CompilerReport` for each report, attributed to the caller of `devmod.compile`.
 
     Raises
     ------
@@ -302,3 +309,5 @@ def warn_caller(request: CompileRequest, texts: Sequence[str]) -> None:
     for text in texts:
         # Frames between this one and the caller: the compiler, and three of `devmod.compile`.
         warnings.warn(escape(text), UserWarning, stacklevel=6)
+    for text in reports:
+        warnings.warn(escape(text), CompilerReport, stacklevel=6)

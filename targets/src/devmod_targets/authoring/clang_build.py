@@ -22,7 +22,7 @@ _OBJECT = "devmod.o"
 #: The folder of the target's own headers, in the temporary folder.
 HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
-_WARNING = re.compile(r": warning: ")
+_MESSAGE = re.compile(r": (?P<level>warning|remark|(?:fatal )?error): ")
 _SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.$")
 
 
@@ -57,7 +57,7 @@ class ClangBuild:
         self._ending = ending
         self._kind = str(request.target.kind)
 
-    def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str]]:
+    def compile(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, list[str], list[str]]:
         """Compile the source to assembly.
 
         Parameters
@@ -73,6 +73,8 @@ class ClangBuild:
             The assembly.
         list of str
             The warnings.
+        list of str
+            The remarks, which options such as ``-Rpass=inline`` request.
 
         Raises
         ------
@@ -83,8 +85,9 @@ class ClangBuild:
         output = self._frontend(name, flags, defines, "-S", "devmod.s")
         lines = self._user_lines(output, name)
         text = Path(self._folder, "devmod.s").read_text(encoding="utf-8", errors="replace")
-        warnings = [line for line in lines if _WARNING.search(line)]
-        return text, ["\n".join(lines)] if warnings else []
+        warnings, remarks = _by_level(lines)
+        report = [f"clang's report on {self._request.name}:", *remarks]
+        return text, ["\n".join(warnings)] if warnings else [], ["\n".join(report)] if remarks else []
 
     def intermediates(self, flags: Sequence[str], defines: Mapping[str, str]) -> tuple[str, bytes]:
         """Return the source as LLVM IR, in text and as bitcode, with the optimizations of `flags`.
@@ -236,6 +239,25 @@ class ClangBuild:
         if name and name != self._request.name:
             output = re.sub(rf"(?m)^{re.escape(name)}(?=:)", lambda _: self._request.name, output)
         return [line for line in output.splitlines() if not _SUMMARY.match(line)]
+
+
+def _by_level(lines: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the lines of warnings and those of remarks. Lines without a level, such as notes and quoted source, follow their message."""
+    warnings: list[str] = []
+    remarks: list[str] = []
+    includes: list[str] = []
+    current = warnings
+    for line in lines:
+        message = _MESSAGE.search(line)
+        if line.startswith("In file included from "):  # it precedes its message
+            includes.append(line)
+            continue
+        if message:
+            current = remarks if message["level"] == "remark" else warnings
+            current += includes
+            includes.clear()
+        current.append(line)
+    return (warnings if any(map(_MESSAGE.search, warnings)) else []), remarks
 
 
 def _dependencies(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from devmod_targets.build import toolchains
 from devmod_targets.build.cache import open_entries, pack_entry
 from devmod_targets.build.cache_url import CacheError
 from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import record_of, save_bundle, store_record, warnings_of_current
+from devmod_targets.build.output import record_of, save_bundle, store_record, texts_of_current
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
@@ -137,9 +137,9 @@ class _Build:
                 stack.enter_context(cluster)
             unreadable = self._find_inputs(cluster)
             record = self._record()
-            warnings = warnings_of_current(self._output, record) if record else None
-            if warnings is not None:
-                return self._unchanged(warnings)
+            texts = texts_of_current(self._output, record) if record else None
+            if texts is not None:
+                return self._unchanged(texts)
             check_writable(self._output)
             self._progress.begin(self._plan.jobs, cluster.workers if cluster else self._workers)
             stack.callback(self._progress.close)
@@ -199,8 +199,11 @@ class _Build:
             return ""
         return record_of(self._plan, keys)
 
-    def _unchanged(self, warnings: Sequence[Sequence[str]]) -> BuildResult:
-        results = [JobResult(task.job, "cached", warnings=tuple(each)) for task, each in zip(self._tasks, warnings, strict=True)]
+    def _unchanged(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> BuildResult:
+        results = [
+            JobResult(task.job, "cached", warnings=tuple(warnings), reports=tuple(reports))
+            for task, (warnings, reports) in zip(self._tasks, texts, strict=True)
+        ]
         for each in results:
             self._progress.add(each)
         return BuildResult(self._output, results, written=False, problems=self._problems)
@@ -228,12 +231,12 @@ class _Build:
             if data is None:
                 continue
             try:
-                task.module, warnings = task.read_entry(data)
+                task.module, warnings, reports = task.read_entry(data)
             except FormatError as error:
                 self._report(f"the cached result of {task.job} is damaged, and is compiled again: {error}")
                 result.append(task)
                 continue
-            self._end(task, "cached", warnings=warnings)
+            self._end(task, "cached", texts=(warnings, reports))
         return result
 
     def _start(self, tasks: Sequence[Task], cluster: Cluster | None, stack: ExitStack) -> _Compiles:
@@ -268,20 +271,28 @@ class _Build:
         failure = (outcome.error, outcome.message, outcome.log) if outcome.error else None
         if failure is None:
             task.module = devmod.loads(outcome.data)
-        self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, warnings=outcome.warnings, failure=failure)
+        texts = outcome.warnings, outcome.reports
+        self._end(task, "failed" if failure else "compiled", seconds=outcome.seconds, texts=texts, failure=failure)
 
     def _store(self, task: Task, outcome: Outcome) -> None:
         assert task.closure is not None
         if not task.closure.is_current:  # the compiler may have read other text than the key has
             task.key = ""
         if self._entries is not None and task.key and outcome.data:
-            self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings))
+            self._entries.write(task.key, pack_entry(outcome.data, outcome.warnings, outcome.reports))
 
     def _end(
-        self, task: Task, status: str, *, seconds: float = 0.0, warnings: tuple[str, ...] = (), failure: tuple[str, str, str] | None = None
+        self,
+        task: Task,
+        status: str,
+        *,
+        seconds: float = 0.0,
+        texts: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+        failure: tuple[str, str, str] | None = None,
     ) -> None:
-        """Set the result of a task and report it. `failure` is the exception's class, the message and the log."""
-        task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None)
+        """Set the result of a task and show it. `texts` are warnings and reports; `failure` is an exception's class, message and log."""
+        warnings, reports = texts
+        task.result = JobResult(task.job, status, seconds, warnings, failure_of(task.job, *failure) if failure else None, reports)
         self._progress.add(task.result)
 
     def _close_cache(self, seconds: float | None = None) -> None:
@@ -325,5 +336,5 @@ class _Build:
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():
-            store_record(self._output, record, [each.warnings for each in results])
+            store_record(self._output, record, [(each.warnings, each.reports) for each in results])
         return result

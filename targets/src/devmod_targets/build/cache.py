@@ -3,7 +3,7 @@
 Any number of processes may use one cache at the same time: an entry is written whole or not at all. `Entries.read` does not check an
 entry. The caller checks the digests in it, because another writer of the cache can write any bytes.
 
-The entry of a job with warnings has a second module: a constant with the texts (decision 0399).
+The entry of a job with warnings or reports has a second module: constants with the texts (decision 0399).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ VARIABLE = "DEVMOD_BUILD_CACHE"
 _FORMAT = "devmod build 2"
 _SUFFIX = ".devmod"
 _NAME = "build"
-#: The name of the constant with the warnings, an array of JSON.
-_WARNINGS = "devmod.build.warnings"
+#: The names of the constants with the warnings and with the compiler's reports, each an array of JSON.
+_WARNINGS, _REPORTS = "devmod.build.warnings", "devmod.build.reports"
 #: The fields of a job on which its result does not depend, and those with paths, whose files are in the digest of the closure.
 _IGNORED = ("kernel", "folder", "source", "include")
 
@@ -73,28 +73,40 @@ def job_key(job: Job, closure: Closure, toolchain: str, *, with_sources: bool = 
     return sha256(json.dumps(inputs, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pack_entry(data: bytes, warnings: Sequence[str]) -> bytes:
-    """Return the entry of a job: its ``.devmod`` file, with the warnings of its compile."""
-    if not warnings:
+def pack_entry(data: bytes, warnings: Sequence[str], reports: Sequence[str] = ()) -> bytes:
+    """Return the entry of a job: its ``.devmod`` file, with the warnings and the reports of its compile."""
+    if not warnings and not reports:
         return data
-    texts = devmod.const_loader({_WARNINGS: json.dumps(list(warnings)).encode()}, {})
+    constants = {_WARNINGS: json.dumps(list(warnings)).encode()}
+    if reports:
+        constants[_REPORTS] = json.dumps(list(reports)).encode()
+    texts = devmod.const_loader(constants, {})
     return devmod.dumps(devmod.bundle(devmod.loads(data), texts), with_sources=True)
 
 
-def unpack_entry(data: bytes) -> tuple[Module, tuple[str, ...]]:
-    """Return the module and the warnings of an entry. Raise FormatError if it is damaged."""
+def unpack_entry(data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
+    """Return the module, the warnings and the reports of an entry. Raise FormatError if it is damaged."""
     root = devmod.loads(data)
     if root.kind != "bundle" or len(root.imports) != 2 or root.imports[1].kind != "const_loader":
-        return root, ()
+        return root, (), ()
     module, constants = root.imports
+    warnings = _texts(constants, _WARNINGS)
     try:
-        stored: Any = constants.get_global(_WARNINGS)
+        constants.get_global(_REPORTS)
+    except KeyError:
+        return module, warnings, ()
+    return module, warnings, _texts(constants, _REPORTS)
+
+
+def _texts(constants: Module, name: str) -> tuple[str, ...]:
+    try:
+        stored: Any = constants.get_global(name)
         texts = json.loads(bytes(stored))
     except (KeyError, ValueError) as error:
         raise FormatError(f"its warnings cannot be read: {error}") from None
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         raise FormatError("its warnings are not an array of strings")
-    return module, tuple(texts)
+    return tuple(texts)
 
 
 def open_entries(place: str = "", *, default: bool = False) -> Entries | None:

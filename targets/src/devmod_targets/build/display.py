@@ -38,6 +38,8 @@ class LogProgress(Progress):
         self._count += 1
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
+        for text in result.reports:
+            echo_lines(f"devmod: note: {result.job}: {text}", err=True)
         if result.status != "cached":
             seconds = f" ({result.seconds:.2f} s)" if result.seconds else ""
             echo(f"[{self._count}/{self._total}] {result.status} {result.job}{seconds}", err=True)
@@ -78,6 +80,8 @@ class LiveProgress(Progress):
         target = result.job.target
         for text in result.warnings:
             self.warn(f"{result.job}: {text}")
+        for text in result.reports:
+            self._print(f"devmod: note: {result.job}: {text}", "")
         if result.failure is not None:
             self._failed[target] = self._failed.get(target, 0) + 1
             self._print(f"failed {result.job}\n{_indented(result.failure)}", "red")
@@ -125,6 +129,8 @@ class Annotations(Progress):
         self._inner.add(result)
         for text in result.warnings:
             _annotate("warning", str(result.job), text, self._path(result.job.source), err=self._err)
+        for text in result.reports:
+            _annotate("notice", str(result.job), text, self._path(result.job.source), err=self._err)
         if result.failure is not None:
             failure = result.failure
             _annotate("error", str(result.job), failure.message, self._path(failure.file), failure.line, err=self._err)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import devmod
 from devmod.errors import CompileError, DevmodError, describe_error
+from devmod_targets.authoring import CompilerReport
 from devmod_targets.build.toolchains import toolchain_of
 
 TYPE_CHECKING = False
@@ -36,8 +37,8 @@ class Outcome(NamedTuple):
         The ``.devmod`` file; b"" for a failure.
     error, message, log
         The name of the exception's class, its text, and the compiler's output; "" for a success.
-    warnings
-        The texts of the warnings.
+    warnings, reports
+        The texts of the warnings, and of the compiler's reports.
     seconds
         The CPU time of the compiler and of the programs that it ran.
     toolchain
@@ -49,6 +50,7 @@ class Outcome(NamedTuple):
     message: str = ""
     log: str = ""
     warnings: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
     seconds: float = 0.0
     toolchain: str = ""
 
@@ -109,8 +111,9 @@ def _attempt(job: Job, with_sources: bool) -> Outcome:
             data = run_job(job, with_sources=with_sources)
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the build goes on with the other jobs
             problem = describe_failure(error)
-        texts = tuple(dict.fromkeys(str(each.message) for each in records))
-    return Outcome(data, **problem, warnings=texts, seconds=_cpu_time() - start)
+        reports = tuple(dict.fromkeys(str(each.message) for each in records if issubclass(each.category, CompilerReport)))
+        texts = tuple(dict.fromkeys(str(each.message) for each in records if not issubclass(each.category, CompilerReport)))
+    return Outcome(data, **problem, warnings=texts, reports=reports, seconds=_cpu_time() - start)
 
 
 def describe_failure(error: Exception) -> dict[str, str]:

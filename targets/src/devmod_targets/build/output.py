@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from devmod import Module
     from devmod_targets.build.plan import Plan
 
-#: The digests of bundles and the warnings of their jobs, by `record_of` their inputs.
+#: The digests of bundles, and the warnings and reports of their jobs, by `record_of` their inputs.
 _RECORDS = DiskCache("build")
 
 
 def record_of(plan: Plan, keys: Sequence[str]) -> str:
     """Return the key of a bundle's digest: a digest of the keys of its jobs, its settings and its constants."""
     settings = repr((plan.mixed, plan.with_sources, plan.compress, plan.constants))
-    return DiskCache.key("bundle", *keys, settings, *map(file_digest, constant_files(plan)))
+    return DiskCache.key("bundle 2", *keys, settings, *map(file_digest, constant_files(plan)))
 
 
 def constant_files(plan: Plan) -> list[str]:
@@ -33,19 +33,19 @@ def constant_files(plan: Plan) -> list[str]:
     return [os.path.join(plan.folder, *each.path.split("/")) for each in plan.constants.files]
 
 
-def warnings_of_current(path: str, record: str) -> list[list[str]] | None:
-    """Return the warnings of each job if a file is the bundle of a record; else None."""
+def texts_of_current(path: str, record: str) -> list[tuple[list[str], list[str]]] | None:
+    """Return the warnings and the reports of each job if a file is the bundle of a record; else None."""
     data = _RECORDS.read(record)
     try:
-        digest, warnings = json.loads(data or b"")
-        return warnings if digest == file_digest(path) else None
+        digest, texts = json.loads(data or b"")
+        return [(warnings, reports) for warnings, reports in texts] if digest == file_digest(path) else None
     except (OSError, TypeError, ValueError):
         return None
 
 
-def store_record(path: str, record: str, warnings: Sequence[Sequence[str]]) -> None:
-    """Store the digest of a written bundle and the warnings of its jobs under its record."""
-    _RECORDS.write(record, json.dumps([file_digest(path), [list(each) for each in warnings]]).encode())
+def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
+    """Store the digest of a written bundle and the warnings and the reports of its jobs under its record."""
+    _RECORDS.write(record, json.dumps([file_digest(path), texts]).encode())
 
 
 def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:

@@ -60,6 +60,8 @@ class JobResult:
         The CPU time of the compile; 0 for a job from the cache.
     warnings
         The warnings of the compile, also for a job from the cache.
+    reports
+        What the compiler printed on request (``-Xptxas=-v``), also for a job from the cache.
     failure
         The failure, or None.
     """
@@ -69,6 +71,7 @@ class JobResult:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
+    reports: tuple[str, ...] = ()
 
 
 class BuildResult:
@@ -126,6 +129,11 @@ class BuildResult:
         return tuple(dict.fromkeys(text for each in self.results for text in each.warnings))
 
     @property
+    def reports(self) -> tuple[str, ...]:
+        """The reports of the compilers of all jobs, each once."""
+        return tuple(dict.fromkeys(text for each in self.results for text in each.reports))
+
+    @property
     def summary(self) -> str:
         """The number of jobs by status: "3 compiled, 2 from the cache, 1 failed"."""
         counts = {status: sum(each.status == status for each in self.results) for status in ("compiled", "cached", "failed")}
@@ -173,6 +181,8 @@ def _job_to_dict(result: JobResult) -> dict[str, Any]:
     }
     if result.warnings:
         fields["warnings"] = list(result.warnings)
+    if result.reports:
+        fields["reports"] = list(result.reports)
     if result.failure is not None:
         failure = result.failure
         fields |= {"error": failure.error, "message": failure.message, "log": failure.log, "file": failure.file, "line": failure.line}

@@ -36,22 +36,22 @@ class Task:
         self.closure = closure_of(self.job.path, self.job.include_paths, tree)
         self.key = job_key(self.job, self.closure, toolchain_of(self.job), with_sources=with_sources)
 
-    def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...]]:
-        """Return the module of a cache's entry, and the warnings of its compile.
+    def read_entry(self, data: bytes) -> tuple[Module, tuple[str, ...], tuple[str, ...]]:
+        """Return the module of a cache's entry, and the warnings and the reports of its compile.
 
         Raises
         ------
         FormatError
             The entry is damaged, or it is the result of another job.
         """
-        module, warnings = unpack_entry(data)
+        module, warnings, reports = unpack_entry(data)
         module.wire_parts()  # checks the digest
         own = self.closure.files.get(os.path.realpath(self.job.path)) if self.closure else None
         sources = module.origin.sources if module.origin is not None else {}
         digest = sources.get(os.path.basename(self.job.source))
         if module.kind != self.job.kind or (own is not None and digest not in (None, own.digest, own.text_digest)):
             raise FormatError("it was made from another source")
-        return module, warnings
+        return module, warnings, reports
 
 
 def dry_run_of(plan: Plan, cache: str | os.PathLike[str] | bool = True) -> list[tuple[str, str, str, str]]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda._log import diagnostics
+from devmod_targets.cuda._log import diagnostics, report_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _PACKAGE = "nvidia-nvjitlink"
 
 
-def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
-    """Return the cubin of PTX, and the library's name and version.
+def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tuple[bytes, str, list[str]]:
+    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's report.
 
     Parameters
     ----------
@@ -40,7 +40,8 @@ def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
     """
     library = _load(name)
     try:
-        handle = library.create(1, [f"-arch={arch}"])
+        options = [f"-arch={arch}", *(["-Xptxas=-v"] if verbose else [])]
+        handle = library.create(len(options), options)
     except Exception as error:
         raise CompileError(
             f"the PTX {name} cannot be assembled for {arch}: nvJitLink does not support this architecture", kind="cuda"
@@ -50,6 +51,8 @@ def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
         library.complete(handle)
         cubin = bytearray(library.get_linked_cubin_size(handle))
         library.get_linked_cubin(handle, cubin)
+        report = bytearray(library.get_info_log_size(handle))
+        library.get_info_log(handle, report)
     except Exception as error:
         log = bytearray(library.get_error_log_size(handle))
         library.get_error_log(handle, log)
@@ -58,7 +61,8 @@ def assemble(ptx: bytes, arch: str, name: str) -> tuple[bytes, str]:
         raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
     finally:
         library.destroy(handle)
-    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}"
+    lines = report_lines(report.rstrip(b"\0").decode("utf-8", "replace"))
+    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", lines
 
 
 def _load(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 
 from devmod import Origin
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from devmod_targets.nvidia import KernelEntry
 
 _READERS = {"ptx": lambda data: read_ptx(data.decode("utf-8", "replace")), "cubin": read_cubin}
+_VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
-def wrap_image(request: CompileRequest) -> Payload:
+def wrap_image(request: CompileRequest) -> tuple[Payload, list[str], list[str]]:
     """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
+
+    Return also the warnings, and the reports that the option ``-Xptxas=-v`` requests.
 
     Raises
     ------
@@ -40,8 +44,11 @@ def wrap_image(request: CompileRequest) -> Payload:
     """
     fmt = request.language.lower()
     name = f"the {_TITLES[fmt]} {request.name}"
-    if request.options or request.defines or request.include or request.name_expressions:
-        raise CompileError(f"options=, defines=, include= and name_expressions= are for sources; {name} is stored as it is", kind="cuda")
+    is_assembled = fmt == "ptx" and check_format(request.target) != "ptx" and any(arch[:3] == "sm_" for arch in request.target.archs)
+    options = [option for option in request.options if not is_assembled or not _VERBOSE.fullmatch(option)]
+    if options or request.defines or request.include or request.name_expressions:
+        how = "takes the option -Xptxas=-v alone" if is_assembled else "is stored as it is"
+        raise CompileError(f"options=, defines=, include= and name_expressions= are for sources; {name} {how}", kind="cuda")
     data = request.data or request.text.encode()
     if fmt == "ptx" and not architecture(fmt, data):
         raise CompileError(f"{name} is invalid: expected the directives .version and .target with an architecture", kind="cuda")
@@ -50,13 +57,14 @@ def wrap_image(request: CompileRequest) -> Payload:
         fmap = _functions(request, name, images)
     except FormatError as error:
         raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
+    reports: list[str] = []
     if fmt == "ptx":
-        code, result, tools = _ptx_payload(request, name, data)
+        code, result, tools = _ptx_payload(request, name, data, reports)
     else:
         code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
-    origin = Origin(str(request.target), tools, (), {request.name: sha256(data).hexdigest()})
-    return Payload("cuda", code, result, fmap, texts, origin)
+    origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
+    return Payload("cuda", code, result, fmap, texts, origin), [], reports
 
 
 def _images(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
@@ -120,8 +128,8 @@ def _archs(variant: str) -> list[str]:
     return [part.partition(":")[0] for part in variant.split(",") if part]
 
 
-def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes, str, str]:
-    """Return the payload that the target requests of PTX, its format, and the tools that made it."""
+def _ptx_payload(request: CompileRequest, name: str, data: bytes, reports: list[str]) -> tuple[bytes, str, str]:
+    """Return the payload that the target requests of PTX, its format, and the tools that made it. Add the assembler's reports."""
     target, variant = request.target, architecture("ptx", data)
     fmt = check_format(target)
     if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
@@ -134,7 +142,8 @@ def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes
     tools: dict[str, None] = {}
     for arch in target.archs:
         if arch.startswith("sm_") and fmt != "ptx":
-            members[arch], tool = assemble(data, arch, request.name)
+            members[arch], tool, lines = assemble(data, arch, request.name, verbose=bool(request.options))
+            reports += ["\n".join([f"the assembler's report on {request.name} for {arch}:", *lines])] if lines else []
             tools[tool] = None
         elif rank(variant, arch.replace("compute_", "sm_")) is None:
             raise CompileError(f"{name} is for {variant}, which does not run on {arch}", kind="cuda")

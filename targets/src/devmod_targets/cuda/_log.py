@@ -15,8 +15,22 @@ _ASSEMBLER = re.compile(r"^ptxas application ptx input, line (?P<line>\d+); (?P<
 _END = "Ptx assembly aborted due to errors"
 #: ``ptxas error   : Entry function 'k' uses too much shared data``, ``nvrtc: error: unrecognized option --foo found``.
 _TOOL = re.compile(r"^(?P<tool>\w+)\s*:?\s+(?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+#: ``ptxas info    : Used 8 registers, …`` and ``ptxas         .     0 bytes stack frame, …``; ``remark: k.cu:2:18: _Z1gf not inlined …``
+_REPORT = re.compile(r"ptxas +(?:info +: |\. )|remark: ")
+#: The time differs between equal compiles.
+_TIME = re.compile(r"ptxas info +: Compile time = ")
 #: The file in which NVRTC reads name expressions.
 EXPRESSIONS = "__nv_name_map"
+
+
+def report_lines(log: str, *, remarks: bool = False) -> list[str]:
+    """Return the lines of a log that report properties of the code: those of the assembler, such as the registers of each kernel.
+
+    With `remarks`, also those about inlining, each once. NVRTC prints them in later compiles of a process too, without the option.
+    """
+    lines = [line for line in log.splitlines() if _REPORT.match(line) and not _TIME.match(line)]
+    inlining = [line for line in lines if line.startswith("remark: ")] if remarks else []
+    return [*dict.fromkeys(inlining), *(line for line in lines if not line.startswith("remark: "))]
 
 
 def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[str], list[str]]:

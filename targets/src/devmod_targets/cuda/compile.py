@@ -17,7 +17,7 @@ from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._instances import check_visible, with_instances
-from devmod_targets.cuda._log import diagnostics
+from devmod_targets.cuda._log import diagnostics, report_lines
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
@@ -39,6 +39,7 @@ _QUOTED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|^[ \t]*#[ \t]*line
 _HEAD = 1 << 14
 #: The start of PTX, after comments. No C++ program begins so.
 _PTX = re.compile(r"\s*(?:(?://[^\n]*\n|/\*[^*]*\*/)\s*)*\.version\s")
+_INLINING = re.compile(r"--?(?:opt-info|optimization-info)=inline")
 _LINE = re.compile(r'^#line (\d+) "(.*)"$', re.MULTILINE)
 
 
@@ -62,6 +63,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or a kernel that devmod cannot call. `log` contains NVRTC's output.
     """
+    reports: list[str] = []
     if request.language.startswith("LLVM"):
         from devmod_targets.cuda._llvm_ir import compile_ir
 
@@ -69,19 +71,19 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     elif request.language in ("PTX", "cubin", "fatbin"):
         from devmod_targets.cuda._image import wrap_image
 
-        payload, warnings = wrap_image(request), []
+        payload, warnings, reports = wrap_image(request)
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise CompileError(
                 f"{request.name} is PTX and no CUDA C++: pass its language, as in devmod.compile(…, language='PTX')", kind="cuda"
             )
-        payload, warnings = _compile_cuda(request, payload_format(request.target))
-    warn_caller(request, warnings)
+        payload, warnings, reports = _compile_cuda(request, payload_format(request.target))
+    warn_caller(request, warnings, reports)
     return payload
 
 
-def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]]:
-    """Return the payload of a CUDA C++ source, and the warnings."""
+def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str], list[str]]:
+    """Return the payload of a CUDA C++ source, the warnings, and the reports that options request."""
     archs = [nvrtc_arch(arch) for arch in request.target.archs or ("",)]
     folders = nvrtc.include_folders()
     check_values(request.options)
@@ -107,7 +109,12 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     origin = Origin(str(request.target), ", ".join(toolchain), options, source.sources)
     texts = {"cuda": source.text} | ({"ptx": ptx[0]} if fmt in ("cubin", "fatbin") else {})
-    return Payload("cuda", code, fmt, fmaps[0], texts, origin), _warnings(programs, folders)
+    remarks = any(_INLINING.fullmatch(option) for option in source.options)
+    reports = []
+    for arch, program in zip(archs, programs, strict=True):
+        lines = report_lines(program.log, remarks=remarks)
+        reports += ["\n".join([f"the compiler's report on {request.name} for {arch}:", *lines])] if lines else []
+    return Payload("cuda", code, fmt, fmaps[0], texts, origin), _warnings(programs, folders), reports
 
 
 def _functions(

@@ -80,8 +80,9 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
         machine = ["-target", "hexagon-unknown-none-elf", f"-m{arch}", "-fPIC"]
         freestanding = ["-ffreestanding"] if is_source else []
         log: list[str] = []
+        reports: list[str] = []
         if is_source or language == "ir":
-            source["asm"], log = build.compile([*machine, *freestanding, *options.flags], options.defines)
+            source["asm"], log, reports = build.compile([*machine, *freestanding, *options.flags], options.defines)
         # The assembler needs the options of the processor too, such as -mhvx.
         code = build.link([*machine, *(flag for flag in options.flags if flag.startswith("-m"))], [*_LINK, "-s"])
         source["obj"] = build.object()
@@ -102,7 +103,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     else:
         fmap, readers = _debug_functions(request, symbols, debug), []
     check_symbols(request, fmap, symbols, "function", ("export", "exports"))
-    warn_caller(request, log)
+    warn_caller(request, log, reports)
     return Payload("hexagon", code, "so", fmap, source, options.origin(request, readers, sources))
 
 

@@ -80,6 +80,7 @@ def _compile(request: CompileRequest) -> Payload:
     source = {"hip": "hip", "ir": "ll", "assembler": "asm"}[language]
     text = {source: request.text} if request.text else {}
     warnings: list[str] = []
+    reports: list[str] = []
     with TemporaryDirectory(prefix="devmod-") as folder:
         headers = _headers.files() if language == "hip" else {}
         build = ClangBuild(request, options.toolchain, language, headers, folder, ending=instance_variables(request.name_expressions))
@@ -87,7 +88,7 @@ def _compile(request: CompileRequest) -> Payload:
         target_flags = _hip_flags(arch) if language == "hip" else [*machine, "-nogpulib", "-Wno-override-module"]
         flags = [*target_flags, *version, *library_flags, *options.flags]
         if language != "assembler":
-            text["asm"], warnings = build.compile(flags, options.defines)
+            text["asm"], warnings, reports = build.compile(flags, options.defines)
         try:
             code = build.link([*machine, *version], _LINK)
         except CompileError as error:
@@ -109,7 +110,7 @@ def _compile(request: CompileRequest) -> Payload:
     elif language == "ir":
         reflected = ir_kernels(request, text["ll"], {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
     fmap = _fmap(request, kernels, reflected)
-    warn_caller(request, warnings)
+    warn_caller(request, warnings, reports)
     return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources))
 
 
