@@ -23,7 +23,7 @@ _OBJECT = "devmod.o"
 HEADERS = "devmod-headers"
 _ERROR = re.compile(r": (?:fatal )?error: |^(?:clang|ld\.lld|error): ")
 _MESSAGE = re.compile(r": (?P<level>warning|remark|(?:fatal )?error): ")
-_SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated\.$")
+_SUMMARY = re.compile(r"^\d+ (?:warning|error)s?(?: and \d+ errors?)? generated(?: when compiling for \S+)?\.$")
 
 
 class ClangBuild:

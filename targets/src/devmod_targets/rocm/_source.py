@@ -15,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    #: A payload, the warnings, and the reports that options request.
+    Compiled = tuple[Payload, list[str], list[str]]
+
 _FORMATS = ("hsaco", "hip")
 #: The architecture for which a source is checked if the target names none.
 _CHECKED = "gfx90a"
@@ -39,8 +42,8 @@ def payload_format(target: Target) -> str:
     return fmt
 
 
-def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest], Payload]) -> Payload:
-    """Return the payload of a HIP source that the receiver compiles.
+def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest], Compiled]) -> Compiled:
+    """Return the payload of a HIP source that the receiver compiles, with the warnings and reports of a compile that checks it.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
     instances = explicit_instances(request.name_expressions, "__global__ ")
     if instances:
         text += ("" if text.endswith("\n") else "\n") + instances
-    checked = compile_code(
+    checked, warnings, reports = compile_code(
         request.replace(
             text=text,
             target=Target("rocm", arch=request.target.archs or _CHECKED),
@@ -87,4 +90,4 @@ def keep_source(request: CompileRequest, compile_code: Callable[[CompileRequest]
     options = (*source.options, *(f"-D{name}={value}" for name, value in source.defines.items()))
     assert checked.origin is not None
     origin = Origin(str(request.target), checked.origin.toolchain, options, source.sources)
-    return Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin)
+    return Payload("rocm", text.encode(), "hip", checked.fmap, {"hip": text}, origin), warnings, reports

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from devmod import FunctionInfo, Target
     from devmod_targets.amdgpu import CodeObjectKernel
     from devmod_targets.authoring import ReflectedFunction
+    from devmod_targets.rocm._source import Compiled
 
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
 #: Options that devmod sets itself, or that change the kind of output.
@@ -64,11 +65,14 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     CompileError
         The source has errors, no kernel, or one that devmod cannot call. `log` contains the compiler's output.
     """
-    return keep_source(request, _compile) if payload_format(request.target) == "hip" else _compile(request)
+    keeps_source = payload_format(request.target) == "hip"
+    payload, warnings, reports = keep_source(request, _compile) if keeps_source else _compile(request)
+    warn_caller(request, warnings, reports)
+    return payload
 
 
-def _compile(request: CompileRequest) -> Payload:
-    """Compile a source to a code object."""
+def _compile(request: CompileRequest) -> Compiled:
+    """Compile a source to a code object. Return the payload, the warnings, and the reports that options request."""
     arch = _arch(request)
     language, standard = _LANGUAGES[request.language]
     request, library = split_option(request, _device_libs.OPTION)
@@ -110,8 +114,7 @@ def _compile(request: CompileRequest) -> Payload:
     elif language == "ir":
         reflected = ir_kernels(request, text["ll"], {name: (kernel.places, kernel.block) for name, kernel in kernels.items()})
     fmap = _fmap(request, kernels, reflected)
-    warn_caller(request, warnings, reports)
-    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources))
+    return Payload("rocm", code, "hsaco", fmap, text, options.origin(request, readers, sources)), warnings, reports
 
 
 def _read_kernels(request: CompileRequest, code: bytes) -> dict[str, CodeObjectKernel]:
