@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from devmod.backend import open_driver
 from devmod_driver_api.api import RELAXED_CAPTURE
 from devmod_driver_api.launches import Launches
 
@@ -69,3 +70,24 @@ class Driver(Launches):
     def destroy_graph(self, graph: int) -> None:
         """Destroy a graph. Its executable graphs stay valid."""
         self.call("destroy_graph", graph)
+
+
+#: The drivers that this process has opened.
+_opened: list[Driver] = []
+
+
+def record_open_driver(driver: Driver) -> None:
+    """Record that this process has opened a driver. A forked child calls no function of it.
+
+    Raises
+    ------
+    LaunchError
+        The parent had opened a driver of the kind when this process was forked.
+    """
+    open_driver(driver.api.kind, _close_in_child)
+    _opened.append(driver)
+
+
+def _close_in_child() -> None:
+    for driver in _opened:
+        driver.usable = False

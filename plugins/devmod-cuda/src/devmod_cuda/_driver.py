@@ -6,10 +6,11 @@ import ctypes
 import os
 import re
 
-from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
+from devmod.backend import Once, check_driver, driver_import_error, environment_text
 from devmod.errors import DeviceNotFoundError
 from devmod_cuda._api import CUDA
 from devmod_driver_api.choice import choose_driver
+from devmod_driver_api.driver import record_open_driver
 from devmod_driver_api.errors import DriverError
 
 TYPE_CHECKING = False
@@ -30,8 +31,6 @@ _NAMES = ("cuda-bindings", "pycuda")
 #: The oldest version of CUDA that a driver supports: cuLaunchKernelEx and cuda-bindings need it.
 _OLDEST = 12000
 _once = Once()
-#: The opened drivers, for a forked child.
-_drivers: list[CudaDriver] = []
 #: The process and the error of the last cuInit that failed. In a forked child of it, the libraries for CUDA 12.4 and 12.5 return
 #: CUDA_ERROR_OPERATING_SYSTEM, for they have started a thread.
 _failure: tuple[int, str] = (0, "")
@@ -74,8 +73,7 @@ def _open() -> CudaDriver:
         )
     library = _open_library()
     driver = _open_pycuda(library) if name == "pycuda" else _open_bindings(library)
-    open_driver("cuda", _close_in_child)  # not before: a driver that does not start is not open in a forked child
-    _drivers.append(driver)
+    record_open_driver(driver)  # not before: a driver that does not start is not open in a forked child
     return driver
 
 
@@ -169,8 +167,3 @@ def _version_of(library: Any) -> int:
 def version_text(version: int) -> str:
     """Return a version number of CUDA such as 12080 as text: "12.8"."""
     return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _close_in_child() -> None:
-    for driver in _drivers:
-        driver.usable = False

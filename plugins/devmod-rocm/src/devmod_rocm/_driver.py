@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from devmod.backend import Once, check_driver, driver_import_error, environment_text, open_driver
+from devmod.backend import Once, check_driver, driver_import_error, environment_text
 from devmod.errors import DeviceNotFoundError
 from devmod_driver_api.choice import choose_driver
+from devmod_driver_api.driver import record_open_driver
 from devmod_driver_api.errors import DriverError
 from devmod_rocm._api import HIP
 from devmod_rocm._library import is_same, open_library
@@ -30,8 +31,6 @@ _VISIBLE = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES
 _KFD = "/dev/kfd"
 _NO_DEVICE = "hipErrorNoDevice"
 _once = Once()
-#: The opened drivers, for a forked child.
-_drivers: list[HipDriver] = []
 
 
 def get_driver() -> HipDriver:
@@ -64,8 +63,7 @@ def _open() -> HipDriver:
     name = driver_name()
     driver = _open_hip_python() if name == "hip-python" else _open_symbols(open_library())
     _initialize(driver)
-    open_driver("rocm", _close_in_child)  # not before: a runtime that does not start is not open in a forked child
-    _drivers.append(driver)
+    record_open_driver(driver)  # not before: a runtime that does not start is not open in a forked child
     return driver
 
 
@@ -134,8 +132,3 @@ def _no_device(why: str) -> DeviceNotFoundError:
 def version_text(version: int) -> str:
     """Return a version number of HIP such as 60342134 as text: "6.3"."""
     return f"{version // 10_000_000}.{version // 100_000 % 100}"
-
-
-def _close_in_child() -> None:
-    for driver in _drivers:
-        driver.usable = False
