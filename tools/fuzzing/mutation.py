@@ -105,32 +105,38 @@ def unpack_all(data: bytes) -> list[Any]:
     return result
 
 
+#: msgpack.packb makes a new packer for each value.
+_PACKER = msgpack.Packer()
+#: Packs bytes as a text.
+_TEXT_PACKER = msgpack.Packer(use_bin_type=False)
+
+
 def pack(value: Any, random: Random | None = None, depth: int = 0) -> bytes:
     """Return an object in msgpack, down to a depth of 100. With `random`, one length in 50 has a longer form than necessary."""
     if depth > 100:
         return b"\xc0"
     longer = random is not None and not random.randrange(50)
     if value is None or isinstance(value, (bool, float)):
-        return bytes(msgpack.packb(value))
+        return bytes(_PACKER.pack(value))
     if isinstance(value, int):
         if longer and 0 <= value < 1 << 32:
             return b"\xcf" + value.to_bytes(8, "big")
-        return bytes(msgpack.packb(max(-(1 << 63), min(value, (1 << 64) - 1))))
+        return bytes(_PACKER.pack(max(-(1 << 63), min(value, (1 << 64) - 1))))
     if isinstance(value, (str, bytes)):
         data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         tag = 0xDB if isinstance(value, str) else 0xC6
         if longer:
             return bytes([tag]) + struct.pack(">I", len(data)) + data
         if isinstance(value, bytes):
-            return bytes(msgpack.packb(data, use_bin_type=True))
-        return bytes(msgpack.packb(data, use_bin_type=False))
+            return bytes(_PACKER.pack(data))
+        return bytes(_TEXT_PACKER.pack(data))
     if isinstance(value, Pairs):
         head = b"\xdf" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x80 | len(value)])
         return head + b"".join(pack(key, random, depth + 1) + pack(each, random, depth + 1) for key, each in value)
     if isinstance(value, (list, tuple)):
         head = b"\xdd" + struct.pack(">I", len(value)) if longer or len(value) > 15 else bytes([0x90 | len(value)])
         return head + b"".join(pack(each, random, depth + 1) for each in value)
-    return bytes(msgpack.packb(value))
+    return bytes(_PACKER.pack(value))
 
 
 def copy_tree(value: Any, depth: int = 0) -> Any:
@@ -565,14 +571,18 @@ def mutate_json(data: bytes, random: Random) -> bytes:
     return _json_text(objects[0] if objects else None).encode("utf-8", "surrogateescape")[:MOST]
 
 
+#: json.dumps makes a new encoder for each value.
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+
 def _json_text(value: Any) -> str:
     if isinstance(value, Pairs):
-        return "{" + ", ".join(f"{json.dumps(str(key), ensure_ascii=False)}: {_json_text(each)}" for key, each in value) + "}"
+        return "{" + ", ".join(f"{_JSON.encode(str(key))}: {_json_text(each)}" for key, each in value) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_json_text, value)) + "]"
     if isinstance(value, bytes):
         return json.dumps(value.decode("latin-1"))
-    return json.dumps(value, ensure_ascii=False)
+    return _JSON.encode(value)
 
 
 def mutate_head(head: Mutator, rest: Mutator) -> Mutator:

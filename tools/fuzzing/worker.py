@@ -20,11 +20,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from random import Random
 
 import devmod
+from devmod._plugins.discovery import shared_scan
 from fuzzing import limits
 from fuzzing.large import LARGE
 from fuzzing.limits import bounded
@@ -133,12 +134,14 @@ def run(reader: Reader, findings: Findings, current: Current, seed: str, seconds
     data = inputs(reader, seed)
     done, end = 0, time.monotonic() + seconds
     armed, accepted = 0.0, None
-    while done < executions and (now := time.monotonic()) < end:
-        if now > armed + 1:
-            faulthandler.dump_traceback_later(PATIENCE, exit=True)
-            armed = now
-        accepted = execute(reader, data.send(accepted), findings, current)
-        done += 1
+    # What is installed does not change. The reader of look-ups looks for it each time.
+    with nullcontext() if reader.name == "lookup" else shared_scan():
+        while done < executions and (now := time.monotonic()) < end:
+            if now > armed + 1:
+                faulthandler.dump_traceback_later(PATIENCE, exit=True)
+                armed = now
+            accepted = execute(reader, data.send(accepted), findings, current)
+            done += 1
     faulthandler.cancel_dump_traceback_later()
     return done
 
