@@ -17,7 +17,12 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_theme_options = {"description": devmod.__doc__.splitlines()[0].partition(": ")[2], "page_width": "1100px", "fixed_sidebar": True}
-html_sidebars = {"**": ["about.html", "searchfield.html", "navigation.html"]}
+html_sidebars = {
+    "*": ["about.html", "searchfield.html", "navigation.html"],
+    "decisions/README": ["about.html", "searchfield.html", "navigation.html"],
+    # The contents of all pages beside each of 170 records would be half of the size of the pages, and a third of the build's time.
+    "decisions/[0-9]*": ["about.html", "searchfield.html", "relations.html"],
+}
 html_copy_source = False
 html_show_copyright = False
 
