@@ -24,7 +24,7 @@ demo: setup  ## build wheels, compile on a box without a runtime, run the one fi
 	@$(BIN)/python tools/demo.py
 
 test: setup test-setup lint types  ## lint, types and all tests; ends with a list of what could not run here
-	@$(BIN)/python -m pytest -q -n $(JOBS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 interrupts: setup  ## raise KeyboardInterrupt 20,000 times in each of 10 processes a kind, while arrays come and go
 	@DEVMOD_TEST_INTERRUPTS=20000 DEVMOD_TEST_INTERRUPTS_SEEDS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/test_interrupts.py

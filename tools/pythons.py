@@ -82,8 +82,8 @@ def main() -> int:
         if "--prepare" in sys.argv:
             continue
         print(f"== {name}: the tests of {', '.join(PACKAGES)}", flush=True)
-        folders = [f"{each}/tests" for each in PACKAGES]
-        if subprocess.call([str(python), "-m", "pytest", *folders, "-q", "-n", "2", "-m", "not once", *arguments], cwd=ROOT):
+        command = [str(python), "-m", "pytest", *(f"{each}/tests" for each in PACKAGES)]
+        if subprocess.call([*command, "-q", "-n", "2", "--dist", "worksteal", "-m", "not once", *arguments], cwd=ROOT):
             failed.append(name)
     if failed:
         print(f"failed with {', '.join(failed)}")
