@@ -126,22 +126,20 @@ def test_a_new_backend_is_installed_used_and_uninstalled(environment: Callable[.
     ]
 
 
-@pytest.mark.parametrize("flags", [(), ("--target-only",)])
-def test_the_files_pass_ruff_and_mypy(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Ruff runs with the settings of the distribution, and mypy with --strict."""
-    assert (
-        run_command(capsys, "my_npu2", "--output", tmp_path, "--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>", *flags)[0]
-        == 0
-    )
-    folder = tmp_path / "devmod-my_npu2"
-    for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / f"new-backend{len(flags)}"), "src"]):
-        env = os.environ | {"MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "targets", "conformance"))])}
-        done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-    assert table["project"]["name"] == "devmod-my_npu2"
-    assert table["project"]["authors"] == [{"name": "Ann O. <ann@example.org>"}]
-    assert ("devmod.create" in table["project"]["entry-points"]) == (not flags)
+def test_the_files_pass_ruff_and_mypy(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Ruff runs with the settings of the distribution, and mypy with --strict. The second run of mypy has the cache of the first."""
+    env = os.environ | {"MYPYPATH": ":".join(["src", *(str(ROOT / part / "src") for part in ("core", "targets", "conformance"))])}
+    for sort, flags in (("whole", ()), ("target", ("--target-only",))):
+        names = ("--title", "Größe & Co.", "--author", "Ann O. <ann@example.org>")
+        assert run_command(capsys, "my_npu2", "--output", tmp_path / sort, *names, *flags)[0] == 0
+        folder = tmp_path / sort / "devmod-my_npu2"
+        for tool in (["ruff", "check", "--no-cache"], ["mypy", "--cache-dir", str(ROOT / ".mypy_cache" / "new-backend"), "src"]):
+            done = subprocess.run([sys.executable, "-m", *tool], cwd=folder, env=env, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{sort}: {done.stdout}{done.stderr}"
+        table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        assert table["project"]["name"] == "devmod-my_npu2"
+        assert table["project"]["authors"] == [{"name": "Ann O. <ann@example.org>"}]
+        assert ("devmod.create" in table["project"]["entry-points"]) == (not flags)
 
 
 @pytest.mark.parametrize("flags", [(), ("--target-only",)], ids=["whole", "target"])
