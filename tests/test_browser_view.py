@@ -205,7 +205,6 @@ def test_a_pipe_in_the_page_folder_does_not_block(get: Callable[..., Answer], tm
 
 
 def test_the_number_of_connections_is_limited(served: Server, get: Callable[..., Answer]) -> None:
-    served.socket.listen(128)  # with a shorter queue, the system delays some of the connections by seconds
     before = threading.active_count()
     idle = [socket.create_connection(("127.0.0.1", served.server_port)) for _ in range(100)]
     try:

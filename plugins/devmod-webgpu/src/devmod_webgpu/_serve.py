@@ -73,6 +73,7 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # with the default of 5, the system delays some of a browser's connections by seconds
     allow_reuse_address = os.name == "posix"  # on other systems it would let two programs share one port
 
     def __init__(self, file: Path, page: Mapping[str, Path], port: int, secret: str) -> None:
