@@ -984,7 +984,7 @@ def test_errors_name_the_options_of_the_command_line(capsys: pytest.CaptureFixtu
 def test_every_argument_of_compile_has_an_option() -> None:
     from inspect import signature
 
-    from devmod._cli._options import OPTIONS, to_shell
+    from devmod._cli._spelling import OPTIONS, to_shell
 
     assert set(OPTIONS) == set(signature(devmod.compile).parameters)
     for text, wanted in {

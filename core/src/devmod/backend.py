@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from devmod._util.cache_folder import write_private as write_private
     from devmod._util.disk_cache import DiskCache as DiskCache
     from devmod._util.disk_cache import size_bound as size_bound
-    from devmod._util.elf import detect_form as detect_form
     from devmod._util.environment import debug as debug
     from devmod._util.environment import environment_flag as environment_flag
     from devmod._util.environment import environment_text as environment_text
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from devmod._util.leases import Lease as Lease
     from devmod._util.leases import Pool as Pool
     from devmod._util.leases import lend as lend
+    from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
@@ -120,7 +120,7 @@ _HOME = {
     "constants_of": "_launch.constants",
     "debug": "_util.environment",
     "decode": "_formats.wire",
-    "detect_form": "_util.elf",
+    "detect_form": "_util.magic",
     "devices_of": "_device.find",
     "driver_import_error": "errors",
     "dtype_name": "_values.dtypes",

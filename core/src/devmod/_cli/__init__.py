@@ -14,7 +14,8 @@ import click
 from devmod import __version__
 from devmod._cli import _output
 from devmod._cli._commands import Commands
-from devmod._cli._options import debug_option, to_shell
+from devmod._cli._options import debug_option
+from devmod._cli._spelling import to_shell
 from devmod.errors import CompileError, DevmodError, describe_error
 
 

@@ -20,7 +20,7 @@ from devmod._modules.stored import StoredModule
 from devmod._modules.tree import holds_candidates, walk
 from devmod._plugins.discovery import once_per_scan, shared_scan
 from devmod._plugins.specs import find_spec, format_of_suffix, spec_of_format
-from devmod._util.elf import detect_form
+from devmod._util.magic import detect_form
 from devmod._util.regular_files import open_regular
 from devmod._values.info import FunctionInfo
 from devmod._values.signature import block_text, signature_text

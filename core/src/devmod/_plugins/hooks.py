@@ -167,7 +167,7 @@ def _check_payload(spec: TargetSpec, result: object) -> tuple[str, bytes]:
         raise CompileError(
             f"the compiler set for {spec.kind} returned {type(result).__name__}; it must return bytes or (format, bytes)", kind=spec.kind
         )
-    from devmod._util.elf import detect_form, form_title
+    from devmod._util.magic import detect_form, form_title
 
     form = detect_form(result)
     if form not in spec.compiled_as:
