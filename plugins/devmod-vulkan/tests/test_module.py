@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vulkan_kernels import ADD, TWICE, adder, compiled, fresh, packed, shader, words
+from vulkan_kernels import ADD, SLOW, TWICE, adder, compiled, fresh, packed, shader, words
 
 import devmod
 from devmod import Block, FunctionInfo, Interface, Param
@@ -807,6 +807,32 @@ def test_nothing_needs_to_be_closed_at_interpreter_shutdown(validate: str, devic
     needs_layers(validate)
     for _ in range(1 if validate else 3):
         assert python(LEAVING.replace("CODE", repr(shader(TWICE).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
+
+
+WAITING = """
+import threading, time
+import devmod
+code = bytes.fromhex(CODE)
+f = devmod.create("vulkan", {"k": code}, "spv", {"k": devmod.FunctionInfo("main", ["handle", "int32"])})["k"]
+device = devmod.device("vulkan")
+streams = [device.stream() for _ in range(4)]
+queued = threading.Barrier(5)
+def wait(stream):
+    f(device.zeros(64, "uint32"), 65000, grid=64, stream=stream)
+    queued.wait()
+    try: stream.synchronize()
+    except devmod.LaunchError: pass
+for stream in streams: threading.Thread(target=wait, args=(stream,), daemon=True).start()
+queued.wait()
+time.sleep(0.01)  # most of the threads are in a call of the driver now
+"""
+
+
+@pytest.mark.parametrize("validate", ["", "1"])
+def test_a_daemon_thread_may_wait_for_the_device_at_interpreter_shutdown(validate: str, device: Any) -> None:
+    needs_layers(validate)
+    for _ in range(4):
+        assert python(WAITING.replace("CODE", repr(shader(SLOW).hex())), DEVMOD_VULKAN_VALIDATE=validate) == ""
 
 
 FORKED = """

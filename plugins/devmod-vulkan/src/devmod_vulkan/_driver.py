@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from _weakref import ref
 from collections import deque
 
@@ -146,6 +147,8 @@ class Instance:
         self.version = version
         self.calls = Calls(handle)
         self._process = os.getpid()
+        #: Whether a thread may use the objects at interpreter shutdown. Then none is destroyed: the end of the process frees them.
+        self.in_use = False
         self._messenger: Any = None
         if messenger is not None:
             out = ffi.new("VkDebugUtilsMessengerEXT *")
@@ -158,8 +161,17 @@ class Instance:
             return
         if self._messenger is not None:
             self.calls.vkDestroyDebugUtilsMessengerEXT(self.handle, self._messenger, ffi.NULL)
-        lib.vkDestroyInstance(self.handle, ffi.NULL)
+        if not self.find_users():
+            lib.vkDestroyInstance(self.handle, ffi.NULL)
         log_messages()
+
+    def find_users(self) -> bool:
+        """Set `in_use` if there is another thread, which may be in a call of the driver, and return it. It stays set.
+
+        Python has joined all threads before, except for daemon threads.
+        """
+        self.in_use |= len(sys._current_frames()) > 1
+        return self.in_use
 
 
 def instance() -> Instance:

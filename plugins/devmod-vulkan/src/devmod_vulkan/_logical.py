@@ -1,6 +1,7 @@
 """An open device: the VkDevice with its queues, memory and streams.
 
-All of it is destroyed at interpreter shutdown. Until then, the resources of collected arrays, launches and streams are reused.
+All of it is destroyed at interpreter shutdown, unless a daemon thread may use it. Until then, the resources of collected arrays,
+launches and streams are reused.
 """
 
 from __future__ import annotations
@@ -259,15 +260,19 @@ class Logical:
         self._destroy_pipelines()
 
     def close(self) -> None:
-        """Wait for the device and destroy all objects. The device cannot be used afterwards."""
+        """Wait for the device, and destroy all objects unless another thread may use them. The device cannot be used afterwards."""
         if self.closed:
             return
         self.closed = True
         for queue in self.queues:
             with queue.lock:  # wait for a submission in another thread
                 pass
+        in_use = instance().find_users()  # before the wait, which may let such a thread end
         calls = self.calls
         calls.vkDeviceWaitIdle(self.handle)
+        if in_use:
+            _driver.log_messages()
+            return
         while self.streams:
             semaphore, _, pending, _ = self.streams.popitem()[1].value
             pending.clear()
