@@ -10,7 +10,7 @@ from importlib import import_module
 from devmod.backend import compile_error
 from devmod.errors import CompileError, ToolchainNotFoundError, not_installed
 from devmod_targets.cuda import _wheels, nvrtc
-from devmod_targets.cuda._log import diagnostics, report_lines
+from devmod_targets.cuda._log import diagnostics, read_reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PACKAGE = "nvidia-nvjitlink"
 
 
 def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tuple[bytes, str, list[str]]:
-    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's report.
+    """Return the cubin of PTX, the library's name and version, and with `verbose` the assembler's reports.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def assemble(ptx: bytes, arch: str, name: str, *, verbose: bool = False) -> tupl
         raise compile_error("cuda", "PTX", errors or [f"{name}: error: {error}"], text) from error
     finally:
         library.destroy(handle)
-    lines = report_lines(report.rstrip(b"\0").decode("utf-8", "replace"))
-    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", lines
+    reports = read_reports(report.rstrip(b"\0").decode("utf-8", "replace"), f"the assembler's report on {name} for {arch}")
+    return bytes(cubin), f"nvjitlink {_wheels.version(_PACKAGE) or '.'.join(map(str, library.version()))}", reports
 
 
 def _load(name: str) -> Any:

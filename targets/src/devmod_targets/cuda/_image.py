@@ -29,10 +29,10 @@ _VERBOSE = re.compile(r"--?(?:Xptxas|ptxas-options)=-(?:v|-verbose)")
 _TITLES = {"ptx": "PTX", "cubin": "cubin", "fatbin": "fatbin"}
 
 
-def wrap_image(request: CompileRequest) -> tuple[Payload, list[str], list[str]]:
+def wrap_image(request: CompileRequest) -> tuple[Payload, list[str]]:
     """Return the payload of an image: the image itself, or PTX assembled to cubins for the architectures ``sm_`` of the target.
 
-    Return also the warnings, and the reports that the option ``-Xptxas=-v`` requests.
+    Return also the reports that the option ``-Xptxas=-v`` requests.
 
     Raises
     ------
@@ -59,12 +59,12 @@ def wrap_image(request: CompileRequest) -> tuple[Payload, list[str], list[str]]:
         raise CompileError(f"{name} is not stored: {error}", kind="cuda") from None
     reports: list[str] = []
     if fmt == "ptx":
-        code, result, tools = _ptx_payload(request, name, data, reports)
+        code, result, tools, reports = _ptx_payload(request, name, data)
     else:
         code, result, tools = _stored_payload(request, name, fmt, data), fmt, ""
     texts = {"ptx": request.text} if fmt == "ptx" and result != "ptx" else {}
     origin = Origin(str(request.target), tools, request.options, {request.name: sha256(data).hexdigest()})
-    return Payload("cuda", code, result, fmap, texts, origin), [], reports
+    return Payload("cuda", code, result, fmap, texts, origin), reports
 
 
 def _images(fmt: str, data: bytes) -> list[tuple[str, Mapping[str, KernelEntry]]]:
@@ -128,8 +128,8 @@ def _archs(variant: str) -> list[str]:
     return [part.partition(":")[0] for part in variant.split(",") if part]
 
 
-def _ptx_payload(request: CompileRequest, name: str, data: bytes, reports: list[str]) -> tuple[bytes, str, str]:
-    """Return the payload that the target requests of PTX, its format, and the tools that made it. Add the assembler's reports."""
+def _ptx_payload(request: CompileRequest, name: str, data: bytes) -> tuple[bytes, str, str, list[str]]:
+    """Return the payload that the target requests of PTX, its format, the tools that made it, and the assembler's reports."""
     target, variant = request.target, architecture("ptx", data)
     fmt = check_format(target)
     if fmt == "cuda" or (fmt in ("cubin", "fatbin") and not target.archs) or (fmt == "cubin" and target.archs[0].startswith("compute_")):
@@ -140,10 +140,11 @@ def _ptx_payload(request: CompileRequest, name: str, data: bytes, reports: list[
         )
     members: dict[str, bytes] = {}
     tools: dict[str, None] = {}
+    reports: list[str] = []
     for arch in target.archs:
         if arch.startswith("sm_") and fmt != "ptx":
-            members[arch], tool, lines = assemble(data, arch, request.name, verbose=bool(request.options))
-            reports += ["\n".join([f"the assembler's report on {request.name} for {arch}:", *lines])] if lines else []
+            members[arch], tool, report = assemble(data, arch, request.name, verbose=bool(request.options))
+            reports += report
             tools[tool] = None
         elif rank(variant, arch.replace("compute_", "sm_")) is None:
             raise CompileError(f"{name} is for {variant}, which does not run on {arch}", kind="cuda")
@@ -151,5 +152,5 @@ def _ptx_payload(request: CompileRequest, name: str, data: bytes, reports: list[
             members[_archs(variant)[0]] = data
     if fmt == "fatbin":
         code, joiner = join(list(members.items()), request.name)
-        return code, "fatbin", ", ".join([*tools, joiner])
-    return next(iter(members.values()), data), "cubin" if tools else "ptx", ", ".join(tools)
+        return code, "fatbin", ", ".join([*tools, joiner]), reports
+    return next(iter(members.values()), data), "cubin" if tools else "ptx", ", ".join(tools), reports

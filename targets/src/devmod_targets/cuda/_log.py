@@ -23,14 +23,15 @@ _TIME = re.compile(r"ptxas info +: Compile time = ")
 EXPRESSIONS = "__nv_name_map"
 
 
-def report_lines(log: str, *, remarks: bool = False) -> list[str]:
-    """Return the lines of a log that report properties of the code: those of the assembler, such as the registers of each kernel.
+def read_reports(log: str, title: str, *, remarks: bool = False) -> list[str]:
+    """Return the report of a log below a title, or no report. It has the assembler's lines, such as the registers of each kernel.
 
-    With `remarks`, also those about inlining, each once. NVRTC prints them in later compiles of a process too, without the option.
+    With `remarks`, also the lines about inlining, each once. NVRTC prints them in later compiles of a process too, without the option.
     """
     lines = [line for line in log.splitlines() if _REPORT.match(line) and not _TIME.match(line)]
     inlining = [line for line in lines if line.startswith("remark: ")] if remarks else []
-    return [*dict.fromkeys(inlining), *(line for line in lines if not line.startswith("remark: "))]
+    report = [*dict.fromkeys(inlining), *(line for line in lines if not line.startswith("remark: "))]
+    return ["\n".join([f"{title}:", *report])] if report else []
 
 
 def diagnostics(log: str, name: str = "", ptx: str = "the PTX") -> tuple[list[str], list[str]]:

@@ -17,7 +17,7 @@ from devmod_targets.cuda._declared_kernels import declared_kernels
 from devmod_targets.cuda._fatbin import join
 from devmod_targets.cuda._headers import has_header
 from devmod_targets.cuda._instances import check_visible, with_instances
-from devmod_targets.cuda._log import diagnostics, report_lines
+from devmod_targets.cuda._log import diagnostics, read_reports
 from devmod_targets.cuda._portable import compile_portable
 from devmod_targets.cuda._reflect import read_kernels
 from devmod_targets.cuda._target import nvrtc_arch, payload_format
@@ -71,7 +71,7 @@ def compile(request: CompileRequest) -> Payload:  # noqa: A001 - what it does
     elif request.language in ("PTX", "cubin", "fatbin"):
         from devmod_targets.cuda._image import wrap_image
 
-        payload, warnings, reports = wrap_image(request)
+        (payload, reports), warnings = wrap_image(request), []
     else:
         if _PTX.match(request.text, 0, _HEAD):
             raise CompileError(
@@ -110,10 +110,11 @@ def _compile_cuda(request: CompileRequest, fmt: str) -> tuple[Payload, list[str]
     origin = Origin(str(request.target), ", ".join(toolchain), options, source.sources)
     texts = {"cuda": source.text} | ({"ptx": ptx[0]} if fmt in ("cubin", "fatbin") else {})
     remarks = any(_INLINING.fullmatch(option) for option in source.options)
-    reports = []
-    for arch, program in zip(archs, programs, strict=True):
-        lines = report_lines(program.log, remarks=remarks)
-        reports += ["\n".join([f"the compiler's report on {request.name} for {arch}:", *lines])] if lines else []
+    reports = [
+        report
+        for arch, program in zip(archs, programs, strict=True)
+        for report in read_reports(program.log, f"the compiler's report on {request.name} for {arch}", remarks=remarks)
+    ]
     return Payload("cuda", code, fmt, fmaps[0], texts, origin), _warnings(programs, folders), reports
 
 
