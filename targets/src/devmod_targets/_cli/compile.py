@@ -15,7 +15,7 @@ from devmod_targets._cli._assignment import Assignment, assign
 from devmod_targets._cli._defaults import parse_blocks, parse_functions, parse_locals
 from devmod_targets._writable import check_writable, noting_interrupts
 from devmod_targets.authoring import decode_source
-from devmod_targets.build.matrix import suffix_of
+from devmod_targets.build.matrix import language_of
 from devmod_targets.compilation import architecture_problem
 
 
@@ -180,8 +180,8 @@ def _check_architectures(sources: tuple[Path, ...], assignments: list[Assignment
         target = Target.parse(each.target)
         spec = find_spec(target.kind)
         if spec is not None:
-            language = each.language or suffix_of(sources[each.source].name)
-            problem = architecture_problem(spec, target, spec.languages.get(language, language))
+            language = language_of(sources[each.source].name, each.language or "", target)
+            problem = architecture_problem(spec, target, language)
             if problem:
                 raise CompileError(problem, kind=spec.kind)
 

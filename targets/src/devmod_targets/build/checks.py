@@ -127,7 +127,7 @@ class Checks:
                     continue
                 _, sections = sections_for(self._manifest, kernel, target)
                 for source, language in sources_for(sections, target):
-                    problem = architecture_problem(spec, target, language_of(source, language, target))
+                    problem = architecture_problem(spec, target, language_of(source.path, language, target))
                     if problem:
                         problems.setdefault((*keys, index), problem)
         for place, problem in problems.items():

@@ -42,7 +42,7 @@ def _kernel_mistakes(manifest: Manifest, kernel: KernelEntry) -> Iterator[tuple[
     for variant in kernel_variants(manifest, kernel):
         _, sections = sections_for(manifest, kernel, variant)
         for source, own in sources_for(sections, variant):
-            language = language_of(source, own, variant)
+            language = language_of(source.path, own, variant)
             if language in _LANGUAGES:
                 for section in sections:
                     yield from _mistakes(section, ("kernels", kernel.name), f"{source.path!r} is {language}")

@@ -85,9 +85,9 @@ def describe_languages(spec: TargetSpec) -> str:
     return ", ".join(f"{language} ({', '.join(group)})" for language, group in suffixes.items())
 
 
-def language_of(source: Source, language: str, variant: Target) -> str:
-    """Return the name of a source's language, such as "OpenCL C". `language` is what `sources_for` returns for the source."""
-    name = language or suffix_of(source.path)
+def language_of(path: str, language: str, variant: Target) -> str:
+    """Return the name of a source's language, such as "OpenCL C". `language` is that of its declaration; "" for that of its suffix."""
+    name = language or suffix_of(path)
     spec = find_spec(variant.kind)
     return spec.languages.get(name, name) if spec is not None else name
 

@@ -199,7 +199,7 @@ def _jobs(manifest: Manifest, kernel: KernelEntry, variant: Target) -> Iterator[
     common, own = sections_for(manifest, kernel, variant)
     sources = sources_for(own, variant)
     for source, language in sources:
-        shared = shared_sections(common, language_of(source, language, variant))
+        shared = shared_sections(common, language_of(source.path, language, variant))
         yield _job(manifest, kernel, source, language, len(sources) == 1, variant, [*shared, *own])
 
 
