@@ -39,8 +39,8 @@ def plan_in(folder: Path, *jobs: Job) -> Plan:
 class InProcess:
     """Runs jobs in this process, in the place of a `Pool`, where a test is not about workers: a new process imports its compilers anew."""
 
-    def __init__(self, workers: int, task: Callable[[Job], Outcome]) -> None:
-        self._task = task
+    def __init__(self, workers: int, task: Callable[..., Outcome], **settings: object) -> None:
+        self._task, self._settings = task, settings
 
     def __enter__(self) -> InProcess:
         return self
@@ -48,7 +48,7 @@ class InProcess:
     def __exit__(self, *_: object) -> None: ...
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
-        return ((number, self._task(job)) for number, job in enumerate(jobs))
+        return ((number, self._task(job, **self._settings)) for number, job in enumerate(jobs))
 
 
 # -- tasks of workers: each leaves a file with the number of the process in the folder of the job, once for each run

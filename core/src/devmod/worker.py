@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from devmod._util.environment import environment_flag
 
 #: Exit statuses of a process that another process ended: by SIGINT, SIGKILL (as when memory is short) or SIGTERM.
 _KILLED = (-2, -9, -15)
-#: The code that the new process runs. It sets its sys.path to that of this process.
-_START = "import json,sys;r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
+#: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
+_START = (
+    "import json,os,sys;sys.stdin=open(os.dup(0));os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
+    "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
+)
 
 
 def python_command(module: str) -> list[str]:
-    """Return the command of a process that calls ``main(request)`` of a module. It reads the request, a line of JSON with "path"."""
-    return [sys.executable, "-P", "-c", _START.format(module)]
+    """Return the command of a process that calls ``main(request)`` of a module. It reads the request, a line of JSON with "path".
+
+    The process does not import from the current folder, which may be a stranger's, unless `sys.path` names it.
+    """
+    flags = [flag for flag, is_set in (("-E", sys.flags.ignore_environment), ("-s", sys.flags.no_user_site)) if is_set]
+    return [sys.executable, "-P", *flags, "-c", _START.format(module)]
 
 
 def search_path() -> list[str]:
@@ -100,7 +109,7 @@ class Trial:
 
 
 class Worker:
-    """A process that runs ``main(request)`` of a module. The end of the context kills it.
+    """A process that runs ``main(request)`` of a module, in a session of its own. The end of the context kills it.
 
     Parameters
     ----------
@@ -111,20 +120,43 @@ class Worker:
     """
 
     def __init__(self, module: str, request: dict[str, Any]) -> None:
-        self._process = subprocess.Popen(python_command(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - this very Python
+        self._process = subprocess.Popen(  # noqa: S603 - this very Python
+            python_command(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in a terminal must reach only this process, which ends the other
+        )
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._late = False
         threading.Thread(target=self._read, daemon=True).start()
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({**request, "path": search_path()}).encode() + b"\n")
-        self._process.stdin.close()
+        self.send({**request, "path": search_path()})
 
     def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
+        self.kill()
+        assert self._process.stdin is not None
+        with suppress(OSError):  # a request that was not read
+            self._process.stdin.close()
         self._process.wait()
+
+    def send(self, request: object) -> None:
+        """Send a further request, a line of JSON. A process that has ended ignores it."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """End the process and the programs that it has started."""
+        if self._process.returncode is not None:  # its number may be another process's
+            return
+        with suppress(OSError):  # it has ended
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -133,8 +165,8 @@ class Worker:
                 self._lines.put(line)
         self._lines.put(b"")
 
-    def answer(self, seconds: float) -> Any:
-        """Return the next answer; None if the process ends before, or takes longer than `seconds`."""
+    def answer(self, seconds: float | None = None) -> Any:
+        """Return the next answer; None if the process ends before, or takes longer than `seconds` (default: no limit)."""
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:

@@ -251,13 +251,14 @@ class _Build:
         from devmod_targets.build.jobs import attempt
 
         leaders = [group[0] for group in members]
-        call = partial_call(attempt, with_sources=self._plan.with_sources)
+        with_sources = self._plan.with_sources
         if cluster is not None:
             closures = [task.closure for task in leaders if task.closure is not None]
-            return members, cluster.run([task.job for task in leaders], closures, call)
+            return members, cluster.run([task.job for task in leaders], closures, partial_call(attempt, with_sources=with_sources))
         from devmod_targets.build.pool import Pool
 
-        return members, stack.enter_context(Pool(self._workers, call)).run([task.job for task in leaders])
+        pool = stack.enter_context(Pool(self._workers, attempt, with_sources=with_sources))
+        return members, pool.run([task.job for task in leaders])
 
     def _finish(self, compiles: _Compiles) -> None:
         """Wait for the compiles. Complete their tasks, and write the results to the cache."""

@@ -1,195 +1,121 @@
-"""Worker processes on this machine. Each has its own executor of `concurrent.futures`, because a killed process breaks its executor.
+"""Worker processes on this machine. A killed one loses its job alone.
 
-A worker is a new process (spawn) in its own session. Ctrl-C in the terminal interrupts only the build, which then ends the workers and
-the compilers that they run. If the build is killed, the workers end too.
+Ctrl-C in the terminal interrupts only the build, which then ends the workers and the compilers that they run. If the build is killed,
+the workers end too.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
 import signal
 import sys
 import tempfile
+from base64 import b64decode, b64encode
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
-from multiprocessing.context import SpawnContext, SpawnProcess
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from importlib import import_module
 from threading import Lock, Thread
-from types import ModuleType
 
+from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets.build.jobs import Outcome
+from devmod_targets.build.plan import Job
+from devmod_targets.build.threads import Threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
     from typing import Any
 
-    from devmod_targets.build.plan import Job
+    _Results = queue.SimpleQueue[tuple[int, Outcome | BaseException]]
 
 #: How often a job is started before its worker's death counts as the job's failure.
 _STARTS = 3
 #: How often a worker tries to remove the folder of temporary files: a compiler may write to it at that moment.
 _REMOVALS = 10
-_main_lock = Lock()
 
 
 class Pool:
     """Worker processes that start with the first jobs. The end of the context ends them, and removes their temporary files.
+
+    A frozen program has no interpreter to start, and compiles in its own process.
 
     Parameters
     ----------
     workers
         The largest number of processes.
     task
-        What a worker calls with a job. It returns an Outcome.
+        What a worker calls with a job and `settings`: a function of a module. It returns an Outcome.
+    settings
+        Keyword arguments of `task`, of JSON's types.
     """
 
-    def __init__(self, workers: int, task: Callable[[Job], Outcome]) -> None:
-        self._workers = workers
-        self._task = task
-        self._lanes: list[_Worker] = []
-        self._folder = ""
-
-    def __enter__(self) -> Pool:
+    def __init__(self, workers: int, task: Callable[..., Outcome], **settings: object) -> None:
+        self._task, self._settings = task, settings
+        self._threads = Threads(workers)  # each waits for the answer of a process
+        self._processes = ExitStack()
+        self._idle: deque[Worker] = deque()
+        self._lock = Lock()
+        self._closed = False
         # The workers make it: a build that is killed before it has a worker would leave it.
         self._folder = os.path.join(tempfile.gettempdir(), f"devmod-build-{os.urandom(8).hex()}")
+
+    def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._closed = True
         shutil.rmtree(self._folder, ignore_errors=True)  # while there are workers: they remove it if this process is killed
-        for lane in self._lanes:
-            lane.kill()
-        for lane in self._lanes:
-            lane.close()
+        self._processes.close()
+        self._threads.close()
         shutil.rmtree(self._folder, ignore_errors=True)  # what a compiler wrote in the meantime
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Outcome]]:
         """Start the jobs, and return an iterator of their numbers and outcomes, as they end. The job of a killed worker is run again."""
-        waiting = deque(range(len(jobs)))
-        starts = [0] * len(jobs)
-        results: queue.SimpleQueue[tuple[_Worker, int, Future[Outcome]]] = queue.SimpleQueue()
-        self._lanes += [_Worker(self._folder) for _ in range(min(self._workers, len(jobs)) - len(self._lanes))]
-        idle = list(reversed(self._lanes))
+        if not can_start_python():
+            return ((number, self._task(job, **self._settings)) for number, job in enumerate(jobs))
+        results: _Results = queue.SimpleQueue()
+        for number, job in enumerate(jobs):
+            self._threads.start(self._run, number, job, results)
+        return (_take(results) for _ in jobs)
 
-        def start() -> None:
-            while idle and waiting:
-                lane, number = idle.pop(), waiting.popleft()
-                starts[number] += 1
-                lane.submit(self._task, jobs[number], number, results)
-
-        def outcomes() -> Iterator[tuple[int, Outcome]]:
-            left = len(jobs)
-            while left:
-                lane, number, future = _take(results)
-                idle.append(lane)
-                try:
-                    outcome = future.result()
-                except BrokenProcessPool:
-                    lane.restart()
-                    if starts[number] < _STARTS:
-                        waiting.appendleft(number)
-                        start()
-                        continue
-                    outcome = Outcome(error="WorkerError", message=_crash_message(jobs[number]))
-                left -= 1
-                start()  # before the yield: the worker compiles while the caller uses the outcome
-                yield number, outcome
-
-        start()
-        return outcomes()
-
-
-class _Worker:
-    """A worker process. `restart` replaces a killed one."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self.restart()
-
-    def restart(self) -> None:
-        """Use a new process, which starts with the next job."""
-        self._context = _Context()
-        self._executor = ProcessPoolExecutor(1, mp_context=self._context, initializer=_initialize_worker, initargs=(self._folder,))
-
-    def submit(
-        self, task: Callable[[Job], Outcome], job: Job, number: int, results: queue.SimpleQueue[tuple[_Worker, int, Future[Outcome]]]
-    ) -> None:
-        """Start a job. `results` receives this worker, the number and the future."""
+    def _run(self, number: int, job: Job, results: _Results) -> None:
+        """Run a job on a worker, in one of the threads."""
         try:
-            future = self._executor.submit(task, job)
-        except BrokenProcessPool:  # the process was killed while it was idle
-            self.restart()
-            future = self._executor.submit(task, job)
-        future.add_done_callback(lambda done: results.put((self, number, done)))
+            results.put((number, self._outcome(job)))
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            results.put((number, error))
 
-    def kill(self) -> None:
-        """End the process and the programs that it runs."""
-        for process in self._context.processes:
-            _kill(process)
+    def _outcome(self, job: Job) -> Outcome:
+        for _ in range(_STARTS):
+            worker = self._worker()
+            worker.send(asdict(job))
+            answer = worker.answer()
+            if answer is not None:
+                self._idle.append(worker)
+                return Outcome(**_tuples(answer) | {"data": b64decode(answer["data"])})
+            worker.kill()  # the compiler that it has left
+        return Outcome(error="WorkerError", message=_crash_message(job))
 
-    def close(self) -> None:
-        """Wait for the end of the process, which has been killed."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
-
-
-class _Process(SpawnProcess):
-    """A process that does not run the program's own file, as spawn would: `devmod.build` needs no ``if __name__ == "__main__"``."""
-
-    def start(self) -> None:
-        with _without_main(), _without_interrupts():
-            super().start()
-
-
-class _Context(SpawnContext):
-    """The context of one executor. It has the processes that the executor starts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.processes: list[_Process] = []
-
-    def Process(self, *args: Any, **options: Any) -> _Process:  # type: ignore[override]
-        process = _Process(*args, **options)
-        self.processes.append(process)
-        return process
+    def _worker(self) -> Worker:
+        """Return an idle process, or a new one."""
+        with suppress(IndexError):
+            return self._idle.pop()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the build has ended")
+            names = {"module": self._task.__module__, "task": self._task.__name__}
+            return self._processes.enter_context(Worker(__name__, {"folder": self._folder, "settings": self._settings, **names}))
 
 
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Replace the module ``__main__`` by an empty one. Spawn runs the file of ``__main__`` in the new process, and this one has none."""
-    with _main_lock:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Block SIGINT. A new process inherits the mask, and unblocks the signal when it has its own session."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _initialize_worker(folder: str) -> None:
-    """Prepare a worker process."""
-    from multiprocessing import parent_process
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(os, "setsid"):
-        os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def main(request: dict[str, Any]) -> None:
+    """Compile jobs in the new process, until the build ends."""
+    folder = request["folder"]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows has no sessions
     # The build removes this folder, so no temporary file of a compiler remains if this process is killed.
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
@@ -197,16 +123,19 @@ def _initialize_worker(folder: str) -> None:
     os.environ.update(TMPDIR=folder, TEMP=folder, TMP=folder)
     # The fallback saves the same bytes as the runtime's module, and the import of a runtime takes time.
     os.environ.update(DEVMOD_COMPILE_FORCE_FALLBACK="1")
-    with suppress(OSError):
-        os.dup2(2, 1)  # standard output belongs to the build
-    parent = parent_process()
-    if parent is not None:
-        Thread(target=_exit_with_parent, args=(parent, folder), daemon=True).start()
+    answer = answer_writer()
+    jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    Thread(target=_receive, args=(jobs, folder), daemon=True).start()
+    task = getattr(import_module(request["module"]), request["task"])
+    while True:
+        outcome = task(Job(**_tuples(json.loads(jobs.get()))), **request["settings"])
+        answer(outcome._asdict() | {"data": b64encode(outcome.data).decode()})
 
 
-def _exit_with_parent(parent: Any, folder: str) -> None:
-    """Wait for the end of the parent, then end this process and the programs that it runs."""
-    parent.join()
+def _receive(jobs: queue.SimpleQueue[bytes], folder: str) -> None:
+    """Read the jobs. When the build has ended, end this process and the programs that it runs."""
+    for line in sys.stdin.detach():  # type: ignore[union-attr]
+        jobs.put(line)
     for _ in range(_REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):
@@ -216,20 +145,22 @@ def _exit_with_parent(parent: Any, folder: str) -> None:
     os._exit(1)
 
 
-def _kill(process: _Process) -> None:
-    if process.pid is None or not process.is_alive():
-        return
-    with suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg") and os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:  # it has no session of its own yet
-            process.kill()
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with tuples in the place of JSON's arrays."""
+
+    def convert(value: Any) -> Any:
+        return tuple(map(convert, value)) if isinstance(value, list) else value
+
+    return {name: convert(value) for name, value in fields.items()}
 
 
-def _take(results: queue.SimpleQueue[Any]) -> Any:
+def _take(results: _Results) -> tuple[int, Outcome]:
     while True:  # on Windows, a wait without a limit cannot be interrupted
         with suppress(queue.Empty):
-            return results.get(timeout=1)
+            number, result = results.get(timeout=1)
+            if isinstance(result, BaseException):
+                raise result
+            return number, result
 
 
 def _crash_message(job: Job) -> str:
