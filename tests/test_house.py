@@ -102,6 +102,40 @@ def test_what_drivers_share_imports_core_alone() -> None:
     assert wheels == {"devmod", "devmod_driver_api"}
 
 
+#: The modules that start processes. `tests/test_strangers_folder.py` runs them in the folder of a stranger.
+STARTS = {
+    "devmod.worker",
+    "devmod_conformance._process",
+    "devmod_conformance.checks",  # for tests of backends
+    "devmod_hexagon._transport",
+    "devmod_host._driver",
+    "devmod_opencl._trial",
+    "devmod_rocm._hiprtc",
+    "devmod_targets.authoring._process",
+    "devmod_targets.metal._metallib",
+    "devmod_targets.vulkan._tools",
+    "devmod_targets.webgpu._naga",
+    "devmod_webgpu._trial",
+}
+
+
+def test_processes_are_started_in_few_modules_that_search_no_current_folder() -> None:
+    """devmod.worker alone knows how to start Python, and `find_program` alone searches PATH."""
+    texts = {module: path.read_text() for module, path in modules().items()}
+
+    def modules_with(pattern: str) -> set[str]:
+        return {module for module, text in texts.items() if re.search(pattern, text)}
+
+    assert (
+        modules_with(r"subprocess\.(?:run|Popen|call|check_\w+|getoutput)\(|\bos\.(?:exec|spawn|posix_spawn|system|popen)\w*\(") == STARTS
+    )
+    assert modules_with(r"\[sys\.executable|multiprocessing import|import multiprocessing|ProcessPool") == {
+        "devmod.worker",
+        "devmod_conformance.checks",
+    }
+    assert modules_with(r"shutil\.which\(") == {"devmod._util.programs"}
+
+
 @pytest.mark.row("R7")
 def test_no_wheel_imports_a_private_name_of_another_wheel() -> None:
     wrong = []

@@ -1,12 +1,16 @@
-"""`devmod.worker`: the rules of trials, and the answers of a process that ends early."""
+"""`devmod.worker`: processes and their answers, also those of a process that ends early, and the rules of trials."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from devmod.worker import Trial, read_answers, was_killed
+from devmod.worker import Trial, Worker, read_answers, was_killed
 
 
 @pytest.mark.parametrize(("value", "enabled"), [(None, True), ("", True), ("1", True), ("0", False), ("False", False)])
@@ -37,3 +41,52 @@ def test_an_answer_that_the_end_of_the_process_cut_off_is_ignored() -> None:
 
 def test_a_crash_is_not_a_kill() -> None:
     assert [was_killed(code) for code in (0, 1, -11, -6, -9, -15, -2)] == [False, False, False, False, True, True, True]
+
+
+ANSWERING = """
+import json, os, sys
+from devmod.worker import answer_writer
+def main(request):
+    answer = answer_writer()
+    for line in sys.stdin.buffer:
+        answer([request["greeting"], json.loads(line), os.read(0, 10).decode()])
+"""
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from devmod.worker import Worker
+with Worker("answering", {"greeting": "hello"}) as worker:
+    for item in (1, "\\ud800"):
+        worker.send(item)
+        print(ascii(worker.answer()))
+"""
+
+
+@pytest.mark.parametrize("flag", ["-E", "-I"])
+def test_a_process_ignores_the_variables_that_this_one_ignores(flag: str, tmp_path: Path) -> None:
+    """It answers any number of requests, and its standard input, which compilers may read, is empty."""
+    (tmp_path / "answering.py").write_text(ANSWERING)
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    (stranger / "json.py").write_text("raise SystemExit('the json.py of PYTHONPATH ran')\n")
+    environment = os.environ | {"PYTHONPATH": str(stranger)}
+    command = [sys.executable, flag, "-c", PROGRAM, str(tmp_path)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("['hello', 1, '']\n['hello', '\\ud800', '']\n", "")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_the_end_of_a_process_ends_the_programs_that_it_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "starting.py").write_text(
+        "import subprocess\nfrom devmod.worker import answer_writer\n"
+        "def main(request):\n    process = subprocess.Popen(['sleep', '1000'])\n    answer_writer()(process.pid)\n    process.wait()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker("starting", {}) as worker:
+        status = Path(f"/proc/{worker.answer()}/stat")
+        assert status.exists()
+    for _ in range(12000):
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    raise AssertionError("the program runs after two minutes")

@@ -56,7 +56,7 @@ def run_python(program: str, *options: str, **environment: str) -> str:
         The process failed; the message is its standard error.
     """
     process = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, *options, "-c", program],
+        [sys.executable, "-P", *options, "-c", program],
         capture_output=True,
         text=True,
         env={**os.environ, **environment},

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from devmod._util.leases import lend as lend
     from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
+    from devmod._util.programs import find_program as find_program
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
@@ -129,6 +130,7 @@ _HOME = {
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",
     "escape": "_util.text",
+    "find_program": "_util.programs",
     "find_spec": "_plugins.specs",
     "folder_problem": "_util.cache_folder",
     "fork_safe": "_util.fork",

@@ -171,6 +171,8 @@ class Worker:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
             line, self._late = b"", self._process.poll() is None
+        if not line:
+            self._lines.put(b"")  # for the next call
         return json.loads(line) if line.endswith(b"\n") else None  # the last line may be incomplete
 
     @property

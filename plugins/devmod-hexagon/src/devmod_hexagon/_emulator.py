@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
-from devmod.backend import DiskCache, environment_text
+from devmod.backend import DiskCache, environment_text, find_program
 from devmod.errors import DeviceNotFoundError
 from devmod_hexagon._runner import Runner
 from devmod_hexagon._transport import ProcessTransport
@@ -31,8 +30,8 @@ def find_emulator() -> str:
         It is not installed.
     """
     name = environment_text("DEVMOD_HEXAGON_QEMU")
-    result = shutil.which(name or "qemu-hexagon")
-    if result is None:
+    result = find_program(name or "qemu-hexagon")
+    if not result:
         problem = f"DEVMOD_HEXAGON_QEMU is {name!r}, which is not a program" if name else "qemu-hexagon is not in PATH"
         raise DeviceNotFoundError(f"no Hexagon device was found: {problem}. {_INSTALL}", kind="hexagon")
     return result

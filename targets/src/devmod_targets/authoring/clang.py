@@ -11,6 +11,7 @@ from importlib import import_module
 from threading import Lock
 
 from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.worker import Worker, can_start_python
 from devmod_targets._text import is_utf8
 
 TYPE_CHECKING = False
@@ -55,16 +56,6 @@ _DTYPES = {
 _LONG_STATEMENT = re.compile(r"[^;{}]{2000}")
 _NESTING_WORDS = re.compile(r"\b(?:else|for|while|do|if|switch)\b")
 _MAX_NESTING_WORDS = 2000
-#: Parses the source on stdin and exits.
-_TRIAL_PROGRAM = """
-import json, sys
-sys.path[:], main, arguments, files, options = json.load(sys.stdin)
-from clang import cindex
-try:
-    cindex.Index.create().parse(main, args=arguments, unsaved_files=[tuple(each) for each in files], options=options)
-except cindex.TranslationUnitLoadError:
-    pass
-"""
 _UNEXPOSED, _RECORD, _ENUM, _VECTORS = 1, 105, 106, (113, 176)
 _LARGEST_STRUCT = 0xFFFF
 
@@ -148,25 +139,20 @@ class Libclang:
         self, main: str, arguments: Sequence[str], files: Sequence[tuple[str, str]], options: int, kind: str, description: str
     ) -> None:
         """Parse the program in another process first: deep nesting overflows clang's stack, which ends the process."""
-        import json
-        import subprocess
-        import sys
-
-        if getattr(sys, "frozen", False) or not sys.executable:
-            return  # there is no interpreter to start
-        request = json.dumps([sys.path, main, list(arguments), files, options])
-        try:
-            completed = subprocess.run(  # noqa: S603 - this interpreter
-                [sys.executable, "-c", _TRIAL_PROGRAM], input=request, text=True, encoding="utf-8", capture_output=True, check=False
-            )
-        except OSError:
+        if not can_start_python():
             return
-        if completed.returncode < 0 or (os.name == "nt" and completed.returncode > 1):
-            raise CompileError(
-                f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into "
-                "steps, with variables or a loop",
-                kind=kind,
-            )
+        request = {"main": main, "arguments": list(arguments), "files": files, "options": options}
+        try:
+            with Worker("devmod_targets.authoring._clang_trial", request) as worker:
+                if worker.answer() is not None:
+                    return
+        except OSError:  # the process cannot be started
+            return
+        raise CompileError(
+            f"libclang crashes on {description}: an expression, a statement or brackets are nested too deeply. Split it into steps, with "
+            "variables or a loop",
+            kind=kind,
+        )
 
     def declaration(self, cursor: Any) -> str:
         """Return a declaration as clang prints it: macros expanded, numbers evaluated, without body and string contents."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from devmod.backend import environment_text
+from devmod.backend import environment_text, find_program
 from devmod.errors import ToolchainNotFoundError
 from devmod_targets.authoring._process import run_program
 from devmod_targets.authoring.zig import find_zig, toolchain
@@ -79,10 +78,10 @@ def find_toolchain(spec: TargetSpec, language: str, program: str = "") -> LlvmTo
     """
     name = program or environment_text(VARIABLE)
     if name:
-        path = shutil.which(name)
+        path = find_program(name)
         linker = path and _linker_beside(path)
-        if path and linker:
-            return _named_toolchain(os.path.abspath(path), os.path.abspath(linker), os.stat(path).st_mtime_ns)
+        if linker:
+            return _named_toolchain(path, linker, os.stat(path).st_mtime_ns)
         source = f"the option -toolchain={name}" if program else f"{VARIABLE}={name}"
         problem = "has no ld.lld beside it; install lld of the same version" if path else "is not a program"
         raise ToolchainNotFoundError(f"cannot compile the {language} source: {source} {problem}", kind=spec.kind)
@@ -106,17 +105,17 @@ def _clang_version(clang: Sequence[str]) -> str:
     return f"clang {match[1] if match else 'unknown'}"
 
 
-def _linker_beside(clang: str) -> str | None:
-    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or in PATH."""
+def _linker_beside(clang: str) -> str:
+    """Return the ld.lld of a clang: with the same suffix (clang-19 and ld.lld-19), in its folder or in PATH; "" if it is missing."""
     real = os.path.realpath(clang)
     suffix = re.search(r"-\d+(?=$|\.exe$)", os.path.basename(clang))
     names = [f"ld.lld{suffix[0]}"] if suffix else []
     for name in (*names, "ld.lld"):
         for folder in (os.path.dirname(clang), os.path.dirname(real)):
-            path = shutil.which(os.path.join(folder, name))
+            path = find_program(os.path.join(folder, name))
             if path:
                 return path
-    return next(filter(None, map(shutil.which, names)), None)
+    return next(filter(None, map(find_program, names)), "")
 
 
 def _run(command: Sequence[str], folder: str, kind: str, name: str) -> tuple[int, str]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 
-from devmod.backend import DiskCache, environment_text, open_regular
+from devmod.backend import DiskCache, environment_text, find_program, open_regular
 from devmod.plugins import CORE, find_spec, registered
 
 TYPE_CHECKING = False
@@ -66,7 +65,7 @@ def _toolchain_of(kind: str, target: str, options: tuple[str, ...]) -> str:
         return ""  # the version of Xcode cannot be read without running it
     installed = _installed()
     parts += [f"{name} {installed[name]}" for name in _WHEELS[kind] if name in installed]
-    parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := shutil.which(name))]
+    parts += [f"{name} {file_digest(path)}" for name in _PROGRAMS.get(kind, ()) if (path := find_program(name))]
     if kind in _OWN_CLANG:
         named = _option_value(options, "-toolchain=") or environment_text("DEVMOD_CLANG")
         parts += [f"{os.path.basename(path)} {file_digest(path)}" for path in _clang_files(named)]
@@ -131,12 +130,12 @@ def _option_value(options: Sequence[str], prefix: str) -> str:
 
 def _clang_files(name: str) -> list[str]:
     """Return the files of the clang that the user names, and of the linkers beside it."""
-    path = shutil.which(name) if name else None
+    path = find_program(name) if name else ""
     if not path:
         return []
     result = [path]
     for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(os.path.realpath(path)))):
-        result += [file for each in ("ld.lld", "lld") if (file := shutil.which(os.path.join(folder, each)))]
+        result += [file for each in ("ld.lld", "lld") if (file := find_program(os.path.join(folder, each)))]
     return result
 
 

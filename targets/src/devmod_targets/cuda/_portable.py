@@ -6,12 +6,11 @@ folders of headers are in that information too, and in the messages of ``assert`
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
+from base64 import b64decode, b64encode
 
 from devmod.errors import CompileError, ToolchainNotFoundError
+from devmod.worker import Worker, answer_writer, can_start_python
 from devmod_targets.cuda import nvrtc
 from devmod_targets.cuda._headers import headers_in_memory
 from devmod_targets.cuda.options import writes_folders
@@ -19,22 +18,7 @@ from devmod_targets.cuda.options import writes_folders
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-#: Compiles the program on stdin and writes the result to stdout: a line of JSON, then the PTX and the cubin.
-_WORKER = """
-import json, sys
-sys.path[:], text, name, options, expressions, headers = json.load(sys.stdin)
-from devmod.errors import CompileError, ToolchainNotFoundError
-from devmod_targets.cuda.nvrtc import compile_program
-try:
-    program = compile_program(text, name, options, name_expressions=expressions, headers=headers, folders=())
-except CompileError as error:
-    head, data = {"error": str(error), "log": error.log, "missing": isinstance(error, ToolchainNotFoundError)}, b""
-else:
-    head = {"size": len(program.ptx), "log": program.log, "lowered": dict(program.lowered), "version": program.version}
-    data = program.ptx + program.cubin
-sys.stdout.buffer.write(json.dumps(head).encode() + b"\\n" + data)
-"""
+    from typing import Any
 
 
 def compile_portable(text: str, name: str, options: Sequence[str], name_expressions: Sequence[str]) -> nvrtc.Program:
@@ -61,27 +45,35 @@ def _has_folder(program: nvrtc.Program, folders: Sequence[str]) -> bool:
 def _compile_at_root(
     text: str, name: str, options: Sequence[str], name_expressions: Sequence[str], headers: dict[str, str]
 ) -> nvrtc.Program:
-    if getattr(sys, "frozen", False) or not sys.executable:
+    if not can_start_python():
         raise CompileError(
             "line and debug information need a Python interpreter, and this program is frozen; leave out -lineinfo and -G", kind="cuda"
         )
-    request = json.dumps([[os.path.abspath(path) for path in sys.path], text, name, list(options), list(name_expressions), headers])
+    request = {"text": text, "name": name, "options": list(options), "expressions": list(name_expressions), "headers": headers}
     try:
-        completed = subprocess.run(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", _WORKER], input=request.encode(), capture_output=True, check=False, cwd=os.path.abspath(os.sep)
-        )
+        with Worker(__name__, request) as worker:
+            answer = worker.answer()
+            if answer is None:
+                raise CompileError(f"the process that compiles with line information {worker.end}", kind="cuda")
     except OSError as error:
         raise CompileError(f"the process that compiles with line information cannot be started: {error.strerror}", kind="cuda") from error
-    line, _, data = completed.stdout.partition(b"\n")
-    if completed.returncode or not line:
-        raise CompileError(
-            f"the process that compiles with line information ended with status {completed.returncode}",
-            kind="cuda",
-            log=completed.stderr.decode("utf-8", "replace"),
+    if "error" in answer:
+        raise (ToolchainNotFoundError if answer["missing"] else CompileError)(answer["error"], kind="cuda", log=answer["log"])
+    major, minor = answer["version"]
+    return nvrtc.Program(answer["ptx"].encode(), b64decode(answer["cubin"]), answer["log"], answer["lowered"], (major, minor))
+
+
+def main(request: dict[str, Any]) -> None:
+    """Compile the program of a request at the root, and answer with the result."""
+    answer = answer_writer()
+    os.chdir(os.sep)
+    options, expressions = request["options"], request["expressions"]
+    try:
+        program = nvrtc.compile_program(
+            request["text"], request["name"], options, name_expressions=expressions, headers=request["headers"], folders=()
         )
-    head = json.loads(line)
-    if "error" in head:
-        raise (ToolchainNotFoundError if head["missing"] else CompileError)(head["error"], kind="cuda", log=head["log"])
-    size = head["size"]
-    major, minor = head["version"]
-    return nvrtc.Program(data[:size], data[size:], head["log"], head["lowered"], (major, minor))
+    except CompileError as error:
+        answer({"error": str(error), "log": error.log, "missing": isinstance(error, ToolchainNotFoundError)})
+    else:
+        cubin = b64encode(program.cubin).decode()
+        answer({"ptx": program.ptx.decode(), "cubin": cubin, "log": program.log, "lowered": dict(program.lowered), "version": program.version})

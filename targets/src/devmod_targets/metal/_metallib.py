@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from devmod import Origin
+from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_targets.authoring import Payload
 
@@ -26,12 +28,10 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
     CompileError
         The source has errors. `log` contains the compiler's output.
     """
-    import os
-    import shutil
     import tempfile
 
-    program = shutil.which("xcrun")
-    if program is None:
+    program = find_program("xcrun")
+    if not program:
         raise ToolchainNotFoundError(
             "cannot build a metallib: xcrun, a part of Xcode with Apple's Metal compiler, is not installed. Compile on a Mac with Xcode, "
             "or for the target 'metal', whose payload is the source that the receiver's Metal compiles",
@@ -76,7 +76,9 @@ def _run(*command: str) -> tuple[int, str]:
     import subprocess
 
     try:
-        source_text = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own compiler
+        source_text = subprocess.run(  # noqa: S603 - the user's own compiler
+            command, cwd=os.sep, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
     except OSError as error:
         return -1, str(error)
     return source_text.returncode, source_text.stdout + source_text.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from devmod.backend import find_program
 from devmod.errors import CompileError, FormatError, compile_error
 from devmod_targets.authoring import ReflectedFunction, reflected_function
 from devmod_targets.spirv import reflect
@@ -151,10 +152,8 @@ class Build:
 
     def _validate(self, folder: str, data: bytes) -> None:
         """Validate the module if spirv-val is installed. Validation does not change the bytes."""
-        import shutil
-
-        path = shutil.which("spirv-val")
-        if path is None:
+        path = find_program("spirv-val")
+        if not path:
             return
         self._write(folder, data)
         status, output = _tools.run([path, "--target-env", self._tool_environment(data), "--scalar-block-layout", "input.spv"], folder)
@@ -188,10 +187,8 @@ class Build:
             return file.read()
 
     def _disassemble(self, folder: str, data: bytes) -> None:
-        import shutil
-
-        path = shutil.which("spirv-dis")
-        if path is None:
+        path = find_program("spirv-dis")
+        if not path:
             return
         self._write(folder, data)
         status, output = _tools.run([path, "--no-color", "input.spv"], folder)

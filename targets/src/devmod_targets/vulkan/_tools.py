@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from functools import cache
 
+from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
 
 TYPE_CHECKING = False
@@ -113,7 +113,7 @@ def find_compiler(language: str, wanted: str, source: str) -> Compiler:
             f"the vulkan option '--compiler={wanted}' is invalid for {language}; expected {_join_names(known)}", kind="vulkan"
         )
     for name in [wanted] if wanted else known:
-        path = shutil.which(name)
+        path = find_program(name)
         if path:
             return Compiler(name, path)
     names = wanted or _join_names(known)
@@ -134,7 +134,7 @@ def find_optimizer(source: str) -> str:
     ToolchainNotFoundError
         spirv-opt is not installed.
     """
-    path = shutil.which("spirv-opt")
+    path = find_program("spirv-opt")
     if path:
         return path
     raise ToolchainNotFoundError(
@@ -154,7 +154,7 @@ def version(path: str) -> str:
 
 @cache
 def _version(path: str, _: int) -> str:
-    match = _VERSION.search(run([path, "--version"], os.curdir)[1])
+    match = _VERSION.search(run([path, "--version"], os.sep)[1])
     return match[1] if match else "unknown"
 
 

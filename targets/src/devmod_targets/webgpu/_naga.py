@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 
+from devmod.backend import find_program
 from devmod.errors import CompileError
 from devmod_targets.wgsl import naga_message
 
@@ -64,10 +65,8 @@ def check(text: str, name: str) -> tuple[bool, str]:
 
 def _run_command(text: str, name: str) -> str | None:
     """Return the report of the program ``naga``, "" for a valid source; None if the program is missing."""
-    import shutil
-
-    program = shutil.which("naga")
-    if program is None:
+    program = find_program("naga")
+    if not program:
         return None
     import tempfile
 
@@ -88,10 +87,8 @@ def _run_package(text: str) -> str | None:
 
     Only globally installed packages (``npm install -g``) are run: the current project's folder may be untrusted.
     """
-    import shutil
-
-    node = shutil.which("node")
-    if node is None:
+    node = find_program("node")
+    if not node:
         return None
     package = next((folder for folder in _packages(node) if os.path.isfile(os.path.join(folder, "dist", "wasm", "naga_bg.wasm"))), "")
     if not package:
