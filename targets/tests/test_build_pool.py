@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from build_project import die, die_once, is_running, jobs_in, note, print_and_read, run_count, wait_for
+from build_project import die, die_once, is_running, jobs_in, leave_program, note, print_and_read, run_count, wait_for
 
 from devmod_targets.build.jobs import Outcome
 from devmod_targets.build.pool import Pool
@@ -51,6 +51,20 @@ def test_a_job_that_kills_each_worker_fails_and_the_others_are_built(tmp_path: P
         "the worker process ended 3 times while it compiled k1.cl for opencl: the compiler crashed, or the machine has too little memory. "
         "Try fewer processes (-j 1), or compile the source alone with devmod compile"
     )
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="the state of other processes is read from /proc")
+def test_the_compiler_of_a_killed_worker_ends(tmp_path: Path) -> None:
+    with Pool(1, leave_program) as pool:
+        assert dict(pool.run(jobs_in(tmp_path, 1))) == {0: Outcome(b"done")}
+        wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+
+def test_a_frozen_program_compiles_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    with Pool(2, note) as pool:
+        assert dict(pool.run(jobs_in(tmp_path, 2))) == dict.fromkeys(range(2), Outcome(b"done"))
+    assert {path.read_text() for path in tmp_path.glob("*.run")} == {str(os.getpid())}
 
 
 def test_standard_output_and_input_belong_to_the_build(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
