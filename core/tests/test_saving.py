@@ -288,3 +288,66 @@ def test_a_limit_on_the_size_of_files_is_an_os_error(tmp_path: Path) -> None:
     assert str(caught.value) == f"[Errno 27] File too large: {str(path)!r}"
     assert path.read_bytes() == before
     assert names_in(tmp_path) == ["k.devmod"]
+
+
+# -- a folder that a stranger may have filled
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with links to another folder and to a file in it."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    (project / "sub").mkdir(parents=True)
+    home.mkdir()
+    (home / "k.devmod").write_text("precious")
+    (project / "link.devmod").symlink_to("../home/k.devmod")
+    (project / "sub" / "out").symlink_to("../../home")
+    return project
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("../home/k.devmod", "it is outside of {project!r}"),
+        ("link.devmod", "'{project}/link.devmod' is a symbolic link"),
+        ("sub/out/k.devmod", "'{project}/sub/out' is a symbolic link"),
+        ("sub/out/new.devmod", "'{project}/sub/out' is a symbolic link"),
+    ],
+)
+def test_a_file_stays_in_its_folder(project: Path, path: str, problem: str) -> None:
+    with pytest.raises(devmod.FormatError) as caught:
+        devmod.save(module_of(), project / path, within=project)
+    assert str(caught.value) == f"{str(project / path)!r} is not written: {problem.format(project=str(project))}"
+    assert names_in(project.parent / "home") == ["k.devmod"]
+    assert (project.parent / "home" / "k.devmod").read_text() == "precious"
+
+
+def test_links_above_the_folder_are_followed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project.parent / "other").symlink_to("project")
+    devmod.save(module_of(), project.parent / "other" / "k.devmod", within=project.parent / "other")
+    monkeypatch.chdir(project.parent / "other" / "sub")
+    devmod.save(module_of(), "k.devmod", within=".")
+    assert devmod.load(project / "k.devmod").kind == devmod.load(project / "sub" / "k.devmod").kind == "opencl"
+
+
+@pytest.mark.skipif(os.rename not in os.supports_dir_fd, reason="this system cannot open folders")
+def test_a_link_that_appears_while_the_file_is_written_is_not_followed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("atomic", "within"):
+        monkeypatch.setattr(f"devmod._util.{module}.path_problem", lambda path, folder: "")
+    with pytest.raises(OSError, match="Not a directory|Too many levels of symbolic links") as caught:
+        devmod.save(module_of(), project / "sub" / "out" / "k.devmod", within=project)
+    assert caught.value.filename == str(project / "sub" / "out" / "k.devmod")
+    devmod.save(module_of(), project / "link.devmod", within=project)
+    assert not (project / "link.devmod").is_symlink()
+    assert names_in(project.parent / "home") == ["k.devmod"]
+    assert (project.parent / "home" / "k.devmod").read_text() == "precious"
+
+
+def test_the_metadata_of_a_payload_is_not_written_through_a_link(project: Path) -> None:
+    (project / "k.tvm_meta.json").symlink_to("../home/new")
+    with pytest.raises(devmod.FormatError) as caught:
+        payload(b"code").write_to_file(project / "k.ptx")
+    assert str(caught.value) == (
+        f"{str(project / 'k.tvm_meta.json')!r} is a symbolic link, and the metadata is written beside the payload; remove it"
+    )
+    assert names_in(project.parent / "home") == ["k.devmod"]

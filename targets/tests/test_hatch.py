@@ -62,6 +62,18 @@ def test_the_wheel_holds_the_bundle_and_clean_removes_it(tmp_path: Path) -> None
     builder.get_build_hooks(str(folder / "dist"))["devmod"].clean([])
 
 
+def test_clean_removes_no_file_behind_a_link(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = project(tmp_path / "project", manifest=MANIFEST.replace("src/pkg/", "out/"))
+    precious = tmp_path / "home" / "k.devmod"
+    precious.parent.mkdir()
+    precious.touch()
+    (folder / "out").symlink_to("../home")
+    with pytest.raises(SystemExit):
+        WheelBuilder(str(folder)).get_build_hooks(str(folder / "dist"))["devmod"].clean([])
+    assert "'PROJECT/out' is a symbolic link".replace("PROJECT", str(folder)) in capfd.readouterr().err
+    assert precious.exists()
+
+
 def test_a_source_distribution_holds_all_inputs(tmp_path: Path) -> None:
     import tarfile
 

@@ -284,6 +284,23 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ],
     ),
     ('output = "k.bin"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'k.bin'"]),
+    (
+        'output = "../k.devmod"\ntargets = ["opencl"]\n' + TWICE,
+        [":1: output: expected a file in the manifest's folder, got '../k.devmod'; devmod build --output FILE writes another"],
+    ),
+    (
+        'output = "sub/../../.bashrc"\ntargets = ["opencl"]\n' + TWICE,
+        [":1: output: expected a file in the manifest's folder, got 'sub/../../.bashrc'; devmod build --output FILE writes another"],
+    ),
+    (
+        OPENCL + 'options = ["-w", "-toolchain=./evil"]\n' + TWICE + '[kernels.twice.target.opencl]\noptions = ["-device-libs=lib"]\n',
+        [
+            ":2: options[1]: '-toolchain=./evil' is not an option of a manifest, which may come from a stranger; expected a clang in PATH, "
+            "such as -toolchain=clang-19; DEVMOD_CLANG names another program",
+            ":6: kernels.twice.target.opencl.options[0]: '-device-libs=lib' is not an option of a manifest, which may come from a stranger; "
+            "expected the library in DEVMOD_ROCM_DEVICE_LIBS, without this option",
+        ],
+    ),
     ('output = "sub/"\ntargets = ["opencl"]\n' + TWICE, [":1: output: expected a file that ends in .devmod, got 'sub/'"]),
     (
         'compress = "gzip"\nmixed = 1\ntargets = ["opencl"]\n' + TWICE,

@@ -559,7 +559,7 @@ def test_unsupported_options_are_refused(option: str, said: str) -> None:
 
 
 def test_an_option_that_the_compiler_does_not_know() -> None:
-    assert refused(EMPTY, options=["--wrong"]).startswith("the GLSL source does not compile: ")
+    assert refused(EMPTY, options=["--set-wrong"]).startswith("the GLSL source does not compile: ")
 
 
 # -- the toolchain

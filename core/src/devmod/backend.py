@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
+    from devmod._util.within import path_problem as path_problem
     from devmod._values.code import Binary as Binary
     from devmod._values.code import Code as Code
     from devmod._values.code import Source as Source
@@ -143,6 +144,7 @@ _HOME = {
     "open_regular": "_util.regular_files",
     "option_problem": "_formats.source_options",
     "parse_dtype": "_values.dtypes",
+    "path_problem": "_util.within",
     "payload_of": "_modules.variant",
     "read_capsule": "_device.dlpack_import",
     "read_payload": "_formats.raw",

@@ -17,6 +17,7 @@ from devmod.errors import DevmodError, list_names
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan
 from devmod_targets.build.inputs import input_files
+from devmod_targets.build.output import check_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
     def clean(self, versions: list[str]) -> None:
         """Remove the bundle. Hatchling calls it with ``--clean``."""
         try:
-            os.remove(self._plan().output)
+            plan = self._plan()
+            check_output(plan)
+            os.remove(plan.output)
         except FileNotFoundError:
             pass
         except (DevmodError, OSError) as error:

@@ -56,7 +56,13 @@ def bundle(*modules: Module, mixed: bool = False) -> Module:
 
 
 def save(
-    module: Module, path: str | os.PathLike[str], *, compress: str | None = None, with_sources: bool = False, sync: bool = False
+    module: Module,
+    path: str | os.PathLike[str],
+    *,
+    compress: str | None = None,
+    with_sources: bool = False,
+    sync: bool = False,
+    within: str | os.PathLike[str] = "",
 ) -> None:
     """Write a tree of modules into one file. The file is written beside `path` and replaces it when it is complete.
 
@@ -76,12 +82,15 @@ def save(
         Whether to add the `Module.source` of each module. Sources that come from a file are always saved.
     sync
         Also flush the file and its folder to the disk.
+    within
+        The folder that the file must be in, if a stranger named `path` or filled the folder: a symbolic link below it is an error.
+        Default: links are followed.
 
     Raises
     ------
     FormatError
-        A module of the tree cannot be saved, or is damaged: its bytes have another digest than the index of its file. `path` is
-        unchanged.
+        A module of the tree cannot be saved, or is damaged: its bytes have another digest than the index of its file. Or the file is not
+        in `within`. `path` is unchanged.
     NotRegisteredError
         The library of zstd is not installed.
     ArgumentError
@@ -95,7 +104,7 @@ def save(
     if isinstance(path, Module) and not isinstance(module, Module):
         raise ArgumentError("save(module, path) was given the path first", argument="module")
     plan = Plan(module, compress, with_sources)
-    with replacing(path, size=plan.size, sync=sync) as file:
+    with replacing(path, size=plan.size, sync=sync, within=os.fsdecode(within)) as file:
         plan.write(file)
 
 

@@ -62,7 +62,7 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     ------
     FormatError
         The suffix is that of another format, the module has several shaders, or the metadata file exists and describes other
-        functions. Neither file is changed.
+        functions or is a symbolic link. Neither file is changed.
     """
     name = os.fsdecode(path)
     suffix = os.path.splitext(name)[1][1:].lower()
@@ -85,6 +85,8 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     if spec.pack is not None:
         binary = spec.pack(binary)
     beside = metadata_path(name)
+    if os.path.islink(beside):  # the caller has not named this file
+        raise FormatError(f"{beside!r} is a symbolic link, and the metadata is written beside the payload; remove it", kind=spec.kind)
     _refuse_clash(beside, fmap)
     import json
 

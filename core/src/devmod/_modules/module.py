@@ -216,7 +216,8 @@ class Module(ProcessLocal, ABC):
         Raises
         ------
         FormatError
-            The payload is not one file, the suffix belongs to another format, or an existing metadata file describes other functions.
+            The payload is not one file, the suffix belongs to another format, or an existing metadata file describes other functions or
+            is a symbolic link.
         """
         raise FormatError(f"a module of kind {self.kind!r} has no raw payload to write; use devmod.save", kind=self.kind)
 

@@ -11,6 +11,7 @@ from io import FileIO
 
 from devmod._util.partials import fcntl, partial_names, remove_stale
 from devmod._util.regular_files import file_type
+from devmod._util.within import path_problem, replace_within
 from devmod.errors import FormatError
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ class Replacement:
     Call `open`, `finish`, `move` in this order, and finally `discard` in every case. If the process is killed before `move`, the old file
     is unchanged. The next save to `path` on this machine removes the ``.partial`` file.
 
-    A symbolic link is followed, so it still points to the file. The new file has the permission bits, the owner and the group of an
-    existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
+    A symbolic link is followed, so it still points to the file, unless `within` is given. The new file has the permission bits, the owner
+    and the group of an existing one, as far as the system allows. The temporary file never has wider permissions than the existing file.
 
     Parameters
     ----------
@@ -39,11 +40,14 @@ class Replacement:
         file system allocates the space at once.
     sync
         Flush the file before it is moved, and its folder after it.
+    within
+        The folder that the file must be in. A symbolic link below it is an error.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
         self._name = os.fsdecode(path)
-        self._path = os.path.realpath(self._name)
+        self._path = os.path.abspath(self._name) if within else os.path.realpath(self._name)
+        self._within = within and os.path.abspath(within)
         self._size = size
         self._sync = sync
         self._file: BinaryIO | None = None
@@ -61,8 +65,11 @@ class Replacement:
             The system's error, with `path` as its file name: FileNotFoundError for a missing folder, PermissionError,
             IsADirectoryError, ENOSPC for a full disk.
         FormatError
-            `path` is a device, a pipe or a socket.
+            `path` is a device, a pipe or a socket; or it is not in the folder `within`, or has a symbolic link below it.
         """
+        problem = path_problem(self._path, self._within) if self._within else ""
+        if problem:
+            raise FormatError(f"{self._name!r} is not written: {problem}")
         try:
             self._old = self._target()
             remove_stale(self._path)
@@ -100,7 +107,10 @@ class Replacement:
             The system's error, with `path` as its file name.
         """
         try:
-            os.replace(self._partial, self._path)
+            if self._within:
+                replace_within(self._partial, self._path, self._within)
+            else:
+                os.replace(self._partial, self._path)
         except OSError as error:
             raise self.renamed(error) from None
         self._partial = ""
@@ -230,8 +240,8 @@ class replacing:
     Parameters and errors are those of `Replacement`. An OSError of the block that names no file gets `path` as its file name.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False) -> None:
-        self._replacement = Replacement(path, size=size, sync=sync)
+    def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
+        self._replacement = Replacement(path, size=size, sync=sync, within=within)
 
     def __enter__(self) -> BinaryIO:
         try:

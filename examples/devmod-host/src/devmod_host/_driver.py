@@ -98,8 +98,8 @@ def find_compiler() -> Compiler:
         There is no compiler.
     """
     from_environment = shlex.split(os.environ.get("CC", ""))
-    for name, *options in [from_environment] if from_environment else [["cc"], ["gcc"], ["clang"]]:
-        program = find_program(name)
+    for command in [from_environment] if from_environment else [["cc"], ["gcc"], ["clang"]]:
+        program = find_program(command[0])
         if program:
             break
     else:
@@ -110,13 +110,13 @@ def find_compiler() -> Compiler:
         )
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
     try:
-        process = subprocess.run([program, *options, "--version"], capture_output=True, text=True, errors="replace", check=False)
-        why = f"{name} --version ended with exit code {process.returncode}" if process.returncode else ""
+        process = subprocess.run([program, *command[1:], "--version"], capture_output=True, text=True, errors="replace", check=False)
+        why = f"{command[0]} --version ended with exit code {process.returncode}" if process.returncode else ""
     except OSError as error:
-        why = f"{name} cannot be run ({error.strerror})"
+        why = f"{command[0]} cannot be run ({error.strerror})"
     if why:
         raise DeviceNotFoundError(_NO_COMPILER.format(why=why), kind="host")
-    return Compiler([program, *options], process.stdout.partition("\n")[0].strip())
+    return Compiler([program, *command[1:]], process.stdout.partition("\n")[0].strip())
 
 
 class Library:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -83,6 +84,7 @@ def command(
 
     SOURCE is a file, or - for standard input.
     """
+    within = "" if output else os.curdir  # a file in the current folder may be a stranger's link
     output = output or _default_output(sources)
     to_stdout = str(output) == STDOUT
     if not to_stdout and any(output.exists() and source.exists() and output.samefile(source) for source in sources):
@@ -126,7 +128,7 @@ def command(
             if to_stdout:
                 write_standard_output(devmod.dumps(root, compress=compress, with_sources=with_sources))
                 return
-            devmod.save(root, output, compress=compress, with_sources=with_sources)
+            devmod.save(root, output, compress=compress, with_sources=with_sources, within=within)
         else:
             _write_payload(modules[0], output)
     if not quiet:

@@ -91,9 +91,10 @@ def _has_text(path: Path, text: str) -> bool:
 
 def _write(path: Path, text: str) -> None:
     """Write a file beside its place, and move it there."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
+        with partial.open("x", encoding="utf-8", newline="\n") as file:  # never a link that is there
+            file.write(text)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

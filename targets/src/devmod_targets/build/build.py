@@ -14,7 +14,7 @@ from devmod_targets.build import toolchains
 from devmod_targets.build.cache import open_entries, pack_entry
 from devmod_targets.build.cache_url import CacheError
 from devmod_targets.build.closure import SourceTree
-from devmod_targets.build.output import record_of, save_bundle, store_record, texts_of_current
+from devmod_targets.build.output import check_output, record_of, save_bundle, store_record, texts_of_current
 from devmod_targets.build.plan import check_functions, plan_of
 from devmod_targets.build.progress import Progress
 from devmod_targets.build.read import read_manifest
@@ -59,7 +59,7 @@ def build_manifest(
     targets
         The targets to build, each a kind or a target of the manifest; a string is one. Default: all.
     output
-        The file to write. Default: that of the manifest.
+        The file to write. Default: that of the manifest, which must be in its folder, and behind no symbolic link there.
     workers
         The largest number of worker processes. Default: the number of processors.
     cache
@@ -81,7 +81,7 @@ def build_manifest(
     Raises
     ------
     FormatError
-        The manifest has mistakes, or the kernels do not fit into one file.
+        The manifest has mistakes, its output is behind a symbolic link, or the kernels do not fit into one file.
     CacheError, ClusterError
         The cache or the cluster cannot be used. Both are RuntimeErrors of devmod.
     KeyboardInterrupt
@@ -107,10 +107,10 @@ def build_plan(
     """Build a plan. The parameters are those of `build_manifest`."""
     if workers is not None and workers < 1:
         raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
-    path = plan.output if output is None else os.path.abspath(os.fsdecode(output))
+    path, within = (plan.output, plan.folder) if output is None else (os.path.abspath(os.fsdecode(output)), "")
     if not path.endswith(".devmod"):
         raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
-    return _Build(plan, path, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
+    return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)
 
 
 def default_workers() -> int:
@@ -121,14 +121,16 @@ def default_workers() -> int:
 class _Build:
     """One run of a build: its tasks with their results, its cache, and the warnings so far."""
 
-    def __init__(self, plan: Plan, output: str, workers: int, progress: Progress) -> None:
-        self._plan, self._output, self._workers, self._progress = plan, output, workers, progress
+    def __init__(self, plan: Plan, output: str, within: str, workers: int, progress: Progress) -> None:
+        self._plan, self._output, self._within, self._workers, self._progress = plan, output, within, workers, progress
         self._tasks = [Task(job) for job in plan.jobs]
         self._problems: list[str] = []
         self._entries: Entries | None = None
 
     def run(self, cache: str | os.PathLike[str] | bool, dask: str, or_local: bool, partial: bool) -> BuildResult:
         toolchains.clear()
+        if self._within:
+            check_output(self._plan)
         with ExitStack() as stack:
             if cache is not False:
                 self._entries = self._open_cache("" if cache is True else os.fspath(cache), or_local)
@@ -333,7 +335,7 @@ class _Build:
         if not has_content or not (complete or partial):
             return result
         check_functions((task.job, task.module) for task in self._tasks if task.module is not None)
-        save_bundle(self._plan, modules, self._output)
+        save_bundle(self._plan, modules, self._output, self._within)
         result.written = True
         # A source may have changed since its key was made.
         if record and complete and record == self._record():

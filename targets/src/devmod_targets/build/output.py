@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 import devmod
-from devmod.backend import DiskCache
+from devmod.backend import DiskCache, path_problem
+from devmod.errors import FormatError
 from devmod_targets._writable import noting_interrupts
 from devmod_targets.build.constants import load_constants
 from devmod_targets.build.toolchains import file_digest
@@ -48,10 +49,19 @@ def store_record(path: str, record: str, texts: Sequence[tuple[Sequence[str], Se
     _RECORDS.write(record, json.dumps([file_digest(path), texts]).encode())
 
 
-def save_bundle(plan: Plan, modules: Sequence[Module], path: str) -> None:
-    """Write the bundle of a plan's modules."""
+def check_output(plan: Plan) -> None:
+    """Raise FormatError if the output of the manifest, which may come from a stranger, has a symbolic link in the manifest's folder."""
+    problem = path_problem(plan.output, plan.folder)
+    if problem:
+        raise FormatError(
+            f"the output of {plan.manifest} is not written: {problem}. Remove it, or name the file: devmod build --output FILE"
+        )
+
+
+def save_bundle(plan: Plan, modules: Sequence[Module], path: str, within: str) -> None:
+    """Write the bundle of a plan's modules. `within` is the parameter of `devmod.save`."""
     constants = load_constants(plan.folder, plan.constants)
     nodes = [*modules, *([constants] if constants is not None else [])]
     root = nodes[0] if len(nodes) == 1 else devmod.bundle(*nodes, mixed=plan.mixed)
     with noting_interrupts(path):
-        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources)
+        devmod.save(root, path, compress=plan.compress or None, with_sources=plan.with_sources, within=within)

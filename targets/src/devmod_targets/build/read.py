@@ -80,7 +80,9 @@ def manifest_of(document: Document) -> Manifest:
 def _output(table: Table) -> str:
     value = table.string("output", "kernels.devmod")
     path = check_path(table, value, "output")
-    if path and posixpath.splitext(path)[1] != ".devmod":
+    if path.startswith("../"):
+        table.add(f"expected a file in the manifest's folder, got {value!r}; devmod build --output FILE writes another", "output")
+    elif path and posixpath.splitext(path)[1] != ".devmod":
         table.add(f"expected a file that ends in .devmod, got {value!r}", "output")
     return path
 
