@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
+
 from devmod.worker import answer_writer
 
 TYPE_CHECKING = False
@@ -11,12 +14,10 @@ if TYPE_CHECKING:
 
 def main(request: dict[str, Any]) -> None:
     """Parse the program of a request, and answer if that does not end the process."""
-    from clang import cindex
+    cindex: Any = import_module("clang.cindex")
 
     answer = answer_writer()
     files = [tuple(each) for each in request["files"]]
-    try:
+    with suppress(cindex.TranslationUnitLoadError):  # raised again in the first process
         cindex.Index.create().parse(request["main"], args=request["arguments"], unsaved_files=files, options=request["options"])
-    except cindex.TranslationUnitLoadError:  # raised again in the first process
-        pass
     answer(True)

@@ -205,7 +205,7 @@ class ClangBuild:
 
     def _write_source(self) -> str:
         request = self._request
-        name = os.path.basename(request.name) if re.fullmatch(r"[\w.+-]+", request.name) else "source" + _SUFFIXES[self._language]
+        name = os.path.basename(request.name) if re.fullmatch(r"\w[\w.+-]*", request.name) else "source" + _SUFFIXES[self._language]
         path = Path(self._folder, name)
         if request.data:
             path.write_bytes(request.data)

@@ -21,6 +21,31 @@ TOOLCHAIN = "-toolchain="
 #: clang's option for intermediate results. They go to `Payload.source`, and the code does not depend on it.
 SAVE_TEMPS = "-save-temps"
 _READS_FILE = re.compile(r"^[^\n\"#/]*?(\.incbin|\.include)\b", re.MULTILINE)
+#: The options that change the code or the diagnostics. clang has others, which name files, programs and plugins.
+_SUPPORTED = re.compile(
+    "|".join(
+        [
+            r"-O(?:[0-3sz]|fast)?",
+            r"-std=[a-z]+(?:\+\+)?[\w.]+",
+            r"-U[A-Za-z_]\w*",
+            # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
+            r"-w|-pedantic(?:-errors)?|-W[a-z0-9+-]*(?:=[a-z0-9+-]+)?",
+            r"-Rpass(?:-missed|-analysis)?=.+",
+            # The other options of this letter that name a file have a value.
+            r"-f(?!module|syntax-only|driver-only)[a-z0-9+-]+",
+            r"-f(?:align-(?:functions|loops)|bracket-depth|caret-diagnostics-max-lines|complex-arithmetic|constexpr-(?:backtrace-limit|depth|steps)|"
+            r"denormal-fp-math|diagnostics-color|error-limit|excess-precision|fp-(?:contract|eval-method|exception-behavior|model)|"
+            r"gpu-default-stream|inline-max-stacksize|lax-vector-conversions|macro-backtrace-limit|matrix-memory-layout|max-type-align|"
+            r"message-length|new-alignment|pack-struct|strict-flex-arrays|template-(?:backtrace-limit|depth)|trivial-auto-var-init|"
+            r"visibility)=[\w+-]+",
+            r"-m(?:no-)?(?:amdgpu-[a-z-]+|cabac|cumode|hvx|hvx-ieee-fp|hvx-qfloat|long-calls|memops|nv[js]|packets|tgsplit|unsafe-fp-atomics|"
+            r"wavefrontsize64)",
+            r"-m(?:code-object-version|hvx|hvx-length|macosx-version-min)=[\w.]+",
+            r"--gpu-max-threads-per-block=\d+",
+        ]
+    ),
+    re.ASCII,
+)
 _LEVELS = re.compile(r"-O[0-3sz]?|-Ofast")
 
 
@@ -95,7 +120,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
     ToolchainNotFoundError
         The toolchain is not installed.
     CompileError
-        An option is reserved or names a path, or LLVM IR has defines or include folders.
+        An option is reserved or not supported, or LLVM IR has defines or include folders.
     """
     kind = spec.kind
     check_assembly(request)
@@ -108,6 +133,7 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
                 "output itself",
                 kind=kind,
             )
+    check_supported(options, kind)
     if not standard and (defines or request.include or request.name_expressions):
         raise CompileError(
             f"defines=, include= and name_expressions= are not supported for {request.language}, which has no preprocessor", kind=kind
@@ -116,6 +142,17 @@ def clang_options(request: CompileRequest, spec: TargetSpec, standard: str, rese
     flags = [] if any(map(_LEVELS.fullmatch, options)) else ["-O2"]
     flags += [f"-std={standard}"] if standard and not any(option.startswith("-std=") for option in options) else []
     return ClangOptions(toolchain, tuple(options), defines, (*flags, *options))
+
+
+def check_supported(options: Iterable[str], kind: str) -> None:
+    """Raise CompileError for an option of clang that may name a file or a program, or that devmod does not know."""
+    for option in options:
+        if not _SUPPORTED.fullmatch(option):
+            raise CompileError(
+                f"the {kind} option {option!r} is not supported; expected an option for the code or its diagnostics, such as -O3, "
+                "-ffast-math or -Wextra",
+                kind=kind,
+            )
 
 
 def check_symbols(

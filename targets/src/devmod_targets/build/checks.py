@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 
 from devmod import Target, registered
 from devmod.backend import find_spec
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 _LOW_LEVEL = ("ll", "bc", "s", "o")
 #: The names of GLSL. The entry point of each shader is `main`, so the function has the name of the file or of the key ``name``.
 _NAMED_BY_FILE = ("GLSL", "comp", "glsl")
+#: The options that name a program or files to load, with what a manifest may name: it may come from a stranger.
+_TRUSTED = {
+    "-toolchain=": (re.compile(r"clang(?:-\d+)?"), "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
+    "-device-libs=": (re.compile(r"(?!)"), "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
+}
 
 
 class Checks:
@@ -60,6 +66,7 @@ class Checks:
         if self._problems:  # the later checks would report the same mistakes again
             return
         self._check_target_tables()
+        self._check_options()
         self._check_output()
         if self._problems:
             return
@@ -187,6 +194,14 @@ class Checks:
 
     def _path(self, path: str) -> str:
         return os.path.join(self._manifest.folder, *path.split("/"))
+
+    def _check_options(self) -> None:
+        for keys, section in self._sections():
+            for index, option in enumerate(section.options):
+                for prefix, (allowed, expected) in _TRUSTED.items():
+                    if option.startswith(prefix) and not allowed.fullmatch(option.removeprefix(prefix)):
+                        text = f"{option!r} is not an option of a manifest, which may come from a stranger; expected {expected}"
+                        self._add((*keys, "options", index), text)
 
     def _check_output(self) -> None:
         manifest = self._manifest

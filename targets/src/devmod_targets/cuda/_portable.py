@@ -76,4 +76,6 @@ def main(request: dict[str, Any]) -> None:
         answer({"error": str(error), "log": error.log, "missing": isinstance(error, ToolchainNotFoundError)})
     else:
         cubin = b64encode(program.cubin).decode()
-        answer({"ptx": program.ptx.decode(), "cubin": cubin, "log": program.log, "lowered": dict(program.lowered), "version": program.version})
+        answer(
+            {"ptx": program.ptx.decode(), "cubin": cubin, "log": program.log, "lowered": dict(program.lowered), "version": program.version}
+        )

@@ -38,7 +38,7 @@ _LANGUAGES = {
 _LINK = ("-m", "hexagonelf", "-shared", "--hash-style=both", "-z", "noexecstack")
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|f?plugin.*|"
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|mcpu.*|mv\d+t?|march.*|shared|static|fPIC|fpic|g.*|M.*|"
     r"emit-llvm|isystem.*|-sysroot.*|nostd.*|ffile-prefix-map.*|fdebug.*|save-temps.*|v|###)$"
 )
 

@@ -9,6 +9,7 @@ from devmod import Origin
 from devmod.backend import find_program
 from devmod.errors import CompileError, ToolchainNotFoundError
 from devmod_targets.authoring import Payload
+from devmod_targets.authoring.clang_options import check_supported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ def as_metallib(payload: Payload, request: CompileRequest, source_text: SelfCont
     ToolchainNotFoundError
         Apple's compiler is not installed.
     CompileError
-        The source has errors. `log` contains the compiler's output.
+        The source has errors; `log` contains the compiler's output. Or an option is not supported.
     """
     import tempfile
 
+    check_supported(source_text.options, "metal")
     program = find_program("xcrun")
     if not program:
         raise ToolchainNotFoundError(

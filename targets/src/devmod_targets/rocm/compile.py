@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _LANGUAGES = {"HIP": ("hip", "gnu++20"), "LLVM IR": ("ir", ""), "LLVM bitcode": ("ir", ""), "assembly": ("assembler", "")}
 #: Options that devmod sets itself, or that change the kind of output.
 _RESERVED = re.compile(
-    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|Wl,.*|Xlinker|Xclang|mllvm|"
-    r"f?plugin.*|emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
+    r"-(?:o.*|c|S|E|x.*|target.*|-target.*|-offload.*|-cuda.*|-rocm.*|-hip.*|mcpu.*|march.*|shared|static|g.*|M.*|"
+    r"emit-llvm|isystem.*|-sysroot.*|nostd.*|nogpu.*|fgpu-rdc|fuse-cuid.*|fdebug.*|save-temps.*|v|###)$"
 )
 #: By default lld accepts undefined symbols in a shared object.
 _LINK = ("-shared", "-s", "--no-undefined")

@@ -44,6 +44,16 @@ _RESERVED_OPTIONS = re.compile(
     r"|--(?:target-env|target-spv|client|source-entrypoint|sep|entry-point|stdin|version|help|depfile|vn|variable-name|dump.*)(?:=.*)?$"
     r"|-f(?:shader-stage|entry-point|spv-target-env)=.*$"
 )
+#: The options of glslang, glslc and dxc that change the code or the diagnostics, and their values. Others name files and libraries.
+_SUPPORTED = re.compile(
+    r"-(?:g0?|gVS?|w|r|R|C|d|Od)|-U[A-Za-z_]\w*|-W[A-Za-z0-9-]*"
+    r"|--(?:auto|enhanced|flatten|hlsl|invert|keep|nan|no|relaxed|resource|set|shift|suppress|uniform)-[\w-]+(?:=\w+)?"
+    r"|--(?:quiet|glsl-version|ku|nsf|iy|am[bl]|fua|rsb|s[a-z]{2,4})"
+    r"|-f(?:auto|cbuffer|finite|hlsl|image|invert|nan|no|preserve|resource|sampler|spv|ssbo|texture|uav|ubo|vk)-[\w-]+(?:=[\w.,-]+)?"
+    r"|-O[1-3]|-T\w+|-HV|-Z[a-z]{1,2}|-G[a-z]{2}|-enable-16bit-types|-no-warnings"
+    r"|\w+",
+    re.ASCII,
+)
 _STAGES = {
     "vert": "a vertex",
     "frag": "a fragment",
@@ -136,6 +146,12 @@ def _own_options(options: Sequence[str]) -> tuple[str, str, list[str]]:
             if not re.search("target|client|^-[VG]", option):
                 reason = "devmod sets the compiler's files, stage and entry points itself"
             raise CompileError(f"the vulkan option {option!r} is not supported: {reason}", kind="vulkan")
+        elif not _SUPPORTED.fullmatch(option):
+            raise CompileError(
+                f"the vulkan option {option!r} is not supported; expected an option of the compiler for the code or its diagnostics, such "
+                "as -g, -Werror or --auto-map-bindings",
+                kind="vulkan",
+            )
         else:
             rest.append(option)
     return level, compiler, rest
