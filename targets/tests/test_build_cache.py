@@ -157,6 +157,26 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has access lists in place of these permissions")
+@pytest.mark.parametrize("form", ["file://{}", "file:{}", "FILE://{}", "local://{}", "File:{}"])
+def test_a_url_of_a_folder_is_the_folder(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "mine"
+    manifest = write_kernels(tmp_path / "p", 1)
+    devmod.build(manifest, cache=form.format(folder))
+    assert len(stored(folder)) == 1
+    folder.chmod(0o777)
+    with pytest.raises(CacheError, match="other users can write to"):
+        devmod.build(manifest, cache=form.format(folder))
+
+
+@pytest.mark.parametrize("chain", ["simplecache::file://{}", "filecache::LOCAL://{}", "zip://x::{}", "dir://x::file:{}"])
+def test_a_chain_that_ends_in_a_folder_is_an_error(tmp_path: Path, chain: str) -> None:
+    place = chain.format(tmp_path)
+    with pytest.raises(CacheError) as caught:
+        open_entries(place)
+    assert str(caught.value) == (f"the build cache {place!r} cannot be used: it is a folder of this machine; name it alone: {tmp_path}")
+
+
 @pytest.mark.parametrize("place", ["/proc/devmod", "/dev/null/devmod"])
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path, place: str) -> None:
     if not Path("/proc/self").exists():
@@ -255,7 +275,7 @@ def test_a_damaged_entry_at_a_url_is_compiled_again(tmp_path: Path, url: str) ->
     manifest = write_kernels(tmp_path / "p", 2)
     devmod.build(manifest, cache=url)
     files = fsspec.filesystem("memory")
-    first = sorted(files.ls("/bucket/ci", detail=False))[0]
+    first = sorted(files.ls("/bucket/ci/build", detail=False))[0]
     files.pipe_file(first, files.cat_file(first)[:-1])
     result = build_again(tmp_path / "p", cache=url)
     assert sorted(statuses(result)) == ["cached", "compiled"]
@@ -272,6 +292,40 @@ def test_the_oldest_entries_at_a_url_go_first(url: str, monkeypatch: pytest.Monk
         entries.close()
     assert entries is not None
     assert [entries.read(key) is not None for key in KEYS[:4]] == [False, False, True, True]
+
+
+def test_files_of_the_user_at_a_url_are_never_removed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they counted: only names of entries, in the cache's own folder, are its entries."""
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", "2500")
+    files = fsspec.filesystem("memory")
+    others = [
+        *(f"/bucket/ci/{name}.devmod" for name in ("release-1", "f" * 64)),
+        *(f"/bucket/ci/build/{name}" for name in ("release-2.devmod", "f" * 64, "f" * 64 + ".devmod.sig", f"{'f' * 64}.devmod/k.devmod")),
+    ]
+    for name in others:
+        files.pipe_file(name, bytes(5000))
+    entries = open_entries(url)
+    assert entries is not None
+    for key in KEYS[:2]:
+        entries.write(key, bytes(1000))
+    entries.close()
+    assert [entries.read(key) is not None for key in KEYS[:2]] == [True, True]
+    assert [name for name in others if not files.exists(name)] == []
+
+
+def test_files_of_the_user_beside_a_cache_are_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A content-addressed store of another program has names like those of entries."""
+    monkeypatch.setenv("DEVMOD_CACHE_SIZE", str(3 * 4096))
+    blobs = [tmp_path / "data" / "blobs" / f"{key}.bin" for key in KEYS]
+    blobs[0].parent.mkdir(parents=True, mode=0o700)
+    for number, blob in enumerate(blobs):
+        blob.write_bytes(bytes(4000))
+        os.utime(blob, (number, number))
+    entries = FolderEntries(str(tmp_path / "data"))
+    for key in KEYS:
+        entries.write(key, bytes(4000))
+    assert [blob for blob in blobs if not blob.exists()] == []
+    assert len(stored(tmp_path / "data")) == 2
 
 
 def test_an_unknown_scheme_is_an_error_with_its_reason(tmp_path: Path) -> None:

@@ -71,8 +71,10 @@ def disk_usage(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
 
 
-def enforce_bound(base: str, size: int, bound: int) -> None:
+def enforce_bound(base: str, size: int, bound: int, kind: str = "") -> None:
     """Remove the least recently used entries if all may take more than `bound` bytes. `size` bytes were just written.
+
+    With `kind`, only the entries of that kind are counted and removed: a folder that is not devmod's may have other folders.
 
     Listing a large cache takes longer than writing one entry, so it is listed once for each 1/32 of the bound that is written. That
     much is left free, so one process stays within the bound. A process starts at a random point of the interval: many processes with
@@ -86,7 +88,7 @@ def enforce_bound(base: str, size: int, bound: int) -> None:
     if _written[base] <= margin:
         return
     _written[base] = 0
-    folders = [os.path.join(base, kind) for kind in kinds(base) if kind != "discovery"]
+    folders = [os.path.join(base, each) for each in ([kind] if kind else kinds(base)) if each != "discovery"]
     remove_oldest((each for folder in folders if not folder_problem(folder) for each in files(folder)), bound - margin, _MAX_ENTRIES)
 
 

@@ -16,7 +16,7 @@ from hashlib import sha256
 import devmod
 from devmod.backend import cache_dir, enforce_bound, environment_text, folder_problem, read_private, size_bound, write_private
 from devmod.errors import FormatError
-from devmod_targets.build.cache_url import CacheError, UrlEntries
+from devmod_targets.build.cache_url import CacheError, UrlEntries, local_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     Parameters
     ----------
     place
-        The folder, or a URL of fsspec. Default: DEVMOD_BUILD_CACHE, else devmod's cache folder.
+        The folder, or a URL of fsspec; ``file:///folder`` is the folder. Default: DEVMOD_BUILD_CACHE, else devmod's cache folder.
     default
         Use devmod's cache folder in any case.
 
@@ -124,7 +124,7 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     CacheError
         The cache cannot be used. The message has the reason.
     """
-    place = "" if default else place or environment_text(VARIABLE)
+    place = "" if default else local_place(place or environment_text(VARIABLE))
     if "://" in place:
         return UrlEntries(place)
     base = os.path.abspath(os.path.expanduser(place)) if place else cache_dir()
@@ -188,7 +188,7 @@ class FolderEntries:
         if self.problem or len(data) > bound:
             return
         if write_private(self._path(key), data):
-            enforce_bound(self._base, len(data), bound)
+            enforce_bound(self._base, len(data), bound, "" if self._base == cache_dir() else _NAME)
         else:
             self.problem = _not_cached(_write_problem(self._folder, len(data)) or f"{self._folder!r} cannot be written")
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SUFFIX = ".devmod"
+#: The folder of the entries below the URL. Other files there are the user's.
+_FOLDER = "build"
+_ENTRY = re.compile(r"[0-9a-f]{64}" + re.escape(_SUFFIX))
+#: A URL of a folder on this machine, as fsspec reads it.
+_LOCAL = re.compile(r"(?:file|local):(?://)?(?:/(?=[A-Za-z]:))?(.+)", re.IGNORECASE | re.DOTALL)
 #: The credentials and the query of a URL.
 _SECRETS = re.compile(r"(?<=://)[^/?]+@|\?.+")
 #: The number of requests at once: each waits for the network.
@@ -26,6 +31,24 @@ _TIMES = ("mtime", "LastModified", "last_modified", "updated", "created", "Creat
 
 class CacheError(DevmodError, RuntimeError):
     """A cache cannot be used."""
+
+
+def local_place(place: str) -> str:
+    """Return the folder of a URL on this machine, which has an owner to check, and any other place as it is.
+
+    Raises
+    ------
+    CacheError
+        A chain of file systems ends in a folder of this machine.
+    """
+    chain, _, last = place.rpartition("::")
+    match = _LOCAL.fullmatch(last)
+    if chain and "://" in place and (match or "://" not in last):
+        folder = match[1] if match else last
+        raise CacheError(
+            f"the build cache {_without_secrets(place)!r} cannot be used: it is a folder of this machine; name it alone: {folder}"
+        )
+    return match[1] if match else place
 
 
 class UrlEntries:
@@ -49,7 +72,7 @@ class UrlEntries:
         self.problem = ""
         try:
             self._files, root = fsspec.core.url_to_fs(url)
-            self._root = str(root).rstrip("/")
+            self._root = f"{str(root).rstrip('/')}/{_FOLDER}"
             self._files.makedirs(self._root, exist_ok=True)
             self._files.exists(self._path("0" * 64))
         except Exception as error:  # noqa: BLE001 - a file system may raise anything
@@ -125,7 +148,8 @@ class UrlEntries:
         if self.problem or not self._written:
             return
         try:
-            files = [each for each in self._files.ls(self._root, detail=True, refresh=True) if str(each["name"]).endswith(_SUFFIX)]
+            found = self._files.ls(self._root, detail=True, refresh=True)
+            files = [each for each in found if each.get("type") == "file" and _ENTRY.fullmatch(str(each["name"]).rpartition("/")[2])]
             total = sum(each.get("size") or 0 for each in files)
             for each in sorted(files, key=_written_at):
                 if total <= size_bound():
