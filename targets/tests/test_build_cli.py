@@ -17,7 +17,6 @@ from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
 from interruptible import interruptible_python
 
 import devmod
-import devmod_targets.build.result
 from devmod._cli import main
 from devmod_targets.build import Job
 from devmod_targets.build.jobs import Outcome
@@ -388,71 +387,3 @@ def test_in_a_terminal_the_progress_is_live_and_the_terminal_is_restored(project
     assert "opencl" in output
     assert "k1.cl:2:42: error: expected expression" in output
     assert output.index("\x1b[?25l") < output.rindex("\x1b[?25h")  # the cursor is hidden, and shown again
-
-
-def test_watch_builds_again_after_a_change(project: Path, tmp_path: Path) -> None:
-    pytest.importorskip("watchfiles", reason="watchfiles is not installed")
-    command = interruptible_python(*COMMAND[1:], "--watch")
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
-    assert process.stderr is not None
-    lines: list[str] = []
-
-    def read_until(start: str) -> None:
-        for line in process.stderr or ():
-            lines.append(line)
-            if line.startswith(start):
-                return
-        raise AssertionError("".join(lines))
-
-    try:
-        read_until("Waiting")
-        (project / "k1.cl").write_text(BROKEN)
-        read_until("Waiting")
-        assert "Changed: k1.cl\n" in lines
-        assert any("expected expression" in line for line in lines)
-        (project / "devmod.toml").write_text("output = [\n")
-        read_until("devmod: error: ")
-        read_until("Waiting")
-        write_kernels(project, 2)
-        read_until("Waiting")
-    finally:
-        os.killpg(process.pid, signal.SIGINT)
-        process.stderr.read()
-        process.stderr.close()
-        process.wait()
-    assert process.returncode == 130
-
-
-def test_a_change_while_new_folders_are_added_is_built(project: Path) -> None:
-    """The first build tells the include folders. A change before they are watched has no event of its own."""
-    from devmod_targets.build.watch import watch_manifest
-
-    (project / "include").mkdir()
-    with (project / "devmod.toml").open("a") as file:
-        file.write('include = ["include"]\n')
-    watched, builds = [], []
-
-    def changes(*folders: str, **_: object) -> Iterator[set[object]]:
-        watched.append(folders)
-        yield set()
-        if len(watched) == 2:
-            yield {(1, str(project / "k0.cl"))}
-
-    def build() -> devmod_targets.build.result.BuildResult:
-        builds.append(devmod.build())
-        return builds[-1]
-
-    watch_manifest(project, build, changes=changes)
-    assert watched == [(str(project),), (str(project), str(project / "include"))]
-    assert [each.written for each in builds] == [True, False, False]
-
-
-def test_watch_without_watchfiles_names_the_command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-    monkeypatch.setattr("devmod_targets.build.watch.import_module", refuse)
-    assert main(["build", "--watch"]) == 1
-    assert capfd.readouterr().err == (
-        'devmod: error: --watch cannot be used: watchfiles is not installed. To add it: pip install "devmod-targets[build-watch]"\n'
-    )

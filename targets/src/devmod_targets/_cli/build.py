@@ -106,7 +106,7 @@ def command(
         if watch:
             from devmod_targets.build.watch import watch_manifest
 
-            watch_manifest(manifest, build)
+            watch_manifest(manifest, plan_now, build)
             return 0
         return 1 if build().failures else 0
 
