@@ -283,3 +283,20 @@ def test_wrong_metadata(text: Any, message: str | None) -> None:
     with pytest.raises(devmod.FormatError) as caught:
         devmod.load_metadata_from_json(text)
     assert message is None or str(caught.value) == message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has files with such names")
+@pytest.mark.parametrize("name", ["a\ud800", "a\0b"])
+@pytest.mark.parametrize("call", ["load", "load_from_file", "save", "write_to_file"])
+def test_a_path_that_no_file_can_have(call: str, name: str, tmp_path: Path) -> None:
+    module = devmod.create_with_fallback("cuda", b"code", "ptx", {"f": devmod.FunctionInfo("f", ["handle"])})
+    path = str(tmp_path / f"{name}.ptx")
+    calls = {
+        "load": lambda: devmod.load(path),
+        "load_from_file": lambda: devmod.load_from_file(path),
+        "save": lambda: devmod.save(module, path),
+        "write_to_file": lambda: module.write_to_file(path),
+    }
+    with pytest.raises(devmod.ArgumentError) as caught:
+        calls[call]()
+    assert str(caught.value) == f"no file can have the path {path!r}"

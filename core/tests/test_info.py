@@ -174,6 +174,7 @@ def test_an_invalid_interface_is_rejected(data: object, message: str) -> None:
     ("arguments", "message"),
     [
         ((7, []), "a function's name is a string, not int"),
+        (("k\ud800", []), "the function 'k\\ud800' has a character that UTF-8 cannot encode"),
         (("f", "handle"), "the function 'f': arg_types and launch_param_tags are sequences of strings, not a string"),
         (("f", [], [3]), "the function 'f' has a launch_param_tag that is not a string"),
         (("f", [], [], [2**31]), "the function 'f' has an arg_extra_tag that is not an int of 32 bits"),

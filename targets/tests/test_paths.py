@@ -1,4 +1,4 @@
-"""Paths of sources whose bytes are not UTF-8, as old archives have them."""
+"""Paths of sources whose bytes are not UTF-8, as old archives have them, and names with lone surrogates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from build_project import InProcess, write_kernels
 
 import devmod
 
@@ -45,3 +46,45 @@ def test_libclang_needs_a_folder_in_utf8(tmp_path: Path) -> None:
         f"libclang cannot parse the OpenCL C source k.cl: {str(folder / 'k.cl')!r} is not UTF-8. Rename the file or the folder"
     )
     assert list(devmod.compile(folder / "k.wgsl", "webgpu")) == ["k"]  # its compiler reads no path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has files with such names")
+@pytest.mark.parametrize(
+    "options",
+    [{"manifest": "\ud800"}, {"manifest": "\ud800.toml"}, {"output": "\ud800.devmod"}, {"cache": "\ud800"}, {"cache": "file:///\ud800"}],
+)
+def test_a_build_with_a_path_that_no_file_can_have(options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
+    arguments = {"manifest": str(write_kernels(tmp_path / "p", 1))} | options
+    with pytest.raises(devmod.ArgumentError, match=r"^no file can have the path '.*\\ud800.*'$"):
+        devmod.build(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("target", "language"), [("rocm -arch=gfx1100", "HIP"), ("cuda -arch=compute_90", "CUDA C++"), ("hexagon -arch=v68", "C++")]
+)
+@pytest.mark.parametrize("argument", ["name_expressions", "options"])
+def test_a_lone_surrogate_in_an_argument_of_a_compile(target: str, language: str, argument: str) -> None:
+    with pytest.raises(devmod.CompileError) as caught:
+        devmod.compile("void k() {}", target, language=language, **{argument: ["k\ud800"]})
+    assert str(caught.value) == f"{argument}= has 'k\\ud800', which UTF-8 cannot encode"
+
+
+def test_the_command_in_a_folder_that_is_not_utf8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from devmod._cli import main
+
+    monkeypatch.setattr("devmod_targets.build.pool.Pool", InProcess)
+    folder = place(tmp_path, b"d\xf6r")
+    (folder / "k.wgsl").write_text(WGSL)
+    (folder / "devmod.toml").write_text('targets = ["webgpu"]\n[kernels.k]\nsources = ["k.wgsl"]\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", folder.name]) == 0
+    assert main(["build", folder.name, "--json", "-o", str(folder / "other.devmod")]) == 0
+    assert list(devmod.load(folder / "kernels.devmod")) == ["k"]
+    monkeypatch.chdir(folder)
+    assert main(["build", "--dry-run"]) == 0
+    assert main(["compile", "k.wgsl", "-t", "webgpu", "-D", "A=\udcf6"]) == 1
+    assert main(["compile", "k.wgsl", "-t", "webgpu", "--function", "\udcf6(handle)"]) == 2
+    assert "Traceback" not in "".join(capfd.readouterr())

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from devmod._util.magic import detect_form as detect_form
     from devmod._util.once import Once as Once
     from devmod._util.programs import find_program as find_program
+    from devmod._util.regular_files import file_name as file_name
     from devmod._util.regular_files import open_regular as open_regular
     from devmod._util.text import escape as escape
     from devmod._util.text import is_valid_name as is_valid_name
@@ -131,6 +132,7 @@ _HOME = {
     "environment_flag": "_util.environment",
     "environment_text": "_util.environment",
     "escape": "_util.text",
+    "file_name": "_util.regular_files",
     "find_program": "_util.programs",
     "find_spec": "_plugins.specs",
     "folder_problem": "_util.cache_folder",

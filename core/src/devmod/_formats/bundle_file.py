@@ -12,7 +12,7 @@ import sys
 from devmod._formats.index import BUNDLE, HEADER, MAGIC, Entry, aligned, not_a_bundle, read_head, read_index, read_origin
 from devmod._modules.module import LibraryModule, Module
 from devmod._modules.stored import StoredModule, slices
-from devmod._util.regular_files import open_regular
+from devmod._util.regular_files import file_name, open_regular
 from devmod.errors import ArgumentError, FormatError
 
 TYPE_CHECKING = False
@@ -171,7 +171,7 @@ def load(
 
         parts = read_head_of(path, offline=offline, timeout=timeout, retries=retries, storage_options=storage_options)
         return tree_of(*parts, prefer)
-    name = os.fsdecode(path)
+    name = file_name(path)
     data = map_file(name, hint="For bytes in memory there is devmod.loads")
     if not data or data[:8] != MAGIC[: len(data)]:
         from devmod._plugins.specs import loading_hint

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from devmod._plugins.specs import spec_of_suffix
 from devmod._util.atomic import write_together
-from devmod._util.regular_files import open_regular
+from devmod._util.regular_files import file_name, open_regular
 from devmod._values.info import FunctionInfo, Interface
 from devmod.errors import ArgumentError, FormatError, list_names
 
@@ -64,7 +64,7 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
         The suffix is that of another format, the module has several shaders, or the metadata file exists and describes other
         functions or is a symbolic link. Neither file is changed.
     """
-    name = os.fsdecode(path)
+    name = file_name(path)
     suffix = os.path.splitext(name)[1][1:].lower()
     if suffix == _BUNDLE:
         raise FormatError(f"{name!r} cannot contain {fmt!r}: its suffix is that of a bundle; devmod.save writes one", kind=spec.kind)
@@ -85,9 +85,9 @@ def write_payload(spec: TargetSpec, fmt: str, fmap: Mapping[str, FunctionInfo], 
     if spec.pack is not None:
         binary = spec.pack(binary)
     beside = metadata_path(name)
+    _refuse_clash(beside, fmap)
     if os.path.islink(beside):  # the caller has not named this file
         raise FormatError(f"{beside!r} is a symbolic link, and the metadata is written beside the payload; remove it", kind=spec.kind)
-    _refuse_clash(beside, fmap)
     import json
 
     try:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from io import FileIO
 
 from devmod._util.partials import fcntl, partial_names, remove_stale
-from devmod._util.regular_files import file_type
+from devmod._util.regular_files import file_name, file_type
 from devmod._util.within import path_problem, replace_within
 from devmod.errors import FormatError
 
@@ -45,7 +45,7 @@ class Replacement:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, size: int = 0, sync: bool = False, within: str = "") -> None:
-        self._name = os.fsdecode(path)
+        self._name = file_name(path)
         self._path = os.path.abspath(self._name) if within else os.path.realpath(self._name)
         self._within = within and os.path.abspath(within)
         self._size = size

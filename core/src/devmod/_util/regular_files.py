@@ -70,6 +70,23 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+def file_name(path: str | os.PathLike[str]) -> str:
+    """Return a path as a str.
+
+    Raises
+    ------
+    ArgumentError
+        No file can have this path: it has a zero character, or a lone surrogate that stands for no byte.
+    """
+    name = os.fsdecode(path)
+    try:
+        if b"\0" not in os.fsencode(name):
+            return name
+    except UnicodeEncodeError:
+        pass
+    raise ArgumentError(f"no file can have the path {name!r}", argument="path")
+
+
 def path_to_str(path: object, call: str, hint: str) -> str:
     """Return a path as a str.
 
@@ -83,11 +100,9 @@ def path_to_str(path: object, call: str, hint: str) -> str:
     Raises
     ------
     ArgumentError
-        `path` is neither.
+        `path` is neither, or no file can have it.
     """
-    if isinstance(path, str):
-        return path
-    if isinstance(path, os.PathLike):
-        return os.fsdecode(path)
+    if isinstance(path, (str, os.PathLike)):
+        return file_name(path)
     in_memory = f". {hint}" if isinstance(path, (bytes, bytearray, memoryview)) else ""
     raise ArgumentError(f"{call}: path is a str or an os.PathLike, not {type(path).__name__}{in_memory}", argument="path")

@@ -237,6 +237,8 @@ class FunctionInfo(Value):
         if not isinstance(name, str):
             raise FormatError(f"a function's name is a string, not {type_name(name)}")
         subject = f"the function {name!r}"
+        if not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):  # drivers take UTF-8
+            raise FormatError(f"{subject} has a character that UTF-8 cannot encode")
         if isinstance(arg_types, str) or isinstance(launch_param_tags, str):
             raise FormatError(f"{subject}: arg_types and launch_param_tags are sequences of strings, not a string")
         try:

@@ -8,6 +8,7 @@ from functools import partial as partial_call
 from typing import TYPE_CHECKING
 
 import devmod
+from devmod.backend import file_name
 from devmod.errors import FormatError
 from devmod_targets._writable import check_writable
 from devmod_targets.build import toolchains
@@ -107,7 +108,7 @@ def build_plan(
     """Build a plan. The parameters are those of `build_manifest`."""
     if workers is not None and workers < 1:
         raise devmod.ArgumentError(f"workers= is a number of processes, 1 or more, not {workers!r}", argument="workers")
-    path, within = (plan.output, plan.folder) if output is None else (os.path.abspath(os.fsdecode(output)), "")
+    path, within = (plan.output, plan.folder) if output is None else (os.path.abspath(file_name(output)), "")
     if not path.endswith(".devmod"):
         raise devmod.ArgumentError(f"the output is a file that ends in .devmod, not {os.fsdecode(output or path)!r}", argument="output")
     return _Build(plan, path, within, workers or default_workers(), progress or Progress()).run(cache, dask, or_local, partial)

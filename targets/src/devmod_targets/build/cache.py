@@ -14,7 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 
 import devmod
-from devmod.backend import cache_dir, enforce_bound, environment_text, folder_problem, read_private, size_bound, write_private
+from devmod.backend import cache_dir, enforce_bound, environment_text, file_name, folder_problem, read_private, size_bound, write_private
 from devmod.errors import FormatError
 from devmod_targets.build.cache_url import CacheError, UrlEntries, local_place
 
@@ -127,7 +127,7 @@ def open_entries(place: str = "", *, default: bool = False) -> Entries | None:
     place = "" if default else local_place(place or environment_text(VARIABLE))
     if "://" in place:
         return UrlEntries(place)
-    base = os.path.abspath(os.path.expanduser(place)) if place else cache_dir()
+    base = os.path.abspath(os.path.expanduser(file_name(place))) if place else cache_dir()
     if not base:
         return None
     folder = os.path.join(base, _NAME)

@@ -9,7 +9,7 @@ import tomllib
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from devmod.backend import open_regular
+from devmod.backend import file_name, open_regular
 from devmod.errors import FormatError
 from devmod_targets.build.toml_lines import key_lines
 
@@ -122,7 +122,7 @@ def find_manifest(path: str | os.PathLike[str]) -> str:
     ManifestError
         The folder has two.
     """
-    name = os.fsdecode(path)
+    name = file_name(path)
     if not os.path.isdir(name):
         return name
     own, project = (os.path.normpath(os.path.join(name, each)) for each in (MANIFEST_NAME, PYPROJECT))

@@ -7,6 +7,7 @@ import os
 from math import isfinite
 
 from devmod.errors import CompileError
+from devmod_targets._text import is_utf8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str
     Raises
     ------
     CompileError
-        `values` is no sequence of strings.
+        `values` is no sequence of strings, or one has a lone surrogate.
     """
     if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise CompileError(f"{argument}= is a sequence of strings, not {values!r}", kind=spec.kind)
@@ -31,6 +32,8 @@ def strings(spec: TargetSpec, argument: str, values: Iterable[str]) -> tuple[str
     for value in result:
         if not isinstance(value, str):
             raise CompileError(f"{argument}= has {value!r}; each is a string", kind=spec.kind)
+        if not is_utf8(value):
+            raise CompileError(f"{argument}= has {value!r}, which UTF-8 cannot encode", kind=spec.kind)
     return result
 
 
