@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import Raw, entry, file_of, from_wire
+from stored import Raw, entry, file_of, from_wire, module_of
 from support import KINDS, MAP_KINDS, sample
 
 import devmod
@@ -333,3 +334,20 @@ def test_the_look_ups_of_a_first_use_share_one_scan(register: Callable[..., None
     with pytest.raises(devmod.DeviceNotFoundError, match=r"^the payload is cl"):
         module.get_function("add")
     assert len(scans) == 1
+
+
+def test_bytes_in_memory_do_not_depend_on_the_file(tmp_path: Path) -> None:
+    """A mapped file that is truncated ends the process that reads it."""
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    module = devmod.loads(path.read_bytes())
+    os.truncate(path, 0)
+    assert module.save_to_bytes() == module_of().save_to_bytes()
+
+
+def test_a_file_that_is_replaced_stays_complete_where_it_is_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "k.devmod"
+    devmod.save(module_of(), path)
+    module = devmod.load(path)
+    devmod.save(module_of("cuda", code=b"other"), path)
+    assert module.save_to_bytes() == module_of().save_to_bytes()

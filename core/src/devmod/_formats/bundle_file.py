@@ -130,8 +130,8 @@ def load(
 ) -> Module:
     """Open a ``.devmod`` file: its tree of modules, listed and inspectable with no backend imported.
 
-    Only the index is read; a module's bytes are read when it is first used. A file is mapped. Do not change it in place while it is in
-    use; `save` does not.
+    Only the index is read; a module's bytes are read when it is first used. A file is mapped. Do not change or truncate it while it is in
+    use, which may end the process; `save` replaces it. ``devmod.loads(path.read_bytes())`` keeps a copy in memory.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ Examples:
 )
 @click.option("--with-sources", is_flag=True, help="Add the sources of binary payloads to the file.")
 @click.option("--partial", is_flag=True, help="Write the file also if some compiles fail. The exit status is 1 all the same.")
-@click.option("--watch", is_flag=True, help="Build again after each change of a file.")
+@click.option("--watch", is_flag=True, help="Build again after each change of an input.")
 @click.option("--dry-run", is_flag=True, help="Compile nothing; print the compiles, and which of them are cached.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing if there is no failure.")
