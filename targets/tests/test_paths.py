@@ -88,3 +88,16 @@ def test_the_command_in_a_folder_that_is_not_utf8(
     assert main(["compile", "k.wgsl", "-t", "webgpu", "-D", "A=\udcf6"]) == 1
     assert main(["compile", "k.wgsl", "-t", "webgpu", "--function", "\udcf6(handle)"]) == 2
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(("target", "suffix", "source"), [
+    ("hexagon -arch=v68", "c", "void k(int *x) { x[0] = 1; }\n"),
+    ("rocm -arch=gfx1100", "hip", 'extern "C" __global__ void k(int *x) { x[0] = 1; }\n'),
+    ("opencl", "cl", CL),
+    ("webgpu", "wgsl", WGSL),
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["-v", "-E", "-save-temps", "@k", "--help"])
+def test_a_name_that_is_like_an_option(target: str, suffix: str, source: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.{suffix}"
+    path.write_text(source)
+    assert list(devmod.compile(path, target)) == ["k"]

@@ -19,7 +19,7 @@ from devmod._util.environment import environment_flag
 _KILLED = (-2, -9, -15)
 #: The code that the new process runs. It sets its sys.path to that of this process. The programs that it starts get no requests as input.
 _START = (
-    "import json,os,sys;sys.stdin=open(os.dup(0));os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
+    "import json,os,sys;sys.stdin=open(os.dup(0),encoding='utf-8');os.dup2(os.open(os.devnull,os.O_RDONLY),0);"
     "r=json.loads(sys.stdin.buffer.readline());sys.path[:]=r['path'];from {} import main;main(r)"
 )
 

@@ -25,11 +25,11 @@ _READS_FILE = re.compile(r"^[^\n\"#/]*?(\.incbin|\.include)\b", re.MULTILINE)
 _SUPPORTED = re.compile(
     "|".join(
         [
-            r"-O(?:[0-3sz]|fast)?",
+            r"-O(?:[0-3gsz]|fast)?",
             r"-std=[a-z]+(?:\+\+)?[\w.]+",
             r"-U[A-Za-z_]\w*",
             # No comma: -Wa, -Wl, and -Wp, pass options to other programs.
-            r"-w|-pedantic(?:-errors)?|-W[a-z0-9+-]*(?:=[a-z0-9+-]+)?",
+            r"-w|-pedantic(?:-errors)?|-W[\w#+-]*(?:=[\w+-]+)?",
             r"-Rpass(?:-missed|-analysis)?=.+",
             # The other options of this letter that name a file have a value.
             r"-f(?!module|syntax-only|driver-only)[a-z0-9+-]+",

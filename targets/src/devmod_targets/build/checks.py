@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 _LOW_LEVEL = ("ll", "bc", "s", "o")
 #: The names of GLSL. The entry point of each shader is `main`, so the function has the name of the file or of the key ``name``.
 _NAMED_BY_FILE = ("GLSL", "comp", "glsl")
-#: The options that name a program or files to load, with what a manifest may name: it may come from a stranger.
-_TRUSTED = {
-    "-toolchain=": (re.compile(r"clang(?:-\d+)?"), "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
-    "-device-libs=": (re.compile(r"(?!)"), "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
-}
+#: Options that name a program or files to load, with what is expected in a manifest.
+_UNTRUSTED = (
+    (re.compile(r"-toolchain=(?!clang(?:-\d+)?$)"), "a clang in PATH, such as -toolchain=clang-19; DEVMOD_CLANG names another program"),
+    (re.compile(r"-device-libs="), "the library in DEVMOD_ROCM_DEVICE_LIBS, without this option"),
+)
 
 
 class Checks:
@@ -198,8 +198,8 @@ class Checks:
     def _check_options(self) -> None:
         for keys, section in self._sections():
             for index, option in enumerate(section.options):
-                for prefix, (allowed, expected) in _TRUSTED.items():
-                    if option.startswith(prefix) and not allowed.fullmatch(option.removeprefix(prefix)):
+                for pattern, expected in _UNTRUSTED:
+                    if pattern.match(option):
                         text = f"{option!r} is not an option of a manifest, which may come from a stranger; expected {expected}"
                         self._add((*keys, "options", index), text)
 

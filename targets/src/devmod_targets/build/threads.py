@@ -1,4 +1,4 @@
-"""Threads for calls that wait for a network."""
+"""Threads for calls that wait for a network or a process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Threads:
             self._calls.append((function, arguments))
             self._changed.notify_all()
         if len(self._threads) < self._count:
-            self._threads.append(Thread(target=self._run, name="devmod-cache", daemon=True))
+            self._threads.append(Thread(target=self._run, name="devmod-build", daemon=True))
             self._threads[-1].start()
 
     def wait(self, seconds: float | None = None) -> None:
