@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import devmod
@@ -19,3 +20,9 @@ def sample(kind: str) -> tuple[Any, str, dict[str, devmod.FunctionInfo]]:
     binary = b"\x00\x00\x00\x00\x01" + bytes(7) + b"\x03\x02\x23\x07" if kind == "vulkan" else b"// a payload of " + kind.encode()
     info = devmod.FunctionInfo("add_kernel", ["handle", "handle", "float32"], ["blockIdx.x", "threadIdx.x"])
     return {"add": binary} if spec.shader_map else binary, fmt, {"add": info}
+
+
+def runner_commands(text: str) -> list[str]:
+    """Return the lines in which a CI runner finds a command."""
+    lines = [line.encode("ascii", "ignore").decode().lstrip() for line in re.split(r"\r\n|\r|\n", text)]
+    return [line for line in lines if re.match(r"::.*::", line) or re.search(r"##(vso|teamcity)?\[.*\]", line)]

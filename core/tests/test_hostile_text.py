@@ -13,7 +13,7 @@ import msgpack
 import pytest
 from distributions import install
 from stored import Raw, entry, file_of
-from support import MAP_KINDS, sample
+from support import MAP_KINDS, runner_commands, sample
 
 import devmod
 from devmod import errors
@@ -23,13 +23,22 @@ from devmod.interop import tvm
 SOURCES = [Path(devmod.__file__).parent]
 SOURCES += [path for path in Path(__file__).resolve().parents[2].glob("*/*/src") if path.parent.parent.name in ("plugins", "examples")]
 SOURCES += [Path(__file__).resolve().parents[2] / "targets" / "src"]
-#: A title for the terminal's window, a colour, a bell, C1's CSI, a right-to-left override, separators, a byte order mark, a tag.
-HOSTILE = "k\x1b]0;owned\x07\x1b[31m\x9b2J\u202ekernel\u2066\u2028\u2029\ufeff\U000e0041\x7f\r"
+#: A title for the terminal's window, a colour, a bell, C1's CSI, a right-to-left override, separators, a byte order mark, a tag;
+#: and commands of a CI runner. The comparison of .NET ignores U+034F.
+HOSTILE = (
+    "k\x1b]0;owned\x07\x1b[31m\x9b2J\u202ekernel\u2066\u2028\u2029\ufeff\U000e0041\x7f\r\n \t::set-output name=x::owned\n:\u034f:add-mask::k\n"
+    "x ##[add-path]/owned #\u034f#[group] ##vso[task.setvariable variable=PATH]/owned\r"
+)
 LONE = HOSTILE + "\udc9b\ud800"
 ERRORS = [getattr(errors, name) for name in errors.__all__]
 
 
 def assert_clean(text: str) -> None:
+    assert_printable(text)
+    assert not runner_commands(text)
+
+
+def assert_printable(text: str) -> None:
     found = {char for char in text if not char.isprintable() and char not in "\n\t"}
     assert not found, (sorted(map(ascii, found)), ascii(text))
 
@@ -50,9 +59,14 @@ def test_an_error_of_devmod_has_no_control_character(error: type[devmod.DevmodEr
     result = error(f"the name {LONE}\n\tis wrong", kind=LONE, function=LONE, log=f"k.cl:1: {LONE}\r\nsecond\tline")
     result.add_note(f"note {LONE}")
     assert str(result).startswith("the name k\\x1b]0;owned\\x07\\x1b[31m\\x9b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff")
-    assert str(result).endswith("\\x7f\\r\\udc9b\\ud800\n\tis wrong")
+    assert (
+        "\\x7f\n \t\\x3a:set-output name=x::owned\n\\x3a\u034f:add-mask::k\nx \\x23\\x23[add-path]/owned \\x23\u034f\\x23[group] "
+        in str(result)
+    )
+    assert str(result).endswith("\\x23\\x23vso[task.setvariable variable=PATH]/owned\\r\\udc9b\\ud800\n\tis wrong")
     assert result.log.endswith("\\ud800\nsecond\tline")
-    for text in (str(result), repr(result), result.args[0], result.log, *result.__notes__, "".join(traceback.format_exception(result))):
+    assert_printable(repr(result))
+    for text in (str(result), result.args[0], result.log, *result.__notes__, "".join(traceback.format_exception(result))):
         assert_clean(text)
     assert result.function == LONE  # for programs, which compare it
     result.args = (HOSTILE,)
@@ -191,7 +205,7 @@ def test_a_repr_has_no_control_character(kind: str) -> None:
     )
     loaded = devmod.loads(devmod.dumps(module)) if kind != LONE else module
     for each in (module, loaded, devmod.bundle(module, loaded), info, devmod.Origin(HOSTILE, HOSTILE, [HOSTILE], {HOSTILE: HOSTILE})):
-        assert_clean(repr(each))
+        assert_printable(repr(each))
         assert "k\\x1b" in repr(each)
 
 
@@ -205,7 +219,7 @@ HostileDevice.__abstractmethods__ = frozenset()
 def test_the_repr_of_a_device_and_of_a_target_has_no_control_character() -> None:
     spec = devmod.TargetSpec("npu", title=LONE, distribution=LONE, formats=[LONE])
     for each in (HostileDevice(), spec):
-        assert_clean(repr(each))
+        assert_printable(repr(each))
 
 
 # -- commands
@@ -261,7 +275,11 @@ def test_no_command_prints_a_control_character_of_a_file(capsys: pytest.CaptureF
 
 def test_json_output_has_the_escapes_of_json(capsys: pytest.CaptureFixture[str], files: list[Path]) -> None:
     out = run(capsys, "inspect", files[0], "--json")[1]
-    assert '"target": "k\\u001b]0;owned\\u0007\\u001b[31m\\u009b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff\\udb40\\udc41\\u007f\\r"' in out
+    assert (
+        '"target": "k\\u001b]0;owned\\u0007\\u001b[31m\\u009b2J\\u202ekernel\\u2066\\u2028\\u2029\\ufeff\\udb40\\udc41\\u007f\\r\\n \\t::set-output'
+        in out
+    )
+    assert "x \\u0023\\u0023[add-path]/owned \\u0023\u034f\\u0023[group] " in out
     (origin, params, extra) = [
         part for each in json.loads(out)["module"]["imports"][:1]
         for part in (each["origin"], each["functions"][0]["interface"]["params"], each["functions"][0]["interface"])

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from build_project import KERNEL, InProcess, is_running, wait_for, write_kernels
 from interruptible import interruptible_python
+from support import runner_commands
 
 import devmod
 from devmod._cli import main
@@ -128,6 +129,36 @@ def test_annotations_have_paths_in_the_repository(
     monkeypatch.setenv("GITHUB_WORKSPACE", str(project.parent))  # the job has a `working-directory`
     assert main(["build", "-q"]) == 1
     assert capfd.readouterr().out.startswith("::error file=p/k1.cl,line=2,")
+
+
+def test_no_text_of_a_source_or_a_compiler_is_a_command_for_a_ci_runner(project: Path) -> None:
+    """The workers' output counts too, so the build is a process of its own. Its annotations are the only commands."""
+    text = "x\\n::set-output name=token::owned\\n  ::stop-commands::z\\n##[add-path]/owned"
+    (project / "k0.cl").write_text(f'kernel void k0() {{}}\n_Static_assert(0, "{text}");\n')
+    (project / "k0.wgsl").write_text('@compute @workgroup_size(1) fn k0() { x[0] = 1;\n::set-env name=PATH::/owned "\n##[group]x\n}\n')
+    (project / "k1.cl").write_text("kernel void k1(global float *x) { x[0] =\n::add_matcher##[group]::WIDTH; }\n")
+    manifest = (project / "devmod.toml").read_text()
+    manifest = manifest.replace('["opencl"]', '["opencl", "webgpu"]').replace('["k0.cl"]', '["k0.cl", "k0.wgsl"]') + 'skip = ["webgpu"]\n'
+    (project / "devmod.toml").write_text(manifest)
+    text = output_of("build", "-j", "1")
+    assert "\\x3a:set-output name=token::owned" in text
+    assert all(re.match("::(error|warning) file=p/k[01]\\.(cl|wgsl),", line) for line in runner_commands(text))
+    assert len(runner_commands(text)) == 3
+    for arguments in (["compile", "k0.cl", "-t", "opencl"], ["compile", "k0.wgsl", "-t", "webgpu"], ["compile", "k1.cl", "-t", "opencl"]):
+        assert runner_commands(output_of(*arguments)) == []
+    for options in ([], ["--source"], ["--json", "--source"]):
+        (project / "raw.cl").write_text("kernel void f() {}\n::set-output name=x::owned\n##[add-path]/owned\n")
+        (project / "raw.tvm_meta.json").write_text(json.dumps({"func_info": {"::add-mask::f": {"name": "f", "arg_types": []}}}))
+        text = output_of("inspect", "raw.cl", *options)
+        assert "add-mask::f" in text
+        assert runner_commands(text) == []
+    assert "| ::set-output name=x::owned\n" in output_of("inspect", "raw.cl", "--source")
+
+
+def output_of(*arguments: str) -> str:
+    environment = {**os.environ, "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(Path.cwd().parent)}
+    command = [sys.executable, "-m", "devmod", *arguments]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 
 def test_warnings_have_lines_of_their_own_also_from_the_cache(capfd: pytest.CaptureFixture[str], project: Path) -> None:

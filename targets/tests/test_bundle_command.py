@@ -113,8 +113,8 @@ def test_inspect_shows_the_sources(capsys: pytest.CaptureFixture[str], files: li
     assert "source" not in run(capsys, "inspect", "c.devmod")[1]
     code, out, _ = run(capsys, "inspect", "c.devmod", "--source")
     assert code == 0
-    assert out.count("    source cuda:\n      __global__ void f() {}\n") == 2
-    assert "    source cl:\n      kernel void f(global int *x) {}\n" in out
+    assert out.count("    source cuda:\n      | __global__ void f() {}\n") == 2
+    assert "    source cl:\n      | kernel void f(global int *x) {}\n" in out
     listing = devmod.create_with_fallback("hexagon", b"\x7fELF", "so", INFO, {"bc": b"BC\xc0\xde"})
     devmod.save(listing, "h.devmod", with_sources=True)
     assert "\n  source bc:\n    4 B of binary\n" in run(capsys, "inspect", "h.devmod", "--source")[1]

@@ -8,6 +8,7 @@ from zipfile import ZipFile
 import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
+from support import runner_commands
 
 MANIFEST = 'output = "src/pkg/k.devmod"\ntargets = ["webgpu"]\n\n[kernels.k]\nsources = ["k.wgsl"]\n'
 WGSL = "@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n@compute @workgroup_size(1) fn k() { x[0] = 1; }\n"
@@ -127,3 +128,13 @@ def test_a_manifest_with_a_mistake(tmp_path: Path, capfd: pytest.CaptureFixture[
     output = refusal(project(tmp_path, manifest=MANIFEST + "[kernels"), capfd)
     assert output.startswith("devmod: ")
     assert "devmod.toml" in output
+
+
+def test_no_text_of_a_compiler_is_a_command_for_a_ci_runner(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    manifest = 'output = "src/pkg/k.devmod"\ntargets = ["opencl"]\n\n[kernels.k]\nsources = ["::add-mask::k.cl"]\n'
+    folder = project(tmp_path, manifest=manifest)
+    (folder / "::add-mask::k.cl").write_text('_Static_assert(0, "x\\n::set-output name=token::owned");\nkernel void k() {}\n')
+    text = refusal(folder, capfd)
+    assert "\\x3a:add-mask::k.cl for opencl: " in text
+    assert "\\x3a:set-output name=token::owned" in text
+    assert runner_commands(text) == []

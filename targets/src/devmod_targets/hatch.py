@@ -13,6 +13,7 @@ from zipfile import ZipFile
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
+from devmod.backend import escape
 from devmod.errors import DevmodError, list_names
 from devmod_targets.build import plan_of, read_manifest
 from devmod_targets.build.build import build_plan
@@ -105,9 +106,9 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
 
     def _report(self, result: BuildResult) -> None:
         for text in (*result.problems, *result.warnings):
-            self.app.display_warning(f"devmod: warning: {text}")
+            self.app.display_warning(escape(f"devmod: warning: {text}"))
         for text in result.reports:
-            self.app.display_info(f"devmod: note: {text}")
+            self.app.display_info(escape(f"devmod: note: {text}"))
         failures = result.failures
         if failures:
             logs = "\n\n".join(f"{each}\n{each.log}".rstrip() for each in failures)
@@ -115,7 +116,7 @@ class DevmodBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # Hatchlin
         self.app.display_info(f"devmod: {self._inside(result.output)}: {result.summary}")
 
     def _stop(self, text: str) -> NoReturn:
-        self.app.abort(f"devmod: {text}")
+        self.app.abort(escape(f"devmod: {text}"))
         raise SystemExit(1)
 
 

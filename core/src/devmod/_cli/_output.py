@@ -1,7 +1,7 @@
 """The output of commands: lines, tables, JSON. With rich, tables in a terminal have borders; all other output is plain text.
 
-Every command prints through this module, which escapes control characters: names, logs and messages come from untrusted files,
-compilers and plugins.
+Every command prints through this module, which escapes control characters and the commands of CI runners: names, logs and messages
+come from untrusted files, compilers and plugins.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from devmod._util.text import escape, escape_line
+from devmod._util.text import escape, escape_line, has_command
 
 #: The number of characters that are printed at once.
 _BATCH = 1 << 16
@@ -87,11 +87,37 @@ def echo_lines(text: str, *, err: bool = False) -> None:
     click.echo(escape(text), err=err)
 
 
+def annotate(level: str, text: str, *, err: bool = False, **properties: str) -> None:
+    """Print a command of GitHub Actions, which shows `text` beside a source: the only command for a CI runner that devmod prints.
+
+    Parameters
+    ----------
+    level
+        "error", "warning" or "notice".
+    text
+        The text, of any number of lines.
+    err
+        Print to standard error.
+    properties
+        ``title``, ``file`` and ``line``. An empty one is left out.
+    """
+    places = ",".join(f"{name}={_command_property(value)}" for name, value in properties.items() if value)
+    click.echo(f"::{level} {places}::{_command_data(text)}", err=err)
+
+
+def _command_data(text: str) -> str:
+    return escape(text).replace("%", "%25").replace("\n", "%0A")  # `escape` leaves no other line break
+
+
+def _command_property(text: str) -> str:
+    return _command_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
 def echo_all(lines: Iterable[str]) -> None:
-    """Print lines; there may be many."""
+    """Print lines; there may be many. Tabs are not escaped: a line may be one of a source."""
     with _batched() as write:
         for line in lines:
-            write(escape_line(line) + "\n")
+            write(escape(line.replace("\n", r"\n")) + "\n")
 
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
@@ -155,6 +181,8 @@ def _write_json(write: Callable[[str], None], value: Any, newline: str) -> None:
 
 def _json_string(text: str) -> str:
     encoded = encode_basestring(text)
+    if has_command(encoded):
+        encoded = encoded.replace("#", _json_escape("#"))
     return encoded if encoded.isprintable() else "".join(char if char.isprintable() else _json_escape(char) for char in encoded)
 
 

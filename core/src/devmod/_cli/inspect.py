@@ -103,9 +103,11 @@ def _lines_of(module: dict[str, Any], indent: str, modules: list[dict[str, Any]]
         if origin.get("compression"):
             yield f"{inner}compressed by {origin['compression']}"
     for name, text in module.get("source", {}).items():
-        lines = text.splitlines() if isinstance(text, str) else [f"{size(len(text))} of binary"]
         yield f"{inner}source {name}:"
-        yield from (f"{inner}  {line}" for line in lines)
+        if isinstance(text, str):
+            yield from (f"{inner}  | {line}" for line in text.splitlines())  # behind the mark, :: at the beginning is not escaped
+        else:
+            yield f"{inner}  {size(len(text))} of binary"
     again: dict[str, None] = {}
     for child in module["imports"]:
         if isinstance(child, int):

@@ -1,13 +1,19 @@
-"""Text from files, compilers, drivers and plugins: escape its control characters, which a terminal would execute, and check names.
+"""Text from files, compilers, drivers and plugins: escape what a terminal or a CI runner would execute, and check names.
 
 All characters that `str.isprintable` rejects are escaped, as in `repr`: control characters (C0, C1), line and paragraph
 separators, bidirectional controls, lone surrogates. The escape is Python's: ``\\x1b``, ``\\u202e``.
+
+A CI runner executes commands in the lines of a job's log: ``::name …::`` after blanks (GitHub), and ``##[name]``, ``##vso[name]`` and
+``##teamcity[name]`` anywhere. The escapes ``\\x3a:`` and ``\\x23\\x23[`` replace their marks, in any environment: a container in a job does
+not have the job's variables.
 """
 
 from __future__ import annotations
 
 #: The largest length of a message, and the length of its end when it is cut.
 _MAX_LENGTH, _END = 8000, 1000
+#: What begins a command of a CI runner within a line.
+_COMMANDS = ("##[", "##vso[", "##teamcity[")
 
 
 def shorten(text: str) -> str:
@@ -18,21 +24,37 @@ def shorten(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return `text` with control characters escaped, except newlines and tabs. ``\\r\\n`` becomes ``\\n``."""
+    """Return `text` with control characters and commands escaped, except newlines and tabs. ``\\r\\n`` becomes ``\\n``."""
     if text.isprintable():
-        return text
+        return _without_command(text)
     return "\n".join(map(_escaped_line, text.replace("\r\n", "\n").split("\n")))
 
 
 def escape_line(text: str) -> str:
     """Return `text` on one line, with newlines and tabs escaped too."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text)
+    return _without_command(text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text))
 
 
 def _escaped_line(line: str) -> str:
-    if line.replace("\t", "").isprintable():
-        return line
-    return "".join(char if char == "\t" or char.isprintable() else _escape(char) for char in line)
+    if not line.replace("\t", "").isprintable():
+        line = "".join(char if char == "\t" or char.isprintable() else _escape(char) for char in line)
+    return _without_command(line)
+
+
+def has_command(line: str) -> bool:
+    """Return whether a line contains the mark ``##[``, or another one, of a command that a CI runner executes."""
+    return "#" in line and any(each in _compared(line) for each in _COMMANDS)
+
+
+def _without_command(line: str) -> str:
+    if ":" in line and _compared(line).lstrip().startswith("::"):
+        line = line.replace(":", r"\x3a", 1)
+    return line.replace("#", r"\x23") if has_command(line) else line
+
+
+def _compared(line: str) -> str:
+    """Return the characters that a runner compares: the comparison of .NET ignores some that are not ASCII, such as U+034F."""
+    return line if line.isascii() else line.encode("ascii", "ignore").decode()
 
 
 def _escape(char: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from devmod.commands import echo, echo_lines
+from devmod.commands import annotate, echo, echo_lines
 from devmod_targets.build.progress import Progress
 
 TYPE_CHECKING = False
@@ -167,12 +167,10 @@ def annotate_error(error: DevmodError, manifest: str | os.PathLike[str], *, err:
 
 def _annotate(level: str, title: str, text: str, path: str = "", line: int = 0, *, err: bool) -> None:
     """Print an annotation. GitHub reads paths relative to the repository, whose folder is GITHUB_WORKSPACE."""
-    place = ""
     if path:
         root = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
-        place = f"file={_property(os.path.relpath(os.path.realpath(path), root).replace(os.sep, '/'))},"
-        place += f"line={line}," if line else ""
-    echo(f"::{level} {place}title={_property(title)}::{_data(text)}", err=err)
+        path = os.path.relpath(os.path.realpath(path), root).replace(os.sep, "/")
+    annotate(level, text, err=err, file=path, line=str(line or ""), title=title)
 
 
 def progress_for(folder: str, *, quiet: bool = False, annotate: bool = False, json: bool = False) -> Progress:
@@ -220,11 +218,3 @@ def _plain(text: str) -> str:
     from devmod.backend import escape
 
     return escape(text)
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
