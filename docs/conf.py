@@ -40,7 +40,7 @@ autodoc_default_options = {"members": True, "inherited-members": False}
 def setup(app: Sphinx) -> None:
     """Give the index of the decisions its table of contents; on GitHub the list there is enough."""
 
-    def read(app: Sphinx, name: str, source: list[str]) -> None:
+    def read(_: Sphinx, name: str, source: list[str]) -> None:
         if name == "decisions/README":
             source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
 

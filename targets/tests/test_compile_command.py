@@ -201,6 +201,16 @@ def test_invalid_functions(capsys: pytest.CaptureFixture[str], texts: list[str],
     assert usage_error(capsys, "k.ptx", "-t", "cuda", *(word for text in texts for word in ("--function", text))) == message
 
 
+def test_werror_makes_a_warning_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("step.cl").write_text(CL.format("step"))
+    assert main(["compile", "step.cl", "-t", "opencl"]) == 0
+    warning = capsys.readouterr().err.rstrip("\n").removeprefix("devmod: warning: ")
+    assert warning.startswith("step.cl:1: warning: the kernel 'step' has the name of a built-in function")
+    assert main(["compile", "step.cl", "-t", "opencl", "--werror", "-o", "out.devmod"]) == 1
+    assert capsys.readouterr().err == f"devmod: error: --werror turns this warning into an error: {warning}\n"
+    assert not Path("out.devmod").exists()
+
+
 def test_an_output_that_cannot_be_written_is_an_error_before_the_compile(capsys: pytest.CaptureFixture[str]) -> None:
     Path("broken.cl").write_text("kernel void twice(global float *x) { x[0] = ; }\n")
     Path("folder.devmod").mkdir()

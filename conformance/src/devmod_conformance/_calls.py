@@ -54,5 +54,5 @@ def _count(values: Any, counts: Any, n: int) -> None:
         counts[value] += 1
 
 
-def _transpose(source: Any, target: Any, width: int, height: int) -> None:
+def _transpose(source: Any, target: Any, _width: int, _height: int) -> None:
     target[...] = source.T

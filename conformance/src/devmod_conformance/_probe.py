@@ -180,7 +180,7 @@ def absent(request: dict[str, Any], watch: Watch, send: Send) -> None:
     send({"errors": results, "events": watch.take()})
 
 
-def digests(request: dict[str, Any], watch: Watch, send: Send) -> None:
+def digests(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Send the format of each sample, and the SHA-256 of its saved bytes, before and after loading."""
     import devmod
 
@@ -194,7 +194,7 @@ def digests(request: dict[str, Any], watch: Watch, send: Send) -> None:
     send(results)
 
 
-def compiled(request: dict[str, Any], watch: Watch, send: Send) -> None:
+def compiled(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Compile each text, as a str and as a file in this folder. Send the results, or the error of a missing toolchain."""
     import pathlib
 
@@ -228,7 +228,7 @@ def _parts(module: Any) -> list[Any]:
     ]
 
 
-def damaged(request: dict[str, Any], watch: Watch, send: Send) -> None:
+def damaged(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Load damaged bytes one by one. Send the number of each before it, so that the row knows which one ended the process."""
     import devmod
 
@@ -275,7 +275,7 @@ def _limit_memory() -> None:
         pass
 
 
-def leave(request: dict[str, Any], watch: Watch, send: Send) -> None:
+def leave(request: dict[str, Any], _: Watch, send: Send) -> None:
     """Use the backend, and exit while its modules and functions are alive."""
     import devmod
 

@@ -37,7 +37,7 @@ class SuggestingGroup(click.Group):
 def complete_kind(group: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """Return a completer of the kinds in a registry. It imports no plugin."""
 
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
         from devmod._plugins import registry
 
         return sorted(kind for kind in registry.registered(group) if kind.startswith(incomplete))

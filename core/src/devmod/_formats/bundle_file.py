@@ -195,7 +195,7 @@ def loads(data: Buffer, *, prefer: Sequence[str] = ()) -> Module:
     return _open(snapshot(data, "loads(data)", "devmod.load(path)"), "the bundle in memory", prefer)
 
 
-def load_from_file(path: str, fmt: str) -> Module:
+def load_from_file(path: str, _fmt: str) -> Module:
     """Load a bundle: the loader of the format "devmod" (R24)."""
     return load(path)
 

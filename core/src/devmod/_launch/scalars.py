@@ -116,7 +116,7 @@ def _packer_of_one(name: str, code: int, bits: int, bool_bytes: int) -> Packer:
     return refuse
 
 
-def _zero(one: Packer, code: int, bits: int, bool_bytes: int) -> bytes:
+def _zero(_: Packer, code: int, bits: int, bool_bytes: int) -> bytes:
     """Return a zero lane."""
     return bytes(bool_bytes if (code, bits) in ((6, 8), (1, 1)) else (bits + 7) // 8)
 

@@ -44,7 +44,7 @@ void where(const _Bool *flags, int64_t *out, int64_t yes, int8_t no) { out[threa
 """
 
 
-def _softmax(x: Any, y: Any, columns: int) -> None:
+def _softmax(x: Any, y: Any, _columns: int) -> None:
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     y[...] = powers / powers.sum(axis=1, keepdims=True)
 

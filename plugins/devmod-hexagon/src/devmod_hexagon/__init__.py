@@ -23,7 +23,7 @@ def load_from_bytes(data: memoryview) -> Module:
     return HexagonModule.load(data)
 
 
-def load_from_file(path: str, fmt: str) -> Module:
+def load_from_file(path: str, _fmt: str) -> Module:
     """Entry point ``devmod.load_from_file.so_hexagon``: return the module of a shared object and its metadata file."""
     from devmod_hexagon._module import HexagonModule
 

@@ -112,7 +112,7 @@ def _scale(x: Any, how: tuple[float, int]) -> None:
     x[: how[1]] *= how[0]
 
 
-def _softmax(x: Any, y: Any, rows: int, columns: int) -> None:
+def _softmax(x: Any, y: Any, _rows: int, _columns: int) -> None:
     powers = np.exp(x - x.max(axis=1, keepdims=True))
     y[...] = powers / powers.sum(axis=1, keepdims=True)
 

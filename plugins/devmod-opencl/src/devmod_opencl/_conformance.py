@@ -49,7 +49,7 @@ _TAGS = ("blockIdx.x", "threadIdx.x")
 _FLAT = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y")
 
 
-def _shift(x: Any, parameters: tuple[int, int], scratch: Local) -> None:
+def _shift(x: Any, parameters: tuple[int, int], _scratch: Local) -> None:
     x[: parameters[1]] += parameters[0]
 
 

@@ -269,7 +269,7 @@ def enumerate_all(call: Callable[..., int], item: str, *before: Any, read: Calla
 
 
 @ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT")  # type: ignore[untyped-decorator]  # cffi brings no types
-def _on_message(severity: int, kind: int, data: Any, user: Any) -> int:
+def _on_message(_severity: int, _kind: int, data: Any, _user: Any) -> int:
     _messages.append(ffi.string(data.pMessage).decode("utf-8", "replace") if data.pMessage != ffi.NULL else "a message without text")
     return 0
 

@@ -114,7 +114,7 @@ def command(
                 name=name,
                 language=each.language,
                 fmap=fmap,
-                options=options,
+                options=(*options, "--werror") if werror else options,
                 defines=macros,
                 include=include,
                 block=block,

@@ -68,7 +68,7 @@ class Limits:
             raise FormatError("the container is invalid: its entries overlap")
 
 
-def read_offload_binary(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
+def read_offload_binary(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
     """Return the name (the triple and the architecture) and the image of the OffloadBinary at a place, and the place of its end."""
     what = f"the OffloadBinary at byte {at}"
     version, size, entry, entry_size = unpack_from("<IQQQ", part(view, at, 32, what), 4)
@@ -87,7 +87,7 @@ def read_offload_binary(view: memoryview, at: int, limits: Limits) -> tuple[list
     return [(name, part(binary, image, image_size, f"the image of {what}"))], at + size
 
 
-def read_bundle(view: memoryview, at: int, limits: Limits) -> tuple[list[Entry], int]:
+def read_bundle(view: memoryview, at: int, _limits: Limits) -> tuple[list[Entry], int]:
     """Return the names and the bytes of the entries of the plain bundle at a place, and the place of its end."""
     what = f"the offload bundle at byte {at}"
     bundle = view[at:]

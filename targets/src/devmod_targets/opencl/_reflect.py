@@ -93,7 +93,7 @@ def read(request: CompileRequest, source: SelfContainedSource) -> tuple[dict[str
                 kind="opencl",
             )
     unknown = LocationSet(location for location, _ in warnings)
-    kernels = _kernels(library, request, unit, unknown, "" if warnings else source.text)
+    kernels = _kernels(library, unit, unknown, "" if warnings else source.text)
     messages += [_BUILTIN.format(location=each.location, name=name) for name, each in kernels.items() if name in _prelude.FUNCTIONS]
     if warnings:
         messages.append("\n".join(["the OpenCL C source has names that OpenCL C does not define:", *_lines((), warnings)]))
@@ -174,7 +174,7 @@ def _lines(errors: Sequence[_Diagnostic], warnings: Sequence[_Diagnostic]) -> li
     return [line for _, line in errors] + [line for _, line in warnings]
 
 
-def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: LocationSet, text: str) -> dict[str, ReflectedFunction]:
+def _kernels(library: Libclang, unit: Any, unknown: LocationSet, text: str) -> dict[str, ReflectedFunction]:
     kernels: dict[str, ReflectedFunction] = {}
     blocks: dict[str, dict[str, tuple[int, int, int]]] = {"reqd_work_group_size": {}, "work_group_size_hint": {}}
     for cursor in unit.cursor.get_children():
@@ -189,7 +189,7 @@ def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Loc
             if size:
                 block[cursor.spelling] = (int(size[1]), int(size[2]), int(size[3]))
         if cursor.is_definition():
-            kernels[cursor.spelling] = _kernel(cursor, request, unknown)
+            kernels[cursor.spelling] = _kernel(cursor, unknown)
     fixed, hints = blocks.values()
     open_names = open_functions(text)
     return {
@@ -206,7 +206,7 @@ def _kernels(library: Libclang, request: CompileRequest, unit: Any, unknown: Loc
     }
 
 
-def _kernel(cursor: Any, request: CompileRequest, unknown: LocationSet) -> ReflectedFunction:
+def _kernel(cursor: Any, unknown: LocationSet) -> ReflectedFunction:
     location = f"{os.path.basename(str(cursor.location.file))}:{cursor.location.line}"
     types: list[str] = []
     params: list[Param] = []
